@@ -1,0 +1,252 @@
+"""The few file calls that Siltstone makes, behind one seam, and the loops that every caller needs.
+
+The NFS binding and the file log reach the operating system only through ``FileCalls``, so that a
+test can put a power cut, a full disk or a failing call between (``siltstone.testing``). Methods are
+the functions of ``os`` of the same name and raise ``OSError`` alike. Nothing else may live here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from errno import EIO
+from typing import Protocol
+
+from siltstone.core.chunk_storage import Buffer
+
+PathName = str | bytes
+"""A path, or one name below ``dir_fd``."""
+
+IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
+"""Most buffers of one vectored call; the kernel refuses more."""
+
+
+class FileCalls(Protocol):
+    """What is asked of a file system. Every method is thread-safe."""
+
+    def open(
+        self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
+    ) -> int:
+        """Open a file or folder; the descriptor is not inherited by child processes."""
+        ...
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor."""
+        ...
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write at ``offset``, at most ``IOV_MAX`` buffers; may write less than it was given."""
+        ...
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        """Read from ``offset``; may read less; 0 only at the end."""
+        ...
+
+    def fdatasync(self, fd: int) -> None:
+        """Make content and length of a file durable."""
+        ...
+
+    def fsync(self, fd: int) -> None:
+        """Make a file with its attributes, or the entries of a folder, durable."""
+        ...
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """Attributes of an open file."""
+        ...
+
+    def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
+        """Attributes of a path; a symbolic link in its last part is not followed."""
+        ...
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        """Set the length of a file."""
+        ...
+
+    def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
+        """Reserve room, and make the file long enough to hold it."""
+        ...
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        """Set the mode bits of an open file."""
+        ...
+
+    def flock(self, fd: int, operation: int) -> None:
+        """Take or free an advisory lock (``fcntl.LOCK_*``)."""
+        ...
+
+    def scandir(self, fd: int) -> Iterator[os.DirEntry[str]]:
+        """Yield the entries of an open folder, in no order. The descriptor stays open."""
+        ...
+
+    def mkdir(self, path: PathName, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        """Make a folder."""
+        ...
+
+    def rmdir(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def unlink(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        """Remove a name."""
+        ...
+
+    def link(
+        self,
+        source: PathName,
+        target: PathName,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+    ) -> None:
+        """Give a file a second name, which must be free."""
+        ...
+
+    def rename(
+        self,
+        source: PathName,
+        target: PathName,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+    ) -> None:
+        """Move a name, replacing what ``target`` named."""
+        ...
+
+
+class SystemFileCalls:
+    """The operating system's own calls."""
+
+    def open(
+        self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
+    ) -> int:
+        """``os.open``."""
+        return os.open(path, flags, mode, dir_fd=dir_fd)
+
+    def close(self, fd: int) -> None:
+        """``os.close``."""
+        os.close(fd)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        """``os.pwritev``."""
+        return os.pwritev(fd, buffers, offset)
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        """``os.preadv``."""
+        return os.preadv(fd, buffers, offset)
+
+    def fdatasync(self, fd: int) -> None:
+        """``os.fdatasync``."""
+        os.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        """``os.fsync``."""
+        os.fsync(fd)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """``os.fstat``."""
+        return os.fstat(fd)
+
+    def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
+        """``os.stat`` that does not follow a symbolic link."""
+        return os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        """``os.ftruncate``."""
+        os.ftruncate(fd, length)
+
+    def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
+        """``os.posix_fallocate``."""
+        os.posix_fallocate(fd, offset, length)
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        """``os.fchmod``."""
+        os.fchmod(fd, mode)
+
+    def flock(self, fd: int, operation: int) -> None:
+        """``fcntl.flock``."""
+        fcntl.flock(fd, operation)
+
+    def scandir(self, fd: int) -> Iterator[os.DirEntry[str]]:
+        """``os.scandir``."""
+        with os.scandir(fd) as entries:
+            yield from entries
+
+    def mkdir(self, path: PathName, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        """``os.mkdir``."""
+        os.mkdir(path, mode, dir_fd=dir_fd)
+
+    def rmdir(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        """``os.rmdir``."""
+        os.rmdir(path, dir_fd=dir_fd)
+
+    def unlink(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        """``os.unlink``."""
+        os.unlink(path, dir_fd=dir_fd)
+
+    def link(
+        self,
+        source: PathName,
+        target: PathName,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+    ) -> None:
+        """``os.link``."""
+        os.link(
+            source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False
+        )
+
+    def rename(
+        self,
+        source: PathName,
+        target: PathName,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+    ) -> None:
+        """``os.rename``."""
+        os.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+
+def write_fully(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+    """Write all of ``buffers`` at ``offset``, however many they are; return the count of bytes.
+
+    Short writes are continued. A write that makes no progress is ``OSError(EIO)``: without this
+    limit a sick file system could hold the thread for ever.
+    """
+    views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+    written = 0
+    index = 0
+    while index < len(views):
+        count = calls.pwritev(fd, views[index : index + IOV_MAX], offset + written)
+        if count <= 0:
+            raise OSError(EIO, "a write made no progress")
+        written += count
+        while index < len(views) and count >= len(views[index]):
+            count -= len(views[index])
+            index += 1
+        if count:
+            views[index] = views[index][count:]
+    return written
+
+
+def read_fully(calls: FileCalls, fd: int, buffer: memoryview | bytearray, offset: int) -> int:
+    """Fill ``buffer`` from ``offset``; return the count of bytes, fewer only at the file's end."""
+    view = memoryview(buffer).cast("B")
+    filled = 0
+    while filled < len(view):
+        count = calls.preadv(fd, [view[filled:]], offset + filled)
+        if count == 0:
+            break
+        filled += count
+    return filled
+
+
+def sync_folder(calls: FileCalls, path: PathName, *, dir_fd: int | None = None) -> None:
+    """Make the entries of a folder durable: what was created, renamed or removed in it."""
+    fd = calls.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=dir_fd)
+    try:
+        calls.fsync(fd)
+    finally:
+        calls.close(fd)
