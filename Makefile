@@ -1,0 +1,101 @@
+# One environment, .venv, made when it is missing and brought up to date when a requirement file changes.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+CODE := $(wildcard siltstone tests bench examples)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+# A stamp is named after what it stands for, so a changed file makes it missing.
+digest = $(firstword $(shell cat $(1) | sha256sum))
+DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
+SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt)
+SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
+
+# Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
+locked = exec 9>.venv.lock; flock 9; if [ -e $@ ]; then exit 0; fi
+
+.PHONY: help setup demo test test-fast soak lint format types bench dist requirements clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(SELF) $(SPARK) ## make .venv with everything in it, Spark too
+
+demo: $(SELF) $(SPARK) ## the flights demo: load, read back, query with Spark
+	$(BIN)/python -m examples.flights $(ARGS)
+
+# An empty choice of tests is an error for pytest, so the Spark run is left out while no test asks for it.
+test: $(SELF) $(SPARK) ## every test but the soak tests
+	$(BIN)/pytest -n $(WORKERS) -m "not spark and not soak" $(ARGS)
+	@if grep -rqs --include='*.py' 'mark\.spark' tests; then \
+	  set -x; $(BIN)/pytest -p no:xdist -m "spark and not soak" $(ARGS); \
+	fi
+
+test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
+	$(BIN)/pytest -n $(WORKERS) -m "not spark and not services and not slow and not soak" $(ARGS)
+
+soak: $(SELF) ## the tests that run for minutes
+	$(BIN)/pytest -m soak --timeout=3600 $(ARGS)
+
+lint: $(SELF) ## ruff, its formatter, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(SELF) ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(SELF) ## mypy, strict
+	$(BIN)/mypy $(CODE)
+
+bench: $(SELF) ## the benchmarks
+	$(BIN)/python -m bench $(ARGS)
+
+dist: $(SELF) ## wheel and sdist in dist/, and the tour run from the wheel alone
+	rm -rf dist build/clean
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(PYTHON) -m venv build/clean
+	build/clean/bin/python -m pip install --quiet --require-hashes -r requirements/base.txt
+	build/clean/bin/python -m pip install --quiet --no-deps dist/siltstone-*.whl
+	cd build/clean && bin/python -I $(CURDIR)/examples/tour.py
+
+# Addresses stay out of the files: where packages come from is for each machine to say.
+requirements: export CUSTOM_COMPILE_COMMAND = make requirements
+requirements: $(SELF) ## pin every requirement file anew from its .in file
+	for name in build base dev spark; do \
+	  PIP_FIND_LINKS= $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+	    --output-file requirements/$$name.txt requirements/$$name.in; \
+	done
+
+clean: ## remove what make made
+	rm -rf $(VENV) .venv.lock build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(DEV):
+	@$(locked); \
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("siltstone needs Python 3.11 or newer; this is %s. Name another: make PYTHON=python3.12 ..." % sys.version.split()[0])'; \
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	echo "installing the development set into $(VENV)"; \
+	$(PIP) install --quiet --require-hashes -r requirements/build.txt; \
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/dev.txt; \
+	rm -f $(VENV)/dev-*; touch $@
+
+$(SPARK): | $(DEV)
+	@$(locked); \
+	echo "installing the Spark set into $(VENV): takes some minutes"; \
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/spark.txt; \
+	rm -f $(VENV)/spark-*; touch $@
+
+$(SELF): | $(DEV)
+	@$(locked); \
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .; \
+	rm -f $(VENV)/self-*; touch $@

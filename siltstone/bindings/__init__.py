@@ -1,0 +1,1 @@
+"""Long-term storage services, one package for each, found by plugin name."""

@@ -1,0 +1,1 @@
+"""The owner of a set of segments: appends, tail cache, storage writer, garbage, recovery."""

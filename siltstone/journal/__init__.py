@@ -1,0 +1,1 @@
+"""The system journal: batches, checkpoints, replay, and the pinned layouts of system segments."""

@@ -1,0 +1,1 @@
+"""Tables: entries, their index, conditional updates, and the layouts that are kept in them."""

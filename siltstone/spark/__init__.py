@@ -1,0 +1,1 @@
+"""Segments in Spark: data source, readers and writers."""

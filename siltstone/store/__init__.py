@@ -1,0 +1,1 @@
+"""What applications hold: stores, segments and tables."""

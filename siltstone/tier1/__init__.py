@@ -1,0 +1,1 @@
+"""Fenced logs, one package for each, found by plugin name."""
