@@ -1,0 +1,1 @@
+"""Rules about the source itself that no linter knows."""

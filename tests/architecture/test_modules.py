@@ -1,0 +1,91 @@
+"""How modules are named, what they import, and what packages export."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import PurePosixPath
+
+from tests.architecture.source_tree import modules
+
+VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
+SDKS = frozenset(
+    {"azure", "boto3", "botocore", "google", "hdfs_native", "kafka", "pyarrow", "pyspark"}
+)
+
+
+def test_module_names_say_what_is_inside() -> None:
+    vague = [
+        module.path
+        for module in modules()
+        for part in PurePosixPath(module.path).with_suffix("").parts
+        if VAGUE_WORDS & set(part.split("_"))
+    ]
+    assert vague == []
+
+
+def test_module_names_have_no_leading_underscore() -> None:
+    hidden = [
+        module.path
+        for module in modules()
+        if (name := PurePosixPath(module.path).name).startswith("_")
+        and name not in ("__init__.py", "__main__.py")
+    ]
+    assert hidden == []
+
+
+def test_imports_are_absolute() -> None:
+    relative = [
+        f"{module.path}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.level > 0
+    ]
+    assert relative == []
+
+
+def test_packages_list_what_they_export() -> None:
+    wrong = []
+    for module in modules():
+        if not module.path.endswith("/__init__.py"):
+            continue
+        public, listed = _public_names(module.tree), _listed_names(module.tree)
+        if public and listed is None:
+            wrong.append(f"{module.path}: no __all__ for {sorted(public)}")
+        elif missing := public - (listed or set()):
+            wrong.append(f"{module.path}: {sorted(missing)} not in __all__")
+    assert wrong == []
+
+
+def test_importing_siltstone_imports_no_sdk() -> None:
+    code = "import sys, siltstone; print(*{name.partition('.')[0] for name in sys.modules})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=30
+    )
+    assert SDKS & set(run.stdout.split()) == set()
+
+
+def _public_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.ImportFrom(module=source, names=aliases) if source != "__future__":
+                names.update(alias.asname or alias.name for alias in aliases)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name):
+                names.add(name)
+    return {name for name in names if not name.startswith("_")}
+
+
+def _listed_names(tree: ast.Module) -> set[str] | None:
+    """Return what ``__all__`` holds, or ``None`` if there is none."""
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="__all__")], value=value)
+                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value)
+            ):
+                return set(ast.literal_eval(value))
+    return None
