@@ -1,0 +1,104 @@
+"""How chunks, journal files and other objects are called on long-term storage. Pure functions.
+
+Data chunks::   data/c<container>/e<epoch>/<segment name>/<start offset, 20 digits>-<chunk id, 16 hex>
+System files::  system/c<container>/e<epoch>/…
+The store::     system/store
+Pins::          system/pins/<container>-<nonce>
+
+Epochs are written with 20 digits, so that a listing is in their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from siltstone.core.errors import CorruptDataError
+
+STORE_NAME = "system/store"
+PINS_PREFIX = "system/pins/"
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
+_PART_BYTES_MAX = 120
+_PART_KEPT = 100
+_PARTS_MAX = 6
+
+
+def _escaped(part: bytes) -> str:
+    return "".join(chr(byte) if byte in _PLAIN else f"_{byte:02x}" for byte in part)
+
+
+def _digest(part: bytes) -> str:
+    return hashlib.blake2b(part, digest_size=8).hexdigest()
+
+
+def _shortened(part: str) -> str:
+    if len(part) <= _PART_BYTES_MAX:
+        return part
+    return f"{part[:_PART_KEPT]}-{_digest(part.encode())}"
+
+
+def segment_folder(name: str) -> str:
+    """Return the folder that the chunks of segment ``name`` lie in, below their epoch.
+
+    Each byte outside ``[A-Za-z0-9-]`` becomes ``_`` and two hex digits; ``/`` separates parts. A part over 120
+    bytes keeps its first 100 and gets a hash; beyond 6 parts the rest is hashed into the last; an
+    empty part becomes ``_``, which no escape yields.
+    """
+    parts = [_escaped(part) or "_" for part in name.encode("utf-8").split(b"/")]
+    if len(parts) > _PARTS_MAX:
+        rest = "/".join(parts[_PARTS_MAX - 1 :])
+        parts = [*parts[: _PARTS_MAX - 1], f"{parts[_PARTS_MAX - 1][:_PART_KEPT]}-{_digest(rest.encode())}"]
+    return "/".join(_shortened(part) for part in parts)
+
+
+def data_prefix(container: int) -> str:
+    """Prefix of all data chunks of a container."""
+    return f"data/c{container}/"
+
+
+def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: int) -> str:
+    """Name of a data chunk whose first byte is ``start`` of ``segment``."""
+    folder = segment_folder(segment)
+    return f"data/c{container}/e{epoch:020d}/{folder}/{start:020d}-{chunk_id:016x}"
+
+
+def system_prefix(container: int) -> str:
+    """Prefix of all system files of a container."""
+    return f"system/c{container}/"
+
+
+def system_epoch_prefix(container: int, epoch: int) -> str:
+    """Prefix of the system files of one epoch of a container."""
+    return f"system/c{container}/e{epoch:020d}/"
+
+
+def journal_file(container: int, epoch: int, number: int) -> str:
+    """Name of the journal file ``number``, from 1 on, of an epoch."""
+    return f"{system_epoch_prefix(container, epoch)}journal-{number:020d}"
+
+
+def system_chunk(container: int, epoch: int, start: int, chunk_id: int) -> str:
+    """Name of a chunk of the table log."""
+    return f"{system_epoch_prefix(container, epoch)}tables-{start:020d}-{chunk_id:016x}"
+
+
+def index_file(container: int, epoch: int, crc: int, length: int, nonce: str) -> str:
+    """Name of an uploaded file of an index checkpoint."""
+    return f"{system_epoch_prefix(container, epoch)}index-{crc:08x}-{length}-{nonce}"
+
+
+def claim_file(container: int, epoch: int) -> str:
+    """Name of the object that an owner makes once its epoch has booted."""
+    return f"{system_epoch_prefix(container, epoch)}claim"
+
+
+def epoch_of(name: str) -> int:
+    """Return the epoch in the name of a data chunk or system file.
+
+    Raises:
+        CorruptDataError: the name is not one of ours.
+    """
+    parts = name.split("/", 3)
+    if len(parts) == 4 and parts[2][:1] == "e" and parts[2][1:].isdigit():
+        return int(parts[2][1:])
+    raise CorruptDataError("name has no epoch", where=name)

@@ -1,0 +1,120 @@
+"""Time, chance, ids and threads: everything that a run of the store takes from outside.
+
+Nothing in core, journal, metadata and container calls a clock, a random source or a thread but
+through an ``Environment``, so a whole store runs on virtual time and repeats from a seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A named set of threads for blocking calls: one a binding, one a log, one an index.
+
+    Attributes:
+        name: appears in thread names; equal pools share threads.
+        threads: most calls at a time.
+    """
+
+    name: str
+    threads: int
+
+
+class Environment(Protocol):
+    """What the world gives. Safety never depends on ``time``; it only postpones deletes."""
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes back; the running loop's own."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, at least 0 seconds."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """Bytes that nobody can foresee."""
+        ...
+
+    def uuid(self) -> bytes:
+        """Sixteen bytes that were never used before."""
+        ...
+
+    def random(self) -> float:
+        """A number in [0, 1), for jitter only."""
+        ...
+
+    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+        """Run ``call`` on a thread of ``pool`` and return its result.
+
+        Cancelling frees the caller at once; the call itself goes on. Who must know its end waits for
+        the task (``threads.finish``).
+        """
+        ...
+
+    def close(self) -> None:
+        """End the threads. Calls in progress are waited for."""
+        ...
+
+
+class SystemEnvironment:
+    """The real world."""
+
+    def __init__(self) -> None:
+        self._executors: dict[Pool, ThreadPoolExecutor] = {}
+        self._lock = threading.Lock()
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the running loop."""
+        await asyncio.sleep(seconds)
+
+    def random_bytes(self, count: int) -> bytes:
+        """Bytes of the system's random source."""
+        return os.urandom(count)
+
+    def uuid(self) -> bytes:
+        """The bytes of a random uuid."""
+        return uuid.uuid4().bytes
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        return int.from_bytes(os.urandom(7), "big") / 2**56
+
+    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+        """Run ``call`` on the pool's executor."""
+        with self._lock:
+            executor = self._executors.get(pool)
+            if executor is None:
+                executor = ThreadPoolExecutor(pool.threads, thread_name_prefix=pool.name)
+                self._executors[pool] = executor
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+
+    def close(self) -> None:
+        """Shut all executors down."""
+        with self._lock:
+            executors, self._executors = list(self._executors.values()), {}
+        for executor in executors:
+            executor.shutdown(wait=True)

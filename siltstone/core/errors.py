@@ -1,0 +1,351 @@
+"""Every error that Siltstone raises, as one tree.
+
+A class exists only where a caller would act differently. What a handler may conclude:
+
+    SiltstoneError            anything of ours
+    ├── ChunkError            one call to long-term storage failed; ``outcome`` says whether it may have happened
+    ├── SegmentError          the request does not fit the segment as it is
+    ├── TableError            the request does not fit the table as it is
+    ├── ConditionFailedError  a condition of a commit does not hold; nothing was applied; read again and retry
+    ├── LogError              the tier-1 log: fenced (stop), lost (call a person), failed (outcome unknown)
+    ├── StoreError            the store as a whole: missing, in use, of a newer format, closed
+    ├── CorruptDataError      bytes are not what was written: stop, call a person
+    └── SettingsError         what a person wrote is wrong
+
+Messages are lower case, without a full stop, facts at the end as ``key=value``; never secrets, never data.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """What is known about the effect of a call that failed."""
+
+    NOT_APPLIED = "not applied"
+    UNKNOWN = "unknown"
+
+
+class SiltstoneError(Exception):
+    """Base of all errors of Siltstone.
+
+    ``outcome`` tells whether the call that failed may have had its effect. It is ``NOT_APPLIED`` for
+    every error that is raised before anything was attempted.
+    """
+
+    outcome: Outcome = Outcome.NOT_APPLIED
+
+    def __init__(self, message: str, *, outcome: Outcome | None = None, **facts: Any) -> None:
+        tail = " ".join(f"{key}={value}" for key, value in facts.items() if value is not None)
+        super().__init__(f"{message} {tail}" if tail else message)
+        if outcome is not None:
+            self.outcome = outcome
+
+
+# --- long-term storage -------------------------------------------------------------------------
+
+
+class ChunkError(SiltstoneError):
+    """A call to long-term storage failed.
+
+    Attributes:
+        chunk: the key that the call named.
+        operation: the verb, such as ``create``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        chunk: str,
+        operation: str,
+        outcome: Outcome = Outcome.NOT_APPLIED,
+        **facts: Any,
+    ) -> None:
+        super().__init__(message, outcome=outcome, chunk=chunk, operation=operation, **facts)
+        self.chunk = chunk
+        self.operation = operation
+
+
+class ChunkNotFoundError(ChunkError):
+    """No chunk has this name."""
+
+
+class ChunkExistsError(ChunkError):
+    """A chunk of this name exists; nothing was written."""
+
+
+class ChunkOffsetError(ChunkError):
+    """A write named another offset than the chunk's physical end, or a read began beyond it.
+
+    Attributes:
+        expected: the chunk's physical end in bytes.
+        actual: the offset that the call named.
+    """
+
+    def __init__(self, *, chunk: str, operation: str, expected: int, actual: int) -> None:
+        super().__init__(
+            "wrong offset", chunk=chunk, operation=operation, expected=expected, actual=actual
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class ChunkStorageFullError(ChunkError):
+    """Device or quota is full. The outcome says whether a part may have been written."""
+
+
+class ChunkAccessDeniedError(ChunkError):
+    """The service refused: permissions, a sealed chunk, or credentials."""
+
+
+class ChunkUnavailableError(ChunkError):
+    """The service did not answer, or answered with something that no other class describes."""
+
+
+class ChunkNameError(ChunkError, ValueError):
+    """The name can not be a key of this service, or would leave its folder."""
+
+
+class CapabilityError(SiltstoneError):
+    """The configured service or log can not do what was asked."""
+
+
+# --- segments ----------------------------------------------------------------------------------
+
+
+class SegmentError(SiltstoneError):
+    """A request does not fit the segment.
+
+    Attributes:
+        segment: the segment's name.
+    """
+
+    def __init__(
+        self, message: str, *, segment: str, outcome: Outcome | None = None, **facts: Any
+    ) -> None:
+        super().__init__(message, outcome=outcome, segment=segment, **facts)
+        self.segment = segment
+
+
+class SegmentNotFoundError(SegmentError):
+    """No segment has this name, or it was deleted."""
+
+
+class SegmentExistsError(SegmentError):
+    """A segment of this name exists."""
+
+
+class SegmentSealedError(SegmentError):
+    """The segment is sealed and takes no more bytes."""
+
+
+class SegmentNotSealedError(SegmentError):
+    """The operation needs a sealed segment, such as the source of a concat."""
+
+
+class SegmentTruncatedError(SegmentError):
+    """The offset lies below the start of the readable range.
+
+    Attributes:
+        start_offset: the first readable offset in bytes.
+    """
+
+    def __init__(self, *, segment: str, offset: int, start_offset: int) -> None:
+        super().__init__(
+            "offset was truncated", segment=segment, offset=offset, start_offset=start_offset
+        )
+        self.start_offset = start_offset
+
+
+class OffsetError(SegmentError):
+    """An append expected another length, or an offset lies beyond the end.
+
+    Attributes:
+        expected: the segment's length in bytes.
+        actual: the offset that the call named.
+    """
+
+    def __init__(self, message: str, *, segment: str, expected: int, actual: int) -> None:
+        super().__init__(message, segment=segment, expected=expected, actual=actual)
+        self.expected = expected
+        self.actual = actual
+
+
+class SegmentNameError(SegmentError, ValueError):
+    """The name is empty, too long, reserved, or holds a NUL byte."""
+
+
+class AppendTooLargeError(SegmentError):
+    """One commit does not fit in a frame of the tier-1 log; nothing was applied.
+
+    Attributes:
+        limit: the most bytes that fit.
+    """
+
+    def __init__(self, *, segment: str, length: int, limit: int) -> None:
+        super().__init__("commit larger than a frame", segment=segment, length=length, limit=limit)
+        self.limit = limit
+
+
+class WriterExpiredError(SegmentError):
+    """This writer was evicted or never registered; its last sequence is not known any more."""
+
+
+class SequenceError(SegmentError):
+    """A writer repeated a sequence that is older than its last one, or one of another length.
+
+    Attributes:
+        last_sequence: the newest sequence of this writer.
+    """
+
+    def __init__(self, message: str, *, segment: str, sequence: int, last_sequence: int) -> None:
+        super().__init__(message, segment=segment, sequence=sequence, last_sequence=last_sequence)
+        self.last_sequence = last_sequence
+
+
+# --- tables and commits ------------------------------------------------------------------------
+
+
+class TableError(SiltstoneError):
+    """A request does not fit the table.
+
+    Attributes:
+        table: the table's name.
+    """
+
+    def __init__(self, message: str, *, table: str, **facts: Any) -> None:
+        super().__init__(message, table=table, **facts)
+        self.table = table
+
+
+class TableNotFoundError(TableError):
+    """No table has this name."""
+
+
+class TableExistsError(TableError):
+    """A table of this name exists."""
+
+
+class ConditionFailedError(SiltstoneError):
+    """A condition of a commit does not hold; nothing of the commit was applied.
+
+    Attributes:
+        condition: the condition that failed.
+        current: what was found instead: a version, an offset, or ``None`` for absence.
+    """
+
+    def __init__(self, *, condition: object, current: object) -> None:
+        super().__init__("condition failed", condition=condition, current=current)
+        self.condition = condition
+        self.current = current
+
+
+class BackPressureError(SiltstoneError):
+    """The bound on unflushed bytes was reached and the deadline passed; nothing was applied."""
+
+
+class OutcomeUnknownError(SiltstoneError):
+    """The tier-1 log failed while the request was in flight; it may or may not be durable."""
+
+    outcome = Outcome.UNKNOWN
+
+
+# --- the tier-1 log ----------------------------------------------------------------------------
+
+
+class LogError(SiltstoneError):
+    """The tier-1 log failed; the handle is poisoned unless a subclass says otherwise."""
+
+    outcome = Outcome.UNKNOWN
+
+
+class FencedError(LogError):
+    """A newer epoch owns the log or the store. This owner must stop."""
+
+
+class LogLostError(LogError):
+    """The log is empty, of another lineage, or older than what long-term storage has seen."""
+
+    outcome = Outcome.NOT_APPLIED
+
+
+class StorageFullError(LogError):
+    """The log has no room for this frame; nothing was written and the handle stays usable."""
+
+    outcome = Outcome.NOT_APPLIED
+
+
+class LogTruncatedError(LogError):
+    """The index lies below the first frame that the log keeps.
+
+    Attributes:
+        first: the first index that can be read.
+    """
+
+    outcome = Outcome.NOT_APPLIED
+
+    def __init__(self, *, index: int, first: int) -> None:
+        super().__init__("log index was truncated", index=index, first=first)
+        self.first = first
+
+
+# --- the store ---------------------------------------------------------------------------------
+
+
+class StoreError(SiltstoneError):
+    """The store as a whole can not serve the request."""
+
+
+class StoreNotFoundError(StoreError):
+    """There is no store here."""
+
+
+class StoreExistsError(StoreError):
+    """There is a store, or something else, here already."""
+
+
+class StoreInUseError(StoreError):
+    """A live owner holds the container; take it over explicitly, or open read-only.
+
+    Attributes:
+        owner: who holds it, as the owner described itself.
+    """
+
+    def __init__(self, message: str, *, owner: str, **facts: Any) -> None:
+        super().__init__(message, owner=owner, **facts)
+        self.owner = owner
+
+
+class ReadOnlyError(StoreError):
+    """The store was opened read-only."""
+
+
+class FormatError(StoreError):
+    """A record or the whole store was made by a newer version than this one can read."""
+
+
+class ClosedError(StoreError):
+    """The object was closed."""
+
+
+class CorruptDataError(SiltstoneError):
+    """Bytes are not what was written. Nothing unverified was returned.
+
+    Attributes:
+        where: file, chunk or record that is damaged.
+    """
+
+    def __init__(self, message: str, *, where: str, **facts: Any) -> None:
+        super().__init__(message, where=where, **facts)
+        self.where = where
+
+
+class LostDataError(CorruptDataError):
+    """A chunk that the metadata names does not exist any more."""
+
+
+class SettingsError(SiltstoneError, ValueError):
+    """Settings are wrong: the message names file, key and reason."""

@@ -1,0 +1,161 @@
+"""The contract of the tier-1 log: durable, in order, one owner at a time.
+
+Only the contract lives here. Logs are synchronous and thread-safe; frames have one byte format for
+all of them, made by ``siltstone.core.records.frame``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.records.frame import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOwner:
+    """Who holds or held the log, for people to read.
+
+    Attributes:
+        epoch: the newest epoch that was claimed; 0 if none ever was.
+        alive: whether a live holder is known.
+        description: host, process id and the like, as the holder described itself.
+    """
+
+    epoch: int
+    alive: bool
+    description: str
+
+
+class LogReader(Protocol):
+    """A view of a log without a claim; it writes nothing and fences nobody."""
+
+    def epoch(self) -> int:
+        """The newest claimed epoch; 0 when nobody ever claimed."""
+        ...
+
+    def lineage(self) -> bytes | None:
+        """The lineage of the newest frame, or of the newest claim when there is none; 16 bytes."""
+        ...
+
+    def first(self) -> int:
+        """Index of the first frame that is kept; equals ``end()`` when there is none."""
+        ...
+
+    def end(self) -> int:
+        """One above the index of the newest frame that may be shown; 0 in a log without history."""
+        ...
+
+    def read(self, from_index: int) -> Iterator[Frame]:
+        """Yield committed frames in order up to the end at the time of the call.
+
+        A frame is shown only when its durability no longer depends on its writer.
+
+        Raises:
+            LogTruncatedError: ``from_index`` lies below ``first()``.
+            CorruptDataError: a frame is damaged and a valid one stands behind it.
+        """
+        ...
+
+    def dropped_tail(self) -> int:
+        """Bytes of a torn last frame that were ignored at the end of the log, else 0."""
+        ...
+
+    def close(self) -> None:
+        """Free what this object made. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class FencedLog(Protocol):
+    """The log of one container. One frame is in flight at most; ``append`` returns when it is durable.
+
+    Any failure or doubt poisons the handle for ever: every later call but ``close`` raises ``LogError``.
+    The one exception is ``StorageFullError``, which leaves it usable.
+    """
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """Largest frame, header and trailer included, in bytes; at most 8 MiB."""
+        ...
+
+    def claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool, owner: str) -> int:
+        """Take the log; return an epoch above ``above`` and above every epoch of the log.
+
+        Afterwards no older handle, in any process, can have an append acknowledged: its frame is
+        either before the claim and is read by this handle, or void.
+
+        Args:
+            lineage: 16 bytes that every frame of this handle carries.
+            new: the container is new: the log must hold no frame. Otherwise it must be of ``lineage``.
+            above: the highest epoch that was seen elsewhere, at least 0.
+            takeover: claim although a live holder is known.
+            owner: what to tell others about this holder, at most 200 characters.
+
+        Raises:
+            StoreInUseError: a live holder exists and ``takeover`` is false.
+            LogLostError: empty, of another lineage, or not empty for a new container; nothing was written.
+            StorageFullError: no room for the first file; nothing changed for the older owner or all of it.
+        """
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this handle; 0 before the claim."""
+        ...
+
+    def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
+        """Append one frame of ``count`` pieces whose bytes are ``buffers``; return its index.
+
+        Indexes are dense. The frame is atomic, and durable on return.
+
+        Args:
+            buffers: the frame's body in order; not kept.
+            count: number of pieces in the body.
+            reserve: the frame may use the room that is kept for frames which help to free space.
+
+        Raises:
+            StorageFullError: no room; nothing was written, the handle stays usable.
+            FencedError: a newer epoch was found; the frame is void. The handle is poisoned.
+            LogError: anything else; outcome unknown, the handle is poisoned.
+            ValueError: the frame would exceed ``frame_bytes_max``; nothing was written.
+        """
+        ...
+
+    def first(self) -> int:
+        """Index of the first frame that is kept; equals ``end()`` when there is none."""
+        ...
+
+    def end(self) -> int:
+        """One above the index of the newest frame; 0 in a log without history."""
+        ...
+
+    def read(self, from_index: int) -> Iterator[Frame]:
+        """Yield the committed frames from ``from_index`` up to ``end()``; see ``LogReader.read``."""
+        ...
+
+    def dropped_tail(self) -> int:
+        """Bytes of a torn last frame that the claim found and voided, else 0."""
+        ...
+
+    def truncate(self, before_index: int) -> None:
+        """Forget frames below ``before_index``, at the log's own granularity. Oldest first."""
+        ...
+
+    def newest_epoch(self) -> int:
+        """The highest epoch that anybody claimed, read afresh; above ``epoch`` means fenced."""
+        ...
+
+    def holder(self) -> LogOwner:
+        """Who holds or last held the log; needs no claim."""
+        ...
+
+    def open_read(self) -> LogReader:
+        """A view of the log that needs no claim."""
+        ...
+
+    def close(self) -> None:
+        """Append an ``End`` frame if the handle is claimed and healthy, then free everything. Idempotent."""
+        ...

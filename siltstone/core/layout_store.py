@@ -1,0 +1,106 @@
+"""The contract between the segment layer and whoever keeps layouts.
+
+Two implementations exist: table rows (``siltstone.metadata``) for the segments of applications, and the pinned,
+journalled one (``siltstone.journal``) for system segments. An operation on a system segment gets the second
+and therefore can not write the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from siltstone.core.records.block_sums import BlockSumsPatch
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.layout import Layout
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.writer_row import WriterRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutChange:
+    """One transaction on the layout of one segment: all of it or nothing.
+
+    Attributes:
+        segment_id: the segment.
+        before: the layout that the change was planned on; another one in the store is a defect.
+        after: the new layout row; ``None`` removes it, with the last slice of a deleted segment.
+        extents_removed: rows that go.
+        extents_put: rows that come, or replace one of the same start.
+        chunks_put: chunk rows as they are afterwards.
+        chunks_dropped: chunks that nothing references any more, as they were; each gets its garbage
+            task in the same transaction (system chunks have no tasks).
+        sums: block sums that come with ``chunks_put``.
+        writers: writer rows as of ``after.storage_length``.
+        live: commit only if the segment is not deleted.
+        layouts_removed: segments whose layout row goes as well, such as the source of a concat.
+        extra: table entries that the caller adds to the transaction; none for a system segment.
+    """
+
+    segment_id: int
+    before: Layout
+    after: Layout | None
+    extents_removed: tuple[Extent, ...] = ()
+    extents_put: tuple[Extent, ...] = ()
+    chunks_put: tuple[Chunk, ...] = ()
+    chunks_dropped: tuple[Chunk, ...] = ()
+    sums: tuple[BlockSumsPatch, ...] = ()
+    writers: tuple[WriterRow, ...] = ()
+    live: bool = True
+    layouts_removed: tuple[int, ...] = ()
+    extra: tuple[TableEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChunk:
+    """A reserved id and the name that goes with it. Never used before, never used again."""
+
+    chunk_id: int
+    name: str
+
+
+class LayoutStore(Protocol):
+    """Layouts of segments. Reads show what was acknowledged; they are quick and do no network I/O."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that new chunks belong to; chunks of other epochs are never appended to."""
+        ...
+
+    def state(self, segment_id: int) -> SegmentState | None:
+        """The segment's newest assigned state, or ``None`` when its rows are gone."""
+        ...
+
+    def layout(self, segment_id: int) -> Layout:
+        """The layout row; an empty layout at 0 when there is none yet."""
+        ...
+
+    def floor(self, segment_id: int, offset: int) -> Extent | None:
+        """The extent with the greatest start that is not above ``offset``."""
+        ...
+
+    def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
+        """Extents that intersect ``[start, end)``, in order, at most ``limit``."""
+        ...
+
+    def chunk(self, chunk_id: int) -> Chunk | None:
+        """The chunk row."""
+        ...
+
+    def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
+        """CRC32C of the blocks of one group, the last of them up to the chunk's committed length."""
+        ...
+
+    async def new_chunk(self, segment_id: int, start: int) -> NewChunk:
+        """Reserve a chunk for bytes of the segment from ``start`` on. Durable before it returns."""
+        ...
+
+    async def commit(self, change: LayoutChange) -> bool:
+        """Apply ``change`` once it is acknowledged; ``False`` when ``live`` was asked and the segment is deleted.
+
+        Raises:
+            LogError: the log failed; the change may or may not be durable, this owner must stop.
+        """
+        ...

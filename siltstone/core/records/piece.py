@@ -1,0 +1,162 @@
+"""The pieces of a frame's body: what one commit consists of.
+
+Layout, little-endian::
+
+    append:   kind: u8 = 1, reserved: u8 = 0, writers: u16, segment_id: u64, offset: u64, length: u32,
+              (number: u64, sequence: u64, offset: u64, length: u64)[writers], bytes[length]
+    table:    kind: u8 = 2, reserved: u8[3], length: u32, record: bytes[length]
+    control:  kind: u8 = 3, control: u8, version: u8 = 1, reserved: u8, length: u32, payload: bytes[length]
+
+A writer mark states the newest append of an exactly-once writer in this piece.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.errors import CorruptDataError, FormatError
+
+APPEND = 1
+TABLE = 2
+CONTROL = 3
+CONTROL_VERSION = 1
+
+APPEND_HEADER = struct.Struct("<BBHQQI")
+WRITER_MARK = struct.Struct("<QQQQ")
+TABLE_HEADER = struct.Struct("<B3xI")
+CONTROL_HEADER = struct.Struct("<BBBBI")
+
+
+class ControlKind(IntEnum):
+    """Records of the container itself. Numbers are persisted and never change."""
+
+    CHECKPOINT = 1
+    """A checkpoint is durable; payload: its journal file name, UTF-8."""
+    TRUNCATION = 2
+    """The log may be truncated; payload: u64, the index below which."""
+    JOURNAL_DELETION = 3
+    """System files may be deleted; payload: their names, UTF-8, joined by newlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterMark:
+    """An exactly-once append inside an append piece.
+
+    Attributes:
+        number: the writer's number.
+        sequence: the sequence of the append.
+        offset: where it begins in the segment, in bytes.
+        length: its bytes.
+    """
+
+    number: int
+    sequence: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPiece:
+    """Bytes of one segment, contiguous from ``offset`` on."""
+
+    segment_id: int
+    offset: int
+    data: bytes
+    writers: tuple[WriterMark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePiece:
+    """One table-log record, still encoded."""
+
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPiece:
+    """A record of the container itself."""
+
+    control: ControlKind
+    payload: bytes
+
+
+Piece = AppendPiece | TablePiece | ControlPiece
+
+
+def append_header(segment_id: int, offset: int, length: int, writers: list[WriterMark]) -> bytes:
+    """Encode what stands before the bytes of an append piece."""
+    header = APPEND_HEADER.pack(APPEND, 0, len(writers), segment_id, offset, length)
+    if not writers:
+        return header
+    marks = [WRITER_MARK.pack(m.number, m.sequence, m.offset, m.length) for m in writers]
+    return header + b"".join(marks)
+
+
+def table_header(length: int) -> bytes:
+    """Encode what stands before the record of a table piece."""
+    return TABLE_HEADER.pack(TABLE, length)
+
+
+def control_piece(control: ControlKind, payload: bytes) -> bytes:
+    """Encode a whole control piece."""
+    header = CONTROL_HEADER.pack(CONTROL, control, CONTROL_VERSION, 0, len(payload))
+    return header + payload
+
+
+def decode_pieces(body: Buffer, count: int, *, where: str) -> Iterator[Piece]:
+    """Yield the ``count`` pieces of a frame's body.
+
+    Raises:
+        FormatError: a piece of an unknown kind or version.
+        CorruptDataError: the body does not hold exactly ``count`` pieces.
+    """
+    view = memoryview(body)
+    position = 0
+    try:
+        for _ in range(count):
+            kind = view[position]
+            if kind == APPEND:
+                piece, position = _append_piece(view, position)
+            elif kind == TABLE:
+                _, length = TABLE_HEADER.unpack_from(view, position)
+                position += TABLE_HEADER.size
+                piece = TablePiece(_cut(view, position, length))
+                position += length
+            elif kind == CONTROL:
+                piece, position = _control_piece(view, position)
+            else:
+                raise FormatError("piece of an unknown kind", kind=kind, where=where)
+            yield piece
+    except (struct.error, IndexError, ValueError) as error:
+        raise CorruptDataError("frame body is damaged", where=where, at=position) from error
+    if position != len(view):
+        raise CorruptDataError("frame body is longer than its pieces", where=where, at=position)
+
+
+def _cut(view: memoryview, start: int, length: int) -> bytes:
+    if start + length > len(view):
+        raise IndexError("piece exceeds its frame")
+    return bytes(view[start : start + length])
+
+
+def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
+    _, _, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
+    position += APPEND_HEADER.size
+    marks = []
+    for _ in range(writers):
+        marks.append(WriterMark(*WRITER_MARK.unpack_from(view, position)))
+        position += WRITER_MARK.size
+    data = _cut(view, position, length)
+    return AppendPiece(segment_id, offset, data, tuple(marks)), position + length
+
+
+def _control_piece(view: memoryview, position: int) -> tuple[Piece, int]:
+    _, control, version, _, length = CONTROL_HEADER.unpack_from(view, position)
+    if version != CONTROL_VERSION or control not in set(ControlKind):
+        raise FormatError("control piece of an unknown version", control=control, version=version)
+    position += CONTROL_HEADER.size
+    return ControlPiece(ControlKind(control), _cut(view, position, length)), position + length

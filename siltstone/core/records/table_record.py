@@ -1,0 +1,167 @@
+"""The table-log record: one atomic update of tables, as it lies in frames and in the table log.
+
+Layout, little-endian::
+
+    kind: u8 = 1
+    version: u8 = 1
+    reserved: u16 = 0
+    length: u32           bytes of the whole record
+    table_version: u64    position in the table log behind this record
+    running_crc: u32      CRC32C of the table log before this record, since its lineage began
+    count: u32            entries
+    entry[count]:
+        table_id: u32
+        flags: u8         1 = removal (no value) | 2 = splice (value starts with a u32 position)
+        reserved: u8 = 0
+        key_length: u16
+        value_length: u32
+        key: bytes[key_length]
+        value: bytes[value_length]
+    crc: u32              CRC32C of everything before
+
+A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own value behind
+them. The table version of a record is also the version of every entry that it wrote.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.errors import CorruptDataError, FormatError
+
+KIND = 1
+VERSION = 1
+KEY_BYTES_MAX = 2**16 - 1
+REMOVAL = 1
+SPLICE = 2
+
+_HEADER = struct.Struct("<BBHIQII")
+_ENTRY = struct.Struct("<IBBHI")
+_U32 = struct.Struct("<I")
+HEADER_BYTES = _HEADER.size
+OVERHEAD_BYTES = HEADER_BYTES + _U32.size
+ENTRY_BYTES = _ENTRY.size
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One change of one key.
+
+    Attributes:
+        table_id: 0 is the container's own metadata.
+        key: 0 to 65,535 bytes.
+        value: the new value, or what to put behind ``splice_at`` bytes of the old one; ``None`` removes the key.
+        splice_at: keep so many bytes of the old value; ``None`` replaces all of it.
+    """
+
+    table_id: int
+    key: bytes
+    value: bytes | None
+    splice_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRecord:
+    """A decoded record.
+
+    Attributes:
+        table_version: position in the table log behind it.
+        length: bytes of the record; it begins at ``table_version - length``.
+        running_crc: CRC32C of the table log before it.
+        crc_after: CRC32C of the table log up to and with it.
+        entries: in order; a later one of the same key wins.
+    """
+
+    table_version: int
+    length: int
+    running_crc: int
+    crc_after: int
+    entries: tuple[TableEntry, ...]
+
+
+def record_length(entries: Sequence[TableEntry]) -> int:
+    """Bytes that the record of these entries has."""
+    total = OVERHEAD_BYTES
+    for entry in entries:
+        total += ENTRY_BYTES + len(entry.key) + len(entry.value or b"")
+        if entry.splice_at is not None:
+            total += _U32.size
+    return total
+
+
+def encode_table_record(
+    entries: Sequence[TableEntry], *, start_version: int, running_crc: int
+) -> tuple[bytes, int]:
+    """Encode one record that begins at ``start_version`` of the table log.
+
+    Returns:
+        The record's bytes, and the running CRC32C behind it.
+    """
+    parts: list[bytes] = [b""]
+    for entry in entries:
+        value = entry.value
+        flags = 0
+        if value is None:
+            flags, value = REMOVAL, b""
+        elif entry.splice_at is not None:
+            flags, value = SPLICE, _U32.pack(entry.splice_at) + value
+        parts.append(_ENTRY.pack(entry.table_id, flags, 0, len(entry.key), len(value)))
+        parts.append(entry.key)
+        parts.append(value)
+    length = OVERHEAD_BYTES + sum(map(len, parts))
+    parts[0] = _HEADER.pack(
+        KIND, VERSION, 0, length, start_version + length, running_crc, len(entries)
+    )
+    body = b"".join(parts)
+    record = body + _U32.pack(crc32c(body))
+    return record, crc32c(record, running_crc)
+
+
+def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRecord:
+    """Decode the record that starts at ``offset`` of ``data``.
+
+    Raises:
+        CorruptDataError: the bytes are not one whole valid record; ``where`` is named.
+        FormatError: a valid record of a newer version.
+    """
+    view = memoryview(data)[offset:]
+    if len(view) < OVERHEAD_BYTES:
+        raise CorruptDataError("table record is cut", where=where, offset=offset)
+    kind, version, _, length, table_version, running_crc, count = _HEADER.unpack_from(view)
+    if not OVERHEAD_BYTES <= length <= len(view):
+        raise CorruptDataError("table record is cut", where=where, offset=offset, length=length)
+    end = length - _U32.size
+    (crc,) = _U32.unpack_from(view, end)
+    if crc32c(view[:end]) != crc:
+        raise CorruptDataError("table record does not match its sum", where=where, offset=offset)
+    if kind != KIND or version != VERSION:
+        raise FormatError("table record of an unknown version", kind=kind, version=version)
+    entries: list[TableEntry] = []
+    position = HEADER_BYTES
+    for _ in range(count):
+        table_id, flags, _, key_length, value_length = _ENTRY.unpack_from(view, position)
+        position += ENTRY_BYTES
+        key = bytes(view[position : position + key_length])
+        position += key_length
+        value: bytes | None = bytes(view[position : position + value_length])
+        position += value_length
+        splice_at = None
+        if flags & REMOVAL:
+            value = None
+        elif flags & SPLICE and value is not None:
+            (splice_at,) = _U32.unpack_from(value)
+            value = value[_U32.size :]
+        entries.append(TableEntry(table_id, key, value, splice_at))
+    if position != end:
+        raise CorruptDataError("table record has a wrong count", where=where, offset=offset)
+    return TableRecord(
+        table_version=table_version,
+        length=length,
+        running_crc=running_crc,
+        crc_after=crc32c(view[:length], running_crc),
+        entries=tuple(entries),
+    )

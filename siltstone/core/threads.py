@@ -1,0 +1,150 @@
+"""The one bridge between the asyncio core and blocking bindings.
+
+Every call has a deadline. A call that misses it is answered with an unknown outcome while its thread
+goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
+its call has ended or has missed its deadline, so that nobody goes on beside a call that still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import ChunkUnavailableError, Outcome
+
+T = TypeVar("T")
+
+
+async def finish(work: asyncio.Future[T]) -> T:
+    """Wait for ``work`` although the caller is cancelled meanwhile, then cancel the caller."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not work.cancelled():
+            work.exception()
+        raise cancelled
+    return work.result()
+
+
+class AsyncChunkStorage:
+    """A ``ChunkStorage`` whose calls run on a bounded pool, each with a deadline.
+
+    Args:
+        storage: the binding; closed by ``close``.
+        environment: gives threads and time.
+        threads: most calls at a time.
+        deadline_s: seconds after which a call is answered with an unknown outcome.
+    """
+
+    def __init__(
+        self,
+        storage: ChunkStorage,
+        environment: Environment,
+        *,
+        threads: int = 16,
+        deadline_s: float = 60.0,
+    ) -> None:
+        self._storage = storage
+        self._environment = environment
+        self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
+        self._deadline_s = deadline_s
+        self._threads = threads
+        self._late: set[asyncio.Future[object]] = set()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the service can do."""
+        return self._storage.capabilities
+
+    @property
+    def healthy(self) -> bool:
+        """False while every thread is held by a call that missed its deadline."""
+        return len(self._late) < self._threads
+
+    async def _call(self, operation: str, chunk: str, call: Callable[[], T]) -> T:
+        work = asyncio.ensure_future(self._environment.run_blocking(self._pool, call))
+        return await finish(asyncio.ensure_future(self._until_deadline(operation, chunk, work)))
+
+    async def _until_deadline(self, operation: str, chunk: str, work: asyncio.Future[T]) -> T:
+        done, _ = await asyncio.wait([work], timeout=self._deadline_s)
+        if not done:
+            self._late.add(work)
+            work.add_done_callback(self._forget)
+            raise ChunkUnavailableError(
+                "no answer before the deadline",
+                chunk=chunk,
+                operation=operation,
+                outcome=Outcome.UNKNOWN,
+                deadline_s=self._deadline_s,
+            )
+        return work.result()
+
+    def _forget(self, work: asyncio.Future[T]) -> None:
+        self._late.discard(work)
+        if not work.cancelled():
+            work.exception()
+
+    async def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """See ``ChunkStorage.create``."""
+        await self._call("create", name, lambda: self._storage.create(name, buffers))
+
+    async def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """See ``ChunkStorage.write``."""
+        await self._call("write", name, lambda: self._storage.write(name, offset, buffers))
+
+    async def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """See ``ChunkStorage.read_into``. After a missed deadline the buffer may still change."""
+        return await self._call(
+            "read_into", name, lambda: self._storage.read_into(name, offset, buffer)
+        )
+
+    async def read_all(self, name: str, length: int) -> bytearray:
+        """Read the first ``length`` bytes of a chunk; fewer when it is shorter."""
+
+        def call() -> bytearray:
+            buffer = bytearray(length)
+            count = self._storage.read_into(name, 0, buffer)
+            del buffer[count:]
+            return buffer
+
+        return await self._call("read_into", name, call)
+
+    async def run(self, operation: str, name: str, call: Callable[[ChunkStorage], T]) -> T:
+        """Run several steps on one thread as one call, such as a read with its checks."""
+        return await self._call(operation, name, lambda: call(self._storage))
+
+    async def stat(self, name: str) -> ChunkStat:
+        """See ``ChunkStorage.stat``."""
+        return await self._call("stat", name, lambda: self._storage.stat(name))
+
+    async def list(
+        self, prefix: str, start_after: str = "", limit: int = 1_000
+    ) -> list[ChunkStat]:
+        """Return the next ``limit`` chunks of a listing; see ``ChunkStorage.list``."""
+        return await self._call(
+            "list", prefix, lambda: list(islice(self._storage.list(prefix, start_after), limit))
+        )
+
+    async def delete(self, name: str) -> None:
+        """See ``ChunkStorage.delete``."""
+        await self._call("delete", name, lambda: self._storage.delete(name))
+
+    async def seal(self, name: str) -> None:
+        """See ``ChunkStorage.seal``."""
+        await self._call("seal", name, lambda: self._storage.seal(name))
+
+    async def used_space(self) -> int:
+        """See ``ChunkStorage.used_space``."""
+        return await self._call("used_space", "", self._storage.used_space)
+
+    def close(self) -> None:
+        """Close the binding. The environment ends the threads."""
+        self._storage.close()
