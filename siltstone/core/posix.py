@@ -193,9 +193,7 @@ class SystemFileCalls:
         dst_dir_fd: int | None = None,
     ) -> None:
         """``os.link``."""
-        os.link(
-            source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False
-        )
+        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
     def rename(
         self,

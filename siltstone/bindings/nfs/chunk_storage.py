@@ -1,0 +1,299 @@
+"""Chunk storage in a folder, by POSIX calls alone.
+
+What makes it safe: a name is taken by ``O_EXCL``; bytes go to a verified end and are synced before
+they are acknowledged; so is every folder between a new chunk and the root. There are no temporary
+files, hence nothing to clean up after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
+from siltstone.bindings.nfs.listing import LITTER, Range, walk
+from siltstone.bindings.nfs.locks import NameLocks
+from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
+from siltstone.core.chunk_arguments import (
+    check_buffers,
+    check_chunk_name,
+    check_listing,
+    check_offset,
+    require,
+)
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkNameError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    ChunkUnavailableError,
+    Outcome,
+)
+from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_fully
+
+CAPABILITIES = Capabilities(append=True, seal=True, used_space=True)
+WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
+# A pipe that stands where a chunk is expected would block the thread that opens it.
+PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A chunk's name, taken apart."""
+
+    name: str
+    parents: tuple[bytes, ...]
+    leaf: bytes
+
+    @property
+    def key(self) -> bytes:
+        return b"/".join((*self.parents, self.leaf))
+
+
+class NfsChunkStorage:
+    """A ``ChunkStorage`` whose chunks are the regular files below one folder.
+
+    A key is the path below the folder, so a chunk's name can not be a folder of another's. Links,
+    pipes and what an NFS client leaves behind (``.nfs…``) are no chunks. A write checks the end
+    under a lock of this process; between processes the epoch in a chunk's name keeps writers apart.
+
+    On NFS another client may see an older listing or miss a new name while its attribute cache is
+    warm: mount with ``lookupcache=positive``, and with ``noac`` where two owners may sweep.
+
+    Args:
+        path: the root folder; made with its parents by the first ``create``.
+        calls: the file calls, replaced in tests.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, calls: FileCalls | None = None) -> None:
+        self._calls = calls or SystemFileCalls()
+        self._tree = Tree(os.fspath(path), self._calls)
+        self._locks = NameLocks()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Append, seal and used space; no concat, since it would be a copy."""
+        return CAPABILITIES
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Take the name with ``O_EXCL``; sync the file, then each folder up to the root."""
+        place = self._place(name, "create")
+        check_buffers(buffers)
+        for _ in range(RACES_MAX):
+            if self._created(place, buffers):
+                return
+        raise ChunkUnavailableError(
+            "the folder is removed again and again", chunk=name, operation="create"
+        )
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Write at the end that ``fstat`` tells, and sync."""
+        place = self._place(name, "write")
+        check_offset(offset)
+        check_buffers(buffers)
+        with self._changing(place, "write", os.O_WRONLY) as (fd, status):
+            if not status.st_mode & WRITE_BITS:
+                raise ChunkAccessDeniedError("chunk is sealed", chunk=name, operation="write")
+            if status.st_size != offset:
+                raise ChunkOffsetError(
+                    chunk=name, operation="write", expected=status.st_size, actual=offset
+                )
+            with translated(name, "write", Effect.BEGUN):
+                write_fully(self._calls, fd, buffers, offset)
+                self._calls.fdatasync(fd)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """Read until the buffer is full or the file ends."""
+        place = self._place(name, "read_into")
+        check_offset(offset)
+        with self._opened(place, "read_into") as (fd, status), translated(name, "read_into"):
+            if offset > status.st_size:
+                raise ChunkOffsetError(
+                    chunk=name, operation="read_into", expected=status.st_size, actual=offset
+                )
+            return read_fully(self._calls, fd, buffer, offset)
+
+    def stat(self, name: str) -> ChunkStat:
+        """Open the file to ask, which lets an NFS client ask its server."""
+        with self._opened(self._place(name, "stat"), "stat") as (_, status):
+            return _chunk_stat(name, status)
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """Walk the folders in order; in memory are the names of one folder for each level."""
+        self._tree.check_open()
+        wanted = Range(*check_listing(prefix, start_after))
+        return self._listed(prefix, wanted)
+
+    def delete(self, name: str) -> None:
+        """Remove the name, sync its folder, and drop the folders that became empty."""
+        place = self._place(name, "delete")
+        with (
+            self._locks.hold(place.key),
+            translated(name, "delete"),
+            self._tree.folders(place.parents) as chain,
+        ):
+            if not modes.S_ISREG(self._calls.stat(place.leaf, dir_fd=chain[-1]).st_mode):
+                raise _not_found(name, "delete")
+            with translated(name, "delete", Effect.ONE_CALL):
+                self._calls.unlink(place.leaf, dir_fd=chain[-1])
+            with translated(name, "delete", Effect.BEGUN):
+                self._calls.fsync(chain[-1])
+            self._tree.prune(chain, place.parents)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """Not supported: a file system would copy the bytes."""
+        self._tree.check_open()
+        require("concat", able=CAPABILITIES.concat)
+
+    def seal(self, name: str) -> None:
+        """Clear the write bits; ``write`` checks them, so that they bind the super-user as well."""
+        place = self._place(name, "seal")
+        with self._changing(place, "seal", os.O_RDONLY) as (fd, status):
+            mode = modes.S_IMODE(status.st_mode) & ~WRITE_BITS
+            with translated(name, "seal", Effect.ONE_CALL):
+                self._calls.fchmod(fd, mode)
+            with translated(name, "seal", Effect.BEGUN):
+                self._calls.fsync(fd)
+
+    def used_space(self) -> int:
+        """The lengths of all chunks, added up: a walk over the whole tree, so call it rarely."""
+        return sum(found.length for found in self.list())
+
+    def close(self) -> None:
+        """Close the root folder when the calls in progress are done."""
+        self._tree.close()
+
+    def _place(self, name: str, operation: str) -> _Place:
+        self._tree.check_open()
+        *parents, leaf = check_chunk_name(name, operation).split(b"/")
+        if any(LITTER.fullmatch(part) for part in (*parents, leaf)):
+            raise ChunkNameError("name is reserved by NFS clients", chunk=name, operation=operation)
+        return _Place(name=name, parents=tuple(parents), leaf=leaf)
+
+    def _created(self, place: _Place, buffers: Sequence[Buffer]) -> bool:
+        """Create once; ``False`` when the folder was removed under us and nothing was done."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            with self._tree.folders(place.parents, make=True) as chain:
+                try:
+                    fd = self._calls.open(place.leaf, flags, 0o666, dir_fd=chain[-1])
+                except FileNotFoundError:
+                    return False
+                except OSError as error:
+                    raise chunk_error(
+                        error, chunk=place.name, operation="create", effect=Effect.ONE_CALL
+                    ) from error
+                try:
+                    self._fill(fd, buffers)
+                    for folder in reversed(chain):
+                        self._calls.fsync(folder)
+                except OSError as error:
+                    raise self._undone(error, place, chain[-1]) from error
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if is_blocked(error):
+                raise ChunkNameError(
+                    "a part of the name is no folder", chunk=place.name, operation="create"
+                ) from error
+            raise chunk_error(
+                error, chunk=place.name, operation="create", effect=Effect.NONE
+            ) from error
+        return True
+
+    def _fill(self, fd: int, buffers: Sequence[Buffer]) -> None:
+        try:
+            write_fully(self._calls, fd, buffers, 0)
+            self._calls.fdatasync(fd)
+        finally:
+            # NFS may tell of a full disk only here, so a failing close is a failing create.
+            self._calls.close(fd)
+
+    def _undone(self, error: OSError, place: _Place, folder: int) -> ChunkError:
+        """Give the room of a chunk that did not fit back, and tell what is known of the create.
+
+        Only a full disk is cleaned up after, where the bytes would keep it full. The create did not
+        happen if the removal is durable; in all other cases nobody knows.
+        """
+        failed = chunk_error(error, chunk=place.name, operation="create", effect=Effect.BEGUN)
+        if error.errno not in FULL:
+            return failed
+        try:
+            self._calls.unlink(place.leaf, dir_fd=folder)
+            self._calls.fsync(folder)
+        except OSError:
+            return failed
+        failed.outcome = Outcome.NOT_APPLIED
+        return failed
+
+    @contextmanager
+    def _changing(
+        self, place: _Place, operation: str, flags: int
+    ) -> Iterator[tuple[int, os.stat_result]]:
+        with (
+            self._locks.hold(place.key),
+            self._opened(place, operation, flags) as opened,
+        ):
+            yield opened
+
+    @contextmanager
+    def _opened(
+        self, place: _Place, operation: str, flags: int = os.O_RDONLY
+    ) -> Iterator[tuple[int, os.stat_result]]:
+        """Yield descriptor and attributes of a chunk; anything but a regular file is not found."""
+        with translated(place.name, operation), self._tree.folders(place.parents) as chain:
+            fd = self._calls.open(place.leaf, flags | PLAIN, dir_fd=chain[-1])
+        try:
+            with translated(place.name, operation):
+                status = self._calls.fstat(fd)
+            if not modes.S_ISREG(status.st_mode):
+                raise _not_found(place.name, operation)
+            yield fd, status
+        except BaseException:
+            # The first failure tells the outcome; one of closing must not hide it.
+            with suppress(OSError):
+                self._calls.close(fd)
+            raise
+        effect = Effect.NONE if flags == os.O_RDONLY else Effect.BEGUN
+        with translated(place.name, operation, effect):
+            self._calls.close(fd)
+
+    def _listed(self, prefix: str, wanted: Range) -> Iterator[ChunkStat]:
+        base = wanted.prefix[: wanted.prefix.rfind(b"/") + 1]
+        parts = base.split(b"/")[:-1]
+        if any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+            return  # No key has such a part.
+        with translated(prefix, "list"):
+            try:
+                with self._tree.folders(parts) as chain:
+                    folder = self._calls.open(b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=chain[-1])
+            except OSError as error:
+                if is_missing(error):
+                    return
+                raise
+            for fd, leaf, key in walk(self._calls, folder, base, wanted):
+                try:
+                    status = self._calls.stat(leaf, dir_fd=fd)
+                except FileNotFoundError:
+                    continue
+                if modes.S_ISREG(status.st_mode):
+                    yield _chunk_stat(key.decode("utf-8"), status)
+                    self._tree.check_open()
+
+
+def _chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
+    return ChunkStat(
+        name=name,
+        length=status.st_size,
+        version=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+        modified_s=status.st_mtime,
+    )
+
+
+def _not_found(name: str, operation: str) -> ChunkNotFoundError:
+    return ChunkNotFoundError("no such chunk", chunk=name, operation=operation)

@@ -1,0 +1,108 @@
+"""The ordered listing of a folder tree.
+
+Order is that of whole keys as UTF-8 bytes, which is not the order of names within a folder: ``a-b``
+comes before what stands in folder ``a``, since ``-`` is below ``/``. So a folder sorts as its name
+with a slash behind it. In memory are the names of one folder a level, never the whole tree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
+from siltstone.core.posix import FileCalls
+
+LITTER = re.compile(rb"\.nfs[0-9a-f]{8,}")
+"""What an NFS client renames a file to that is removed while it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which keys are wanted: those that start with ``prefix`` and are above ``start_after``."""
+
+    prefix: bytes
+    start_after: bytes
+
+    def has(self, key: bytes) -> bool:
+        """Whether a chunk is wanted."""
+        return key.startswith(self.prefix) and key > self.start_after
+
+    def may_have_below(self, folder: bytes) -> bool:
+        """Whether a folder, given with its slash, can hold a key that is wanted."""
+        fits = folder.startswith(self.prefix) or self.prefix.startswith(folder)
+        return fits and (folder > self.start_after or self.start_after.startswith(folder))
+
+
+class _Level:
+    """One folder of the way down. Names are read late, when the level is sure to be closed."""
+
+    def __init__(self, calls: FileCalls, fd: int, base: bytes, wanted: Range) -> None:
+        self.fd = fd
+        self.base = base
+        self._arguments = (calls, fd, base, wanted)
+        self._names: Iterator[bytes] | None = None
+
+    def next_name(self) -> bytes | None:
+        """The next name in order, a folder's with a slash; ``None`` at the end."""
+        if self._names is None:
+            self._names = iter(_names(*self._arguments))
+        return next(self._names, None)
+
+
+def walk(
+    calls: FileCalls, folder: int, base: bytes, wanted: Range
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield ``(folder, name, key)`` of every file in order; ``folder`` becomes the walk's own.
+
+    What vanishes meanwhile is left out, and so is a name that is not UTF-8: it can not be a key.
+    """
+    levels = [_Level(calls, folder, base, wanted)]
+    try:
+        while levels:
+            level = levels[-1]
+            name = level.next_name()
+            if name is None:
+                calls.close(levels.pop().fd)
+            elif name.endswith(b"/"):
+                below = _opened(calls, name[:-1], level.fd)
+                if below is not None:
+                    levels.append(_Level(calls, below, level.base + name, wanted))
+            else:
+                yield level.fd, name, level.base + name
+    finally:
+        for level in levels:
+            calls.close(level.fd)
+
+
+def _opened(calls: FileCalls, name: bytes, parent: int) -> int | None:
+    try:
+        return calls.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _names(calls: FileCalls, folder: int, base: bytes, wanted: Range) -> list[bytes]:
+    found = []
+    for entry in calls.scandir(folder):
+        name = os.fsencode(entry.name)
+        key = base + name
+        if LITTER.fullmatch(name) or len(key) > CHUNK_NAME_BYTES_MAX or not _is_text(name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if wanted.may_have_below(key + b"/"):
+                found.append(name + b"/")
+        elif wanted.has(key) and entry.is_file(follow_symlinks=False):
+            found.append(name)
+    found.sort()
+    return found
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,28 @@
+"""The entry point of the binding ``nfs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "nfs"
+
+
+@hookimpl
+def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    """Build the chunk storage of a folder, if it is the one that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+    from siltstone.bindings.nfs.settings import NfsSettings
+
+    try:
+        checked = NfsSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    return NfsChunkStorage(checked.path)

@@ -1,0 +1,140 @@
+"""Walking from the root folder to a chunk's folder, one part at a time, never through a link.
+
+Every step is relative to the descriptor of the folder above and refuses symbolic links, so no name
+leads out of the root, whatever stands in the folders. Nothing here knows chunks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
+
+from siltstone.core.errors import ClosedError
+from siltstone.core.posix import FileCalls
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+RACES_MAX = 16
+"""How often a folder that others remove while we make it is made again."""
+
+
+class Tree:
+    """The root folder, open from its first use until the last call after ``close`` has left.
+
+    A descriptor is kept because its number may belong to another folder as soon as it is closed,
+    and because a share that is unmounted under a running store must not turn into a local folder.
+    """
+
+    def __init__(self, path: str, calls: FileCalls) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self._calls = calls
+        self._lock = threading.Lock()
+        self._root: int | None = None
+        self._users = 0
+        self._is_closed = False
+
+    def check_open(self) -> None:
+        """Raise ``ClosedError`` after ``close``."""
+        if self._is_closed:
+            raise ClosedError("the chunk storage was closed")
+
+    def close(self) -> None:
+        """Let no call in any more. Idempotent; calls in progress end as they would."""
+        with self._lock:
+            self._is_closed = True
+            self._release()
+
+    @contextmanager
+    def folders(self, parts: Sequence[bytes], *, make: bool = False) -> Iterator[list[int]]:
+        """Yield the descriptors of the root and of each folder in ``parts`` below it.
+
+        Raises:
+            OSError: ``ENOENT`` or ``ENOTDIR``/``ELOOP`` where a part is missing or no folder.
+        """
+        with self._lock:
+            self.check_open()
+            self._users += 1
+        opened: list[int] = []
+        try:
+            chain = [self._open_root(make=make)]
+            for part in parts:
+                fd = self._make(part, chain[-1]) if make else self._open(part, chain[-1])
+                opened.append(fd)
+                chain.append(fd)
+            yield chain
+        finally:
+            for fd in opened:
+                # Nothing was written through it, so its closing tells nothing of the call.
+                with suppress(OSError):
+                    self._calls.close(fd)
+            with self._lock:
+                self._users -= 1
+                self._release()
+
+    def prune(self, chain: Sequence[int], parts: Sequence[bytes]) -> None:
+        """Remove the folders of ``parts`` from the end on, as far as they are empty.
+
+        Best effort and not made durable: an empty folder that comes back harms nobody. A create
+        that runs meanwhile notices that its folder is gone and makes it again.
+        """
+        with suppress(OSError):
+            for parent, part in zip(reversed(chain[:-1]), reversed(parts), strict=True):
+                self._calls.rmdir(part, dir_fd=parent)
+
+    def _release(self) -> None:
+        if self._is_closed and self._users == 0 and self._root is not None:
+            root, self._root = self._root, None
+            self._calls.close(root)
+
+    def _open_root(self, *, make: bool) -> int:
+        with self._lock:
+            if self._root is None:
+                try:
+                    # The root itself may be a link: a person chose it, not a name.
+                    self._root = self._calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    self._root = self._make_root()
+            return self._root
+
+    def _make_root(self) -> int:
+        """Make the root with its parents, durably, and open it."""
+        path, missing = self.path, []
+        while True:
+            try:
+                fd = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                break
+            except FileNotFoundError:
+                path, part = os.path.split(path)
+                missing.append(os.fsencode(part))
+        while missing:
+            child = self._make(missing.pop(), fd)
+            self._calls.fsync(fd)
+            self._calls.close(fd)
+            fd = child
+        return fd
+
+    def _open(self, part: bytes, parent: int) -> int:
+        return self._calls.open(part, FOLDER, dir_fd=parent)
+
+    def _make(self, part: bytes, parent: int) -> int:
+        for _ in range(RACES_MAX):
+            with suppress(FileNotFoundError):
+                return self._open(part, parent)
+            with suppress(FileExistsError):
+                # ENOENT is not suppressed: the parent itself was removed, and the walk starts anew.
+                self._calls.mkdir(part, 0o777, dir_fd=parent)
+        raise OSError(ENOENT, "the folder is removed again and again")
+
+
+def is_blocked(error: OSError) -> bool:
+    """Whether a part of a path is there but is no folder."""
+    return error.errno in (ENOTDIR, ELOOP)
+
+
+def is_missing(error: OSError) -> bool:
+    """Whether nothing can stand at the end of a path."""
+    return is_blocked(error) or error.errno in (ENOENT, ENAMETOOLONG)
