@@ -6,8 +6,9 @@ implements the hook of its group. Only the configured plugin is imported, when t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pluggy
@@ -28,7 +29,9 @@ class BindingHooks:
     """Hooks of the group ``siltstone.bindings``."""
 
     @hookspec(firstresult=True)
-    def siltstone_chunk_storage(self, name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    def siltstone_chunk_storage(
+        self, name: str, settings: Mapping[str, Any]
+    ) -> ChunkStorage | None:
         """Return the chunk storage called ``name``, or ``None`` if it is not yours.
 
         Called once when a store opens. ``settings`` is what stands under the binding's name in the
@@ -46,7 +49,32 @@ class Tier1Hooks:
         """Return the log called ``name`` of one container, or ``None`` if it is not yours."""
 
 
-def _plugins(group: str, name: str, hooks: type) -> pluggy.PluginManager:
+def settings_error(name: str, errors: Iterable[Mapping[str, Any]]) -> SettingsError:
+    """Return the error that tells key and reason of everything wrong in a plugin's settings.
+
+    ``errors`` is what pydantic's ``ValidationError.errors()`` returns. Values are not repeated: one
+    of them may be a secret.
+    """
+    reasons = []
+    for error in errors:
+        key = ".".join([name, *map(str, error["loc"])])
+        reasons.append(f"{key}: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}")
+    return SettingsError("; ".join(reasons))
+
+
+@contextmanager
+def _imports(entry: EntryPoint) -> Iterator[None]:
+    """Tell what to install when the block, which runs code of the plugin, lacks a package."""
+    try:
+        yield
+    except ImportError as error:
+        extra = (
+            "" if entry.dist is None else f'; try: pip install "{entry.dist.name}[{entry.name}]"'
+        )
+        raise SettingsError(f"plugin {entry.name!r} can not be imported: {error}{extra}") from error
+
+
+def _plugins(group: str, name: str, hooks: type) -> tuple[pluggy.PluginManager, EntryPoint]:
     found = [entry for entry in entry_points(group=group) if entry.name == name]
     if not found:
         known = ", ".join(sorted({entry.name for entry in entry_points(group=group)}))
@@ -56,23 +84,22 @@ def _plugins(group: str, name: str, hooks: type) -> pluggy.PluginManager:
         raise SettingsError(f"{name!r} is defined by more than one distribution: {owners}")
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hooks)
-    try:
-        plugin = found[0].load()
-    except ImportError as error:
-        extra = "" if found[0].dist is None else f'; try: pip install "{found[0].dist.name}[{name}]"'
-        raise SettingsError(f"plugin {name!r} can not be imported: {error}{extra}") from error
-    manager.register(plugin, name=name)
-    return manager
+    with _imports(found[0]):
+        manager.register(found[0].load(), name=name)
+    return manager, found[0]
 
 
 def load_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage:
     """Build the chunk storage of the binding ``name``.
 
     Raises:
-        SettingsError: no such plugin, a missing extra (the message says what to install), or wrong settings.
+        SettingsError: no such plugin, a missing extra (the message says what to install), or wrong
+            settings.
     """
-    manager = _plugins(BINDINGS_GROUP, name, BindingHooks)
-    storage = manager.hook.siltstone_chunk_storage(name=name, settings=settings)
+    manager, entry = _plugins(BINDINGS_GROUP, name, BindingHooks)
+    with _imports(entry):
+        # A plugin imports its SDK inside the hook, so a missing extra shows only here.
+        storage = manager.hook.siltstone_chunk_storage(name=name, settings=settings)
     if storage is None:
         raise SettingsError(f"plugin {name!r} did not answer to its own name")
     return storage  # type: ignore[no-any-return]
@@ -80,8 +107,9 @@ def load_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage:
 
 def load_fenced_log(name: str, settings: Mapping[str, Any], container: int) -> FencedLog:
     """Build the tier-1 log ``name`` of one container. Raises like ``load_chunk_storage``."""
-    manager = _plugins(TIER1_GROUP, name, Tier1Hooks)
-    log = manager.hook.siltstone_fenced_log(name=name, settings=settings, container=container)
+    manager, entry = _plugins(TIER1_GROUP, name, Tier1Hooks)
+    with _imports(entry):
+        log = manager.hook.siltstone_fenced_log(name=name, settings=settings, container=container)
     if log is None:
         raise SettingsError(f"plugin {name!r} did not answer to its own name")
     return log  # type: ignore[no-any-return]
