@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import crc32c as _crc32c
 
-from siltstone.core.chunk_storage import Buffer
+from siltstone.core.words import Buffer
 
 _POLYNOMIAL = 0x82F63B78
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-Buffer = bytes | bytearray | memoryview
-"""What may be written: contiguous, byte-sized items. Not kept after the call returns."""
+from siltstone.core.words import Buffer as Buffer
 
 UNLIMITED = 2**63 - 1
 """The value of a limit that a service does not have."""

@@ -6,6 +6,9 @@ import hashlib
 
 from siltstone.core.errors import SegmentNameError
 
+Buffer = bytes | bytearray | memoryview
+"""What may be written: contiguous, byte-sized items. Not kept after the call returns."""
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -24,6 +27,12 @@ READ_BYTES_MAX = GIB
 
 ROWS_PER_SLICE = 1_000
 """Most rows that one step of a long operation changes."""
+
+TABLE_LOG_ID = 0
+"""Segment id of the table log, the one system segment. Segments of applications are above 0."""
+
+TABLE_LOG_NAME = "_system/tables"
+"""Name of the table log, for people to read."""
 
 LINEAGE_BYTES = 16
 """Length of a lineage, the raw bytes of a uuid."""
