@@ -1,0 +1,31 @@
+"""The entry point of the binding ``memory``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "memory"
+
+
+@hookimpl
+def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    """Build a chunk storage in memory, if it is the one that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.bindings.memory.bucket import Bucket, shared_bucket
+    from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
+    from siltstone.bindings.memory.settings import MemorySettings
+
+    try:
+        checked = MemorySettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    profile = Profile(**checked.model_dump(exclude={"name"}))
+    bucket = Bucket() if checked.name is None else shared_bucket(checked.name)
+    return MemoryChunkStorage(bucket, profile)
