@@ -1,8 +1,29 @@
-"""The chunk row: what is known of one chunk."""
+"""The chunk row: what is known of one chunk.
+
+Value, under the key of the chunk's id. What never changes comes first, so that growing is a splice
+of the tail::
+
+    kind: u8 = 5
+    version: u8 = 1
+    fixed: u8             1 = adopted
+    epoch: uvarint
+    name: text
+    -- tail --
+    flags: u8             1 = closed
+    length: uvarint
+    references: uvarint
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, text, uvarint
+
+VERSION = 1
+_ADOPTED = 1
+_CLOSED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +47,45 @@ class Chunk:
     closed: bool = False
     adopted: bool = False
     references: int = 1
+
+
+def encode_chunk_head(chunk: Chunk) -> bytes:
+    """Encode the part of the value that never changes."""
+    fixed = bytes((_ADOPTED if chunk.adopted else 0,))
+    return head(RowKind.CHUNK, VERSION) + fixed + uvarint(chunk.epoch) + text(chunk.name)
+
+
+def encode_chunk_tail(chunk: Chunk) -> bytes:
+    """Encode the part of the value that changes."""
+    flags = bytes((_CLOSED if chunk.closed else 0,))
+    return flags + uvarint(chunk.length) + uvarint(chunk.references)
+
+
+def encode_chunk(chunk: Chunk) -> bytes:
+    """Encode the value of the row; the chunk's id is in its key."""
+    return encode_chunk_head(chunk) + encode_chunk_tail(chunk)
+
+
+def decode_chunk(chunk_id: int, value: bytes) -> Chunk:
+    """Decode the value of the row of this chunk.
+
+    Raises:
+        FormatError: of another kind or version.
+        CorruptDataError: damaged.
+    """
+    reader = Reader(value, kind=RowKind.CHUNK, version=VERSION, where=f"chunk {chunk_id}")
+    adopted = reader.flags(_ADOPTED)
+    epoch = reader.uvarint()
+    name = reader.text()
+    closed = reader.flags(_CLOSED)
+    chunk = Chunk(
+        chunk_id=chunk_id,
+        name=name,
+        epoch=epoch,
+        length=reader.uvarint(),
+        closed=bool(closed),
+        adopted=bool(adopted),
+        references=reader.uvarint(),
+    )
+    reader.end()
+    return chunk

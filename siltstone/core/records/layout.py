@@ -1,13 +1,27 @@
-"""The layout row: which range of a segment lies in chunks. Written by the storage writer alone."""
+"""The layout row: which range of a segment lies in chunks. Written by the storage writer alone.
+
+Value, under the key of the segment's id::
+
+    kind: u8 = 3
+    version: u8 = 1
+    storage_start: uvarint
+    storage_length: uvarint
+    last_chunk_id: uvarint
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, uvarint
+
+VERSION = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Layout of one segment; its extents are contiguous from ``storage_start`` to ``storage_length``.
+    """Layout of one segment; its extents run from ``storage_start`` to ``storage_length``, no gaps.
 
     Attributes:
         segment_id: the segment.
@@ -20,3 +34,34 @@ class Layout:
     storage_start: int = 0
     storage_length: int = 0
     last_chunk_id: int = 0
+
+
+def encode_layout(layout: Layout) -> bytes:
+    """Encode the value of the row; the segment's id is in its key."""
+    return b"".join(
+        (
+            head(RowKind.LAYOUT, VERSION),
+            uvarint(layout.storage_start),
+            uvarint(layout.storage_length),
+            uvarint(layout.last_chunk_id),
+        )
+    )
+
+
+def decode_layout(segment_id: int, value: bytes) -> Layout:
+    """Decode the value of the row of this segment.
+
+    Raises:
+        FormatError: of another kind or version.
+        CorruptDataError: damaged.
+    """
+    where = f"layout of segment {segment_id}"
+    reader = Reader(value, kind=RowKind.LAYOUT, version=VERSION, where=where)
+    layout = Layout(
+        segment_id=segment_id,
+        storage_start=reader.uvarint(),
+        storage_length=reader.uvarint(),
+        last_chunk_id=reader.uvarint(),
+    )
+    reader.end()
+    return layout

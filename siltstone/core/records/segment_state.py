@@ -1,8 +1,26 @@
-"""The state row: what the container decides about a segment, acknowledged without waiting for I/O."""
+"""The state row: what the container decides about a segment, acknowledged without waiting for I/O.
+
+Value, under the key of the segment's id::
+
+    kind: u8 = 2
+    version: u8 = 1
+    flags: u8             1 = sealed | 2 = deleted
+    name: text
+    start_offset: uvarint
+    sealed_length: uvarint    only if sealed
+    created_ms: uvarint
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, text, uvarint
+
+VERSION = 1
+_SEALED = 1
+_DELETED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +42,41 @@ class SegmentState:
     sealed_length: int | None = None
     deleted: bool = False
     created_ms: int = 0
+
+
+def encode_segment_state(state: SegmentState) -> bytes:
+    """Encode the value of the row; the segment's id is in its key."""
+    sealed = state.sealed_length
+    flags = (_SEALED if sealed is not None else 0) | (_DELETED if state.deleted else 0)
+    return b"".join(
+        (
+            head(RowKind.STATE, VERSION),
+            bytes((flags,)),
+            text(state.name),
+            uvarint(state.start_offset),
+            b"" if sealed is None else uvarint(sealed),
+            uvarint(state.created_ms),
+        )
+    )
+
+
+def decode_segment_state(segment_id: int, value: bytes) -> SegmentState:
+    """Decode the value of the row of this segment.
+
+    Raises:
+        FormatError: of another kind or version.
+        CorruptDataError: damaged.
+    """
+    where = f"state of segment {segment_id}"
+    reader = Reader(value, kind=RowKind.STATE, version=VERSION, where=where)
+    flags = reader.flags(_SEALED | _DELETED)
+    state = SegmentState(
+        segment_id=segment_id,
+        name=reader.text(),
+        start_offset=reader.uvarint(),
+        sealed_length=reader.uvarint() if flags & _SEALED else None,
+        deleted=bool(flags & _DELETED),
+        created_ms=reader.uvarint(),
+    )
+    reader.end()
+    return state

@@ -19,14 +19,14 @@ Layout, little-endian::
         value: bytes[value_length]
     crc: u32              CRC32C of everything before
 
-A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own value behind
-them. The table version of a record is also the version of every entry that it wrote.
+A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own
+value behind them. The table version of a record is also the version of every entry that it wrote.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c
@@ -54,7 +54,8 @@ class TableEntry:
     Attributes:
         table_id: 0 is the container's own metadata.
         key: 0 to 65,535 bytes.
-        value: the new value, or what to put behind ``splice_at`` bytes of the old one; ``None`` removes the key.
+        value: the new value, or what to put behind ``splice_at`` bytes of the old one; ``None``
+            removes the key.
         splice_at: keep so many bytes of the old value; ``None`` replaces all of it.
     """
 
@@ -85,12 +86,7 @@ class TableRecord:
 
 def record_length(entries: Sequence[TableEntry]) -> int:
     """Bytes that the record of these entries has."""
-    total = OVERHEAD_BYTES
-    for entry in entries:
-        total += ENTRY_BYTES + len(entry.key) + len(entry.value or b"")
-        if entry.splice_at is not None:
-            total += _U32.size
-    return total
+    return OVERHEAD_BYTES + sum(map(_entry_length, entries))
 
 
 def encode_table_record(
@@ -140,28 +136,40 @@ def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRe
         raise CorruptDataError("table record does not match its sum", where=where, offset=offset)
     if kind != KIND or version != VERSION:
         raise FormatError("table record of an unknown version", kind=kind, version=version)
-    entries: list[TableEntry] = []
-    position = HEADER_BYTES
-    for _ in range(count):
-        table_id, flags, _, key_length, value_length = _ENTRY.unpack_from(view, position)
-        position += ENTRY_BYTES
-        key = bytes(view[position : position + key_length])
-        position += key_length
-        value: bytes | None = bytes(view[position : position + value_length])
-        position += value_length
-        splice_at = None
-        if flags & REMOVAL:
-            value = None
-        elif flags & SPLICE and value is not None:
-            (splice_at,) = _U32.unpack_from(value)
-            value = value[_U32.size :]
-        entries.append(TableEntry(table_id, key, value, splice_at))
-    if position != end:
+    try:
+        entries = tuple(_entries(view[:end], count))
+    except struct.error as error:
+        raise CorruptDataError("table record is impossible", where=where, offset=offset) from error
+    if sum(map(_entry_length, entries)) != end - HEADER_BYTES:
         raise CorruptDataError("table record has a wrong count", where=where, offset=offset)
     return TableRecord(
         table_version=table_version,
         length=length,
         running_crc=running_crc,
         crc_after=crc32c(view[:length], running_crc),
-        entries=tuple(entries),
+        entries=entries,
     )
+
+
+def _entries(view: memoryview, count: int) -> Iterator[TableEntry]:
+    position = HEADER_BYTES
+    for _ in range(count):
+        table_id, flags, _, key_length, value_length = _ENTRY.unpack_from(view, position)
+        position += ENTRY_BYTES
+        key = bytes(view[position : position + key_length])
+        position += key_length
+        value = bytes(view[position : position + value_length])
+        position += value_length
+        if flags == 0:
+            yield TableEntry(table_id, key, value)
+        elif flags == SPLICE:
+            yield TableEntry(table_id, key, value[_U32.size :], _U32.unpack_from(value)[0])
+        elif flags == REMOVAL:
+            yield TableEntry(table_id, key, None)
+        else:
+            raise FormatError("table entry with unknown flags", flags=flags)
+
+
+def _entry_length(entry: TableEntry) -> int:
+    splice = 0 if entry.splice_at is None else _U32.size
+    return ENTRY_BYTES + len(entry.key) + len(entry.value or b"") + splice

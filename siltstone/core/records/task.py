@@ -1,9 +1,25 @@
-"""The task row: work that must be finished, found again after a crash."""
+"""The task row: work that must be finished, found again after a crash.
+
+Value, under the key of due time, kind and subject::
+
+    kind: u8 = 9
+    version: u8 = 1
+    stage: u8             see ``TaskStage``
+    attempts: uvarint
+    dropped_version: uvarint
+    name: text
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+
+from siltstone.core.errors import FormatError
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, text, uvarint
+
+VERSION = 1
 
 
 class TaskKind(IntEnum):
@@ -27,6 +43,10 @@ class TaskStage(IntEnum):
     """Attempts are used up; listed for a person."""
 
 
+_KINDS = frozenset(TaskKind)
+_STAGES = frozenset(TaskStage)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One task. The table version that made it is the version of its row.
@@ -38,7 +58,8 @@ class Task:
         name: the chunk's name; empty for other kinds.
         stage: how far it has come.
         attempts: how often it failed.
-        dropped_version: table version that made the garbage, 0 until it was rewritten for a later stage.
+        dropped_version: table version that made the garbage; in the row 0 until it is rewritten
+            for a later stage.
     """
 
     due_ms: int
@@ -48,3 +69,41 @@ class Task:
     stage: TaskStage = TaskStage.OPEN
     attempts: int = 0
     dropped_version: int = 0
+
+
+def encode_task(task: Task) -> bytes:
+    """Encode the value of the row; due time, kind and subject are in its key."""
+    return b"".join(
+        (
+            head(RowKind.TASK, VERSION),
+            bytes((task.stage,)),
+            uvarint(task.attempts),
+            uvarint(task.dropped_version),
+            text(task.name),
+        )
+    )
+
+
+def decode_task(due_ms: int, kind: int, subject: int, value: bytes) -> Task:
+    """Decode the value of the row of this due time, kind and subject.
+
+    Raises:
+        FormatError: of another kind or version, or of an unknown task kind or stage.
+        CorruptDataError: damaged.
+    """
+    where = f"task {kind} for {subject}"
+    reader = Reader(value, kind=RowKind.TASK, version=VERSION, where=where)
+    stage = reader.u8()
+    if kind not in _KINDS or stage not in _STAGES:
+        raise FormatError("task of an unknown kind", kind=kind, stage=stage)
+    task = Task(
+        due_ms=due_ms,
+        kind=TaskKind(kind),
+        subject=subject,
+        stage=TaskStage(stage),
+        attempts=reader.uvarint(),
+        dropped_version=reader.uvarint(),
+        name=reader.text(),
+    )
+    reader.end()
+    return task

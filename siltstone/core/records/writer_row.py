@@ -1,8 +1,27 @@
-"""The writer row: how far an exactly-once writer of a segment has come."""
+"""The writer row: how far an exactly-once writer of a segment has come.
+
+Value, under the key of the segment's id and the writer's number. What never changes comes first::
+
+    kind: u8 = 7
+    version: u8 = 1
+    name: text
+    -- tail --
+    flags: u8             1 = has appended
+    sequence: uvarint     only if it has appended
+    offset: uvarint
+    length: uvarint
+    used_ms: uvarint
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, text, uvarint
+
+VERSION = 1
+_APPENDED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +45,43 @@ class WriterRow:
     offset: int = 0
     length: int = 0
     used_ms: int = 0
+
+
+def encode_writer_head(row: WriterRow) -> bytes:
+    """Encode the part of the value that never changes."""
+    return head(RowKind.WRITER, VERSION) + text(row.name)
+
+
+def encode_writer_tail(row: WriterRow) -> bytes:
+    """Encode the part of the value that changes."""
+    mark = b"\0" if row.sequence < 0 else bytes((_APPENDED,)) + uvarint(row.sequence)
+    return mark + uvarint(row.offset) + uvarint(row.length) + uvarint(row.used_ms)
+
+
+def encode_writer_row(row: WriterRow) -> bytes:
+    """Encode the value of the row; segment id and number are in its key."""
+    return encode_writer_head(row) + encode_writer_tail(row)
+
+
+def decode_writer_row(segment_id: int, number: int, value: bytes) -> WriterRow:
+    """Decode the value of the row of this segment and writer.
+
+    Raises:
+        FormatError: of another kind or version.
+        CorruptDataError: damaged.
+    """
+    where = f"writer {number} of segment {segment_id}"
+    reader = Reader(value, kind=RowKind.WRITER, version=VERSION, where=where)
+    name = reader.text()
+    appended = reader.flags(_APPENDED)
+    row = WriterRow(
+        segment_id=segment_id,
+        number=number,
+        name=name,
+        sequence=reader.uvarint() if appended else -1,
+        offset=reader.uvarint(),
+        length=reader.uvarint(),
+        used_ms=reader.uvarint(),
+    )
+    reader.end()
+    return row

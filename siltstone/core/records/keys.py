@@ -1,0 +1,169 @@
+"""Keys of the metadata table: ordered bytes, one first byte a kind of row, integers big-endian.
+
+Layout; every integer is big-endian so that bytes order as numbers do::
+
+    name:         0x01, name: UTF-8                              -> segment id
+    state:        0x02, segment_id: u64                          -> segment state
+    layout:       0x03, segment_id: u64                          -> layout
+    extent:       0x04, segment_id: u64, start: u64              -> extent
+    chunk:        0x05, chunk_id: u64                            -> chunk
+    block sums:   0x06, chunk_id: u64, group: u32                -> block sums
+    writer:       0x07, segment_id: u64, number: u64             -> writer
+    writer name:  0x08, segment_id: u64, name: UTF-8             -> writer number
+    task:         0x09, due_ms: u64, task_kind: u8, subject: u64 -> task
+    table name:   0x0a, name: UTF-8                              -> table id
+    tombstone:    0x0b, name: UTF-8                              -> tombstone
+    counter:      0x0c, counter_kind: u8                         -> number
+
+The first byte of a key is also the ``kind`` of its value.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+from siltstone.core.errors import CorruptDataError
+
+METADATA_TABLE = 0
+"""Id of the container's own table; tables of applications have ids from 1 on."""
+
+
+class RowKind(IntEnum):
+    """First byte of a key, and kind of its value. Numbers are persisted and never change."""
+
+    NAME = 1
+    STATE = 2
+    LAYOUT = 3
+    EXTENT = 4
+    CHUNK = 5
+    BLOCK_SUMS = 6
+    WRITER = 7
+    WRITER_NAME = 8
+    TASK = 9
+    TABLE = 10
+    TOMBSTONE = 11
+    COUNTER = 12
+
+
+class CounterKind(IntEnum):
+    """What a counter counts; its value is the next number to be given. Numbers are persisted."""
+
+    SEGMENT_ID = 1
+    TABLE_ID = 2
+    WRITER_NUMBER = 3
+    CHUNK_ID = 4
+
+
+_ID = struct.Struct(">BQ")
+_ID_ID = struct.Struct(">BQQ")
+_ID_GROUP = struct.Struct(">BQI")
+_TASK = struct.Struct(">BQBQ")
+
+
+def _name_key(kind: RowKind, name: str) -> bytes:
+    return bytes((kind,)) + name.encode("utf-8")
+
+
+def name_key(name: str) -> bytes:
+    """Key of the row that gives a segment's id."""
+    return _name_key(RowKind.NAME, name)
+
+
+def state_key(segment_id: int) -> bytes:
+    """Key of a segment's state."""
+    return _ID.pack(RowKind.STATE, segment_id)
+
+
+def layout_key(segment_id: int) -> bytes:
+    """Key of a segment's layout."""
+    return _ID.pack(RowKind.LAYOUT, segment_id)
+
+
+def extent_key(segment_id: int, start: int) -> bytes:
+    """Key of the extent that begins at ``start``."""
+    return _ID_ID.pack(RowKind.EXTENT, segment_id, start)
+
+
+def chunk_key(chunk_id: int) -> bytes:
+    """Key of a chunk."""
+    return _ID.pack(RowKind.CHUNK, chunk_id)
+
+
+def block_sums_key(chunk_id: int, group: int) -> bytes:
+    """Key of the sums of one group of blocks."""
+    return _ID_GROUP.pack(RowKind.BLOCK_SUMS, chunk_id, group)
+
+
+def writer_key(segment_id: int, number: int) -> bytes:
+    """Key of a writer."""
+    return _ID_ID.pack(RowKind.WRITER, segment_id, number)
+
+
+def writer_name_key(segment_id: int, name: str) -> bytes:
+    """Key of the row that gives a writer's number."""
+    return _ID.pack(RowKind.WRITER_NAME, segment_id) + name.encode("utf-8")
+
+
+def task_key(due_ms: int, task_kind: int, subject: int) -> bytes:
+    """Key of a task; tasks are in the order of their due times."""
+    return _TASK.pack(RowKind.TASK, due_ms, task_kind, subject)
+
+
+def table_name_key(name: str) -> bytes:
+    """Key of the row that gives a table's id."""
+    return _name_key(RowKind.TABLE, name)
+
+
+def tombstone_key(name: str) -> bytes:
+    """Key of the tombstone of a segment's name."""
+    return _name_key(RowKind.TOMBSTONE, name)
+
+
+def counter_key(counter: CounterKind) -> bytes:
+    """Key of a counter."""
+    return bytes((RowKind.COUNTER, counter))
+
+
+def name_of(key: bytes) -> str:
+    """Return the name in a name, table name or tombstone key.
+
+    Raises:
+        CorruptDataError: the key holds no UTF-8.
+    """
+    try:
+        return key[1:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptDataError("impossible name in a key", where=f"key {key.hex()}") from error
+
+
+def extent_of(key: bytes) -> tuple[int, int]:
+    """Return segment id and start of an extent's key. Raises ``CorruptDataError``."""
+    _, segment_id, start = _unpacked(_ID_ID, RowKind.EXTENT, key)
+    return segment_id, start
+
+
+def writer_of(key: bytes) -> tuple[int, int]:
+    """Return segment id and number of a writer's key. Raises ``CorruptDataError``."""
+    _, segment_id, number = _unpacked(_ID_ID, RowKind.WRITER, key)
+    return segment_id, number
+
+
+def task_of(key: bytes) -> tuple[int, int, int]:
+    """Return due time, kind and subject of a task's key. Raises ``CorruptDataError``."""
+    _, due_ms, task_kind, subject = _unpacked(_TASK, RowKind.TASK, key)
+    return due_ms, task_kind, subject
+
+
+def _unpacked(layout: struct.Struct, kind: RowKind, key: bytes) -> tuple[int, ...]:
+    if len(key) != layout.size or key[0] != kind:
+        raise CorruptDataError("impossible key", where=f"key {key.hex()}")
+    return layout.unpack(key)
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """Return the first key above all that start with ``prefix``; ``None`` when there is none."""
+    kept = prefix.rstrip(b"\xff")
+    if not kept:
+        return None
+    return kept[:-1] + bytes((kept[-1] + 1,))

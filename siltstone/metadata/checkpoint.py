@@ -1,0 +1,178 @@
+"""Checkpoints of the local index on long-term storage: taken, uploaded, restored.
+
+The files of an index never change once they are written, so a later checkpoint names those that are
+there already and uploads only the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_names import index_file
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    ChunkUnavailableError,
+    CorruptDataError,
+    Outcome,
+)
+from siltstone.core.records.checkpoint import IndexFile
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.metadata.index import Index
+from siltstone.metadata.position import Position
+
+INDEX_POOL = Pool(name="index", threads=1)
+"""Where file I/O of indexes runs."""
+
+UPLOAD_ATTEMPTS = 5
+_NONCE_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedIndex:
+    """An index checkpoint that is durable on long-term storage.
+
+    Attributes:
+        files: what to restore it from; empty for an empty index.
+        position: the table version that the files hold, exactly; ``None`` for an empty index.
+    """
+
+    files: tuple[IndexFile, ...]
+    position: Position | None
+
+
+async def upload_index(
+    index: Index,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    epoch: int,
+    known: Sequence[IndexFile],
+    scratch: Path,
+) -> UploadedIndex:
+    """Take a checkpoint of ``index`` and make it durable. The index may be written meanwhile.
+
+    Args:
+        index: what to copy.
+        storage: where to.
+        environment: gives threads and chance.
+        container: index of the container.
+        epoch: of the owner.
+        known: files of earlier checkpoints that are durable and will not be deleted meanwhile.
+        scratch: folder of the local copy on the file system of the index; what was there goes, and
+            the copy stays for whoever wants a local one.
+
+    Raises:
+        ChunkError: long-term storage refused, or did not answer ``UPLOAD_ATTEMPTS`` times.
+        CorruptDataError: the index is damaged.
+    """
+
+    def take() -> Position | None:
+        shutil.rmtree(scratch, ignore_errors=True)
+        return index.checkpoint(scratch)
+
+    position = await environment.run_blocking(INDEX_POOL, take)
+    if position is None:
+        return UploadedIndex(files=(), position=None)
+    durable = {(file.file_name, file.length, file.crc): file for file in known}
+    files: list[IndexFile] = []
+    for path in await environment.run_blocking(INDEX_POOL, partial(_needed, scratch)):
+        data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
+        file = durable.get((path.name, len(data), crc))
+        if file is None:
+            name = await _upload(storage, environment, container, epoch, data, crc)
+            file = IndexFile(file_name=path.name, chunk_name=name, length=len(data), crc=crc)
+        files.append(file)
+    return UploadedIndex(files=tuple(files), position=position)
+
+
+async def restore_index(
+    files: Sequence[IndexFile],
+    storage: AsyncChunkStorage,
+    folder: Path,
+    environment: Environment,
+) -> None:
+    """Download and verify the files of a checkpoint into ``folder``; what was there goes.
+
+    Nothing is synced: an index is a cache.
+
+    Raises:
+        CorruptDataError: a file is missing, has another length, or does not match its sum.
+        ChunkError: long-term storage did not answer.
+    """
+
+    def clear() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+    await environment.run_blocking(INDEX_POOL, clear)
+    for file in files:
+        data = await _download(storage, file)
+        await environment.run_blocking(INDEX_POOL, partial(_keep, folder, file, data))
+
+
+async def _upload(
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    epoch: int,
+    data: bytes,
+    crc: int,
+) -> str:
+    """Create a chunk of ``data`` and return its name; whenever in doubt under a new name."""
+    for attempt in range(1, UPLOAD_ATTEMPTS + 1):
+        nonce = environment.random_bytes(_NONCE_BYTES).hex()
+        name = index_file(container, epoch, crc, len(data), nonce)
+        try:
+            await storage.create(name, [data])
+        except ChunkError as error:
+            passing = isinstance(error, ChunkUnavailableError | ChunkExistsError)
+            if attempt == UPLOAD_ATTEMPTS or not (passing or error.outcome is Outcome.UNKNOWN):
+                raise
+        else:
+            return name
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _download(storage: AsyncChunkStorage, file: IndexFile) -> bytearray:
+    """Read one file; what is damaged is found by its sum, which the caller compares."""
+    try:
+        return await storage.read_all(file.chunk_name, file.length)
+    except (ChunkNotFoundError, ChunkOffsetError) as error:
+        raise CorruptDataError("index file is gone", where=file.chunk_name) from error
+
+
+def _keep(folder: Path, file: IndexFile, data: bytearray) -> None:
+    if Path(file.file_name).name != file.file_name or file.file_name == "..":
+        raise CorruptDataError("impossible name of an index file", where=file.chunk_name)
+    if len(data) != file.length or crc32c(data) != file.crc:
+        raise CorruptDataError(
+            "index file is damaged",
+            where=file.chunk_name,
+            file=file.file_name,
+            length=len(data),
+            expected_length=file.length,
+            crc=crc32c(data),
+            expected_crc=file.crc,
+        )
+    (folder / file.file_name).write_bytes(data)
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    data = path.read_bytes()
+    return data, crc32c(data)
+
+
+def _needed(folder: Path) -> list[Path]:
+    """Files that make up a checkpoint. The write-ahead log is off, so it is empty and not one."""
+    paths = [path for path in sorted(folder.iterdir()) if path.stat().st_size > 0]
+    assert not any(path.suffix == ".log" for path in paths), "the index wrote a write-ahead log"
+    return paths

@@ -1,0 +1,252 @@
+"""Typed reads of the metadata table. What writes it is in ``siltstone.metadata.changes``.
+
+Names without ``pending`` show what was acknowledged; with it, the newest that was assigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from siltstone.core.records.block_sums import decode_block_sums
+from siltstone.core.records.chunk import Chunk, decode_chunk
+from siltstone.core.records.extent import Extent, decode_extent
+from siltstone.core.records.keys import (
+    METADATA_TABLE,
+    CounterKind,
+    RowKind,
+    after_prefix,
+    block_sums_key,
+    chunk_key,
+    counter_key,
+    extent_key,
+    extent_of,
+    layout_key,
+    name_key,
+    name_of,
+    state_key,
+    table_name_key,
+    task_key,
+    task_of,
+    tombstone_key,
+    writer_key,
+    writer_name_key,
+    writer_of,
+)
+from siltstone.core.records.layout import Layout, decode_layout
+from siltstone.core.records.number import decode_number
+from siltstone.core.records.segment_state import SegmentState, decode_segment_state
+from siltstone.core.records.task import Task, decode_task
+from siltstone.core.records.tombstone import Tombstone, decode_tombstone
+from siltstone.core.records.writer_row import WriterRow, decode_writer_row
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.index import Entry
+from siltstone.metadata.tables import Tables
+
+WRITERS_MAX = 10_000
+"""Most writers of a segment."""
+
+FIRST_NUMBER = 1
+"""What a counter without a row gives next; 0 is never an id."""
+
+
+class Rows:
+    """The metadata rows of one container.
+
+    Every method raises ``CorruptDataError`` for a damaged row and ``FormatError`` for one that a
+    newer version wrote.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    # --- segments ----------------------------------------------------------------------------
+
+    def find(self, name: str) -> int | None:
+        """Id of the segment of this name."""
+        return self._number(RowKind.NAME, name_key(name))
+
+    def pending_find(self, name: str) -> int | None:
+        """Id of the segment of this name, as assigned."""
+        return self._pending_number(RowKind.NAME, name_key(name))
+
+    def segments(
+        self, prefix: str = "", start_after: str = "", limit: int = ROWS_PER_SLICE
+    ) -> list[tuple[str, int]]:
+        """Names that start with ``prefix`` and are above ``start_after``, in order, with ids."""
+        return self._names(RowKind.NAME, name_key, prefix, start_after, limit)
+
+    def state(self, segment_id: int) -> SegmentState | None:
+        """State of a segment."""
+        entry = self._get(state_key(segment_id))
+        return None if entry is None else decode_segment_state(segment_id, entry.value)
+
+    def pending_state(self, segment_id: int) -> SegmentState | None:
+        """State of a segment, as assigned."""
+        entry = self._pending(state_key(segment_id))
+        return None if entry is None else decode_segment_state(segment_id, entry.value)
+
+    def tombstone(self, name: str) -> Tombstone | None:
+        """What became of a segment that was concatenated."""
+        entry = self._get(tombstone_key(name))
+        return None if entry is None else decode_tombstone(name, entry.value)
+
+    def pending_tombstone(self, name: str) -> Tombstone | None:
+        """What became of a segment that was concatenated, as assigned."""
+        entry = self._pending(tombstone_key(name))
+        return None if entry is None else decode_tombstone(name, entry.value)
+
+    # --- layouts -----------------------------------------------------------------------------
+
+    def layout(self, segment_id: int) -> Layout:
+        """Layout of a segment; an empty one at 0 when there is no row."""
+        return _layout(segment_id, self._get(layout_key(segment_id)))
+
+    def pending_layout(self, segment_id: int) -> Layout:
+        """Layout of a segment, as assigned; an empty one at 0 when there is no row."""
+        return _layout(segment_id, self._pending(layout_key(segment_id)))
+
+    def floor(self, segment_id: int, offset: int) -> Extent | None:
+        """The extent with the greatest start that is not above ``offset``."""
+        low, high = extent_key(segment_id, 0), extent_key(segment_id, offset) + b"\0"
+        found = self._scan(low, high, limit=1, reverse=True)
+        return _extent(*found[0]) if found else None
+
+    def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
+        """Extents that intersect ``[start, end)``, in order, at most ``limit``."""
+        if start >= end or limit <= 0:
+            return []
+        first = self.floor(segment_id, start)
+        found = [] if first is None or first.end <= start else [first]
+        low, high = extent_key(segment_id, start) + b"\0", extent_key(segment_id, end)
+        rest = self._scan(low, high, limit=limit - len(found))
+        return found + [_extent(key, entry) for key, entry in rest]
+
+    def chunk(self, chunk_id: int) -> Chunk | None:
+        """A chunk's row."""
+        entry = self._get(chunk_key(chunk_id))
+        return None if entry is None else decode_chunk(chunk_id, entry.value)
+
+    def pending_chunk(self, chunk_id: int) -> Chunk | None:
+        """A chunk's row, as assigned."""
+        entry = self._pending(chunk_key(chunk_id))
+        return None if entry is None else decode_chunk(chunk_id, entry.value)
+
+    def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
+        """CRC32C of the blocks of one group; empty when there is no such row."""
+        entry = self._get(block_sums_key(chunk_id, group))
+        return decode_block_sums(chunk_id, group, entry.value) if entry else ()
+
+    # --- writers -----------------------------------------------------------------------------
+
+    def writer(self, segment_id: int, number: int) -> WriterRow | None:
+        """The writer of this number."""
+        entry = self._get(writer_key(segment_id, number))
+        return None if entry is None else decode_writer_row(segment_id, number, entry.value)
+
+    def pending_writer(self, segment_id: int, number: int) -> WriterRow | None:
+        """The writer of this number, as assigned."""
+        entry = self._pending(writer_key(segment_id, number))
+        return None if entry is None else decode_writer_row(segment_id, number, entry.value)
+
+    def writer_number(self, segment_id: int, name: str) -> int | None:
+        """Number of the writer of this name."""
+        return self._number(RowKind.WRITER_NAME, writer_name_key(segment_id, name))
+
+    def pending_writer_number(self, segment_id: int, name: str) -> int | None:
+        """Number of the writer of this name, as assigned."""
+        return self._pending_number(RowKind.WRITER_NAME, writer_name_key(segment_id, name))
+
+    def writers(self, segment_id: int, limit: int = WRITERS_MAX) -> list[WriterRow]:
+        """All writers of a segment, by number."""
+        low, high = writer_key(segment_id, 0), writer_key(segment_id + 1, 0)
+        return [
+            decode_writer_row(*writer_of(key), entry.value)
+            for key, entry in self._scan(low, high, limit=limit)
+        ]
+
+    # --- tasks, tables, counters -------------------------------------------------------------
+
+    def tasks(
+        self, until_ms: int, limit: int = ROWS_PER_SLICE, after: Task | None = None
+    ) -> list[Task]:
+        """Tasks that are due at ``until_ms``, the earliest first, from behind ``after`` on.
+
+        ``dropped_version`` is filled in from the row's own version where the row has 0.
+        """
+        low = bytes((RowKind.TASK,))
+        if after is not None:
+            low = task_key(after.due_ms, after.kind, after.subject) + b"\0"
+        found = self._scan(low, task_key(until_ms + 1, 0, 0), limit=limit)
+        return [_task(key, entry) for key, entry in found]
+
+    def table_id(self, name: str) -> int | None:
+        """Id of the table of this name."""
+        return self._number(RowKind.TABLE, table_name_key(name))
+
+    def pending_table_id(self, name: str) -> int | None:
+        """Id of the table of this name, as assigned."""
+        return self._pending_number(RowKind.TABLE, table_name_key(name))
+
+    def tables(
+        self, prefix: str = "", start_after: str = "", limit: int = ROWS_PER_SLICE
+    ) -> list[tuple[str, int]]:
+        """Tables whose names start with ``prefix`` and are above ``start_after``, with ids."""
+        return self._names(RowKind.TABLE, table_name_key, prefix, start_after, limit)
+
+    def counter(self, counter: CounterKind) -> int:
+        """The next number that the counter gives; 1 at first."""
+        return self._number(RowKind.COUNTER, counter_key(counter)) or FIRST_NUMBER
+
+    def pending_counter(self, counter: CounterKind) -> int:
+        """The next number that the counter gives, as assigned."""
+        return self._pending_number(RowKind.COUNTER, counter_key(counter)) or FIRST_NUMBER
+
+    # --- steps -------------------------------------------------------------------------------
+
+    def _get(self, key: bytes) -> Entry | None:
+        return self._tables.get(METADATA_TABLE, key)
+
+    def _pending(self, key: bytes) -> Entry | None:
+        return self._tables.pending(METADATA_TABLE, key)
+
+    def _scan(
+        self, low: bytes, high: bytes | None, *, limit: int, reverse: bool = False
+    ) -> list[tuple[bytes, Entry]]:
+        return self._tables.scan(METADATA_TABLE, low, high, reverse=reverse, limit=limit)
+
+    def _number(self, kind: RowKind, key: bytes) -> int | None:
+        entry = self._get(key)
+        return None if entry is None else decode_number(kind, entry.value)
+
+    def _pending_number(self, kind: RowKind, key: bytes) -> int | None:
+        entry = self._pending(key)
+        return None if entry is None else decode_number(kind, entry.value)
+
+    def _names(
+        self,
+        kind: RowKind,
+        key_of: Callable[[str], bytes],
+        prefix: str,
+        start_after: str,
+        limit: int,
+    ) -> list[tuple[str, int]]:
+        first = key_of(prefix)
+        low = max(first, key_of(start_after) + b"\0") if start_after else first
+        found = self._scan(low, after_prefix(first), limit=limit)
+        return [(name_of(key), decode_number(kind, entry.value)) for key, entry in found]
+
+
+def _layout(segment_id: int, entry: Entry | None) -> Layout:
+    if entry is None:
+        return Layout(segment_id=segment_id)
+    return decode_layout(segment_id, entry.value)
+
+
+def _extent(key: bytes, entry: Entry) -> Extent:
+    return decode_extent(*extent_of(key), entry.value)
+
+
+def _task(key: bytes, entry: Entry) -> Task:
+    task = decode_task(*task_of(key), entry.value)
+    return task if task.dropped_version else replace(task, dropped_version=entry.version)

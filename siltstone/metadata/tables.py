@@ -1,0 +1,226 @@
+"""All tables of a container at two table versions: the acknowledged one and the assigned one.
+
+An update is *assigned* its table version when it is put into a frame, and *applied* to the index
+once that frame is acknowledged. Between the two it is pending: conditions are checked against it,
+readers do not see it. Synchronous, and pure but for the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.records.table_record import (
+    TableEntry,
+    TableRecord,
+    encode_table_record,
+)
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.index import Change, Entry, Index, index_key, stored
+from siltstone.metadata.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedUpdate:
+    """One atomic update that has its place in the table log.
+
+    Attributes:
+        record: its bytes in the frame and in the table log.
+        table_version: the version behind it, also that of every entry that it wrote.
+        crc_after: CRC32C of the table log up to and with it.
+        entries: as they were given.
+        changes: what they do to the index, splices resolved.
+    """
+
+    record: bytes
+    table_version: int
+    crc_after: int
+    entries: Sequence[TableEntry]
+    changes: Sequence[Change]
+
+
+class Tables:
+    """Tables over an index, with the updates that are not acknowledged yet.
+
+    Args:
+        index: empty, or of ``lineage``; never written by anybody else from now on.
+        lineage: 16 bytes.
+    """
+
+    def __init__(self, index: Index, lineage: bytes) -> None:
+        position = index.position or Position(lineage, 0, 0, 0)
+        assert position.lineage == lineage, "the index belongs to another lineage"
+        self._index = index
+        self._lineage = lineage
+        self._applied = position.version
+        self._applied_crc = position.running_crc
+        self._version = position.version
+        self._running_crc = position.running_crc
+        self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
+
+    @property
+    def lineage(self) -> bytes:
+        """The lineage of the table log."""
+        return self._lineage
+
+    @property
+    def version(self) -> int:
+        """End of the table log with every assigned update."""
+        return self._version
+
+    @property
+    def running_crc(self) -> int:
+        """CRC32C of the table log up to ``version``."""
+        return self._running_crc
+
+    @property
+    def applied_version(self) -> int:
+        """End of the table log as far as it is acknowledged and applied."""
+        return self._applied
+
+    @property
+    def applied_crc(self) -> int:
+        """CRC32C of the table log up to ``applied_version``."""
+        return self._applied_crc
+
+    def get(self, table_id: int, key: bytes) -> Entry | None:
+        """Return the acknowledged entry of a key."""
+        return self._index.get(table_id, key)
+
+    def scan(
+        self,
+        table_id: int,
+        start: bytes,
+        end: bytes | None,
+        *,
+        reverse: bool = False,
+        limit: int = ROWS_PER_SLICE,
+    ) -> list[tuple[bytes, Entry]]:
+        """Return acknowledged entries of ``[start, end)``; see ``Index.scan``."""
+        return self._index.scan(table_id, start, end, reverse=reverse, limit=limit)
+
+    def pending(self, table_id: int, key: bytes) -> Entry | None:
+        """Return the newest assigned entry of a key, acknowledged or not."""
+        full = index_key(table_id, key)
+        newest = self._overlay.get(full)
+        if newest is None:
+            return self._index.get_stored(full)
+        version, value = newest
+        return None if value is None else Entry(version, value)
+
+    def assign(self, entries: Sequence[TableEntry]) -> AssignedUpdate:
+        """Give an update its place at the end of the table log.
+
+        Raises:
+            ValueError: a splice keeps more bytes than there are; nothing changed.
+        """
+        values = self._resolved(entries)
+        record, crc = encode_table_record(
+            entries, start_version=self._version, running_crc=self._running_crc
+        )
+        version = self._version + len(record)
+        overlay = self._overlay
+        changes: list[Change] = []
+        for key, value in values:
+            overlay[key] = (version, value)
+            changes.append((key, None if value is None else stored(version, value)))
+        self._version = version
+        self._running_crc = crc
+        return AssignedUpdate(record, version, crc, entries, changes)
+
+    def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> None:
+        """Apply the updates of one acknowledged frame.
+
+        Args:
+            updates: all table updates of the frame, in order, none left out since the last call.
+            log_index: index of the frame in the tier-1 log.
+        """
+        if not updates:
+            return
+        first, last = updates[0], updates[-1]
+        assert first.table_version - len(first.record) == self._applied, (
+            "updates are acknowledged in the order of their assignment"
+        )
+        position = Position(self._lineage, last.table_version, last.crc_after, log_index + 1)
+        self._index.apply([change for update in updates for change in update.changes], position)
+        self._applied = last.table_version
+        self._applied_crc = last.crc_after
+        self._forget(updates)
+
+    def replay(self, record: TableRecord, log_index: int | None = None) -> bool:
+        """Apply a record of the table log or of a frame; return whether it was new.
+
+        Args:
+            record: decoded.
+            log_index: index of the frame that holds it; ``None`` for one from the table log itself.
+
+        Raises:
+            CorruptDataError: the record does not continue what was applied.
+        """
+        assert not self._overlay, "replay happens before anything is assigned"
+        where = f"table log at {record.table_version - record.length}"
+        if record.table_version <= self._applied:
+            if record.table_version == self._applied and record.crc_after != self._applied_crc:
+                raise CorruptDataError("table log differs from the index", where=where)
+            return False
+        if record.table_version - record.length != self._applied:
+            raise CorruptDataError("gap in the table log", where=where, applied=self._applied)
+        if record.running_crc != self._applied_crc:
+            raise CorruptDataError("table log does not match its running sum", where=where)
+        try:
+            values = self._resolved(record.entries)
+        except ValueError as error:
+            raise CorruptDataError("splice of a value that is not there", where=where) from error
+        version = record.table_version
+        known = self._index.position
+        # The frame may hold more records, so it counts as done only when a later one begins.
+        next_index = log_index if log_index is not None else known.log_index if known else 0
+        self._index.apply(
+            [(key, None if value is None else stored(version, value)) for key, value in values],
+            Position(self._lineage, version, record.crc_after, next_index),
+        )
+        self._applied = self._version = version
+        self._applied_crc = self._running_crc = record.crc_after
+        return True
+
+    def drop_pending(self) -> None:
+        """Forget what was assigned and not acknowledged: its frames are lost."""
+        self._overlay.clear()
+        self._version = self._applied
+        self._running_crc = self._applied_crc
+
+    def _resolved(self, entries: Sequence[TableEntry]) -> list[tuple[bytes, bytes | None]]:
+        """Return index keys with whole values; a splice sees the entries before it."""
+        values: list[tuple[bytes, bytes | None]] = []
+        for entry in entries:
+            key = index_key(entry.table_id, entry.key)
+            value = entry.value
+            if entry.splice_at is not None and value is not None:
+                value = self._base(key, values, entry.splice_at) + value
+            values.append((key, value))
+        return values
+
+    def _base(self, key: bytes, values: Sequence[tuple[bytes, bytes | None]], length: int) -> bytes:
+        base: bytes | None = None
+        for earlier, value in reversed(values):
+            if earlier == key:
+                base = value
+                break
+        else:
+            newest = self._overlay.get(key)
+            if newest is not None:
+                base = newest[1]
+            elif (entry := self._index.get_stored(key)) is not None:
+                base = entry.value
+        if base is None or len(base) < length:
+            raise ValueError(f"splice keeps {length} bytes of a value that has fewer")
+        return base[:length]
+
+    def _forget(self, updates: Sequence[AssignedUpdate]) -> None:
+        overlay = self._overlay
+        for update in updates:
+            for key, _ in update.changes:
+                newest = overlay.get(key)
+                if newest is not None and newest[0] <= update.table_version:
+                    del overlay[key]
