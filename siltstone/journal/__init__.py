@@ -1,1 +1,20 @@
-"""The system journal: batches, checkpoints, replay, and the pinned layouts of system segments."""
+"""The system journal: batches, checkpoints, replay, and the layouts of the system segments."""
+
+from __future__ import annotations
+
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.pinned_state import apply_change
+from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.journal.retention import DurableCheckpoint, plan_deletion
+
+__all__ = [
+    "DurableCheckpoint",
+    "Journal",
+    "PinnedLayoutStore",
+    "Recovered",
+    "apply_change",
+    "list_epochs",
+    "plan_deletion",
+    "recover",
+]

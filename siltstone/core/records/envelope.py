@@ -68,7 +68,7 @@ def seal(kind: RecordKind, version: int, body: bytes) -> bytes:
 
 
 def claimed_kind(data: Buffer, offset: int = 0) -> int | None:
-    """Kind that the bytes at ``offset`` claim to be, unverified; ``None`` when they claim nothing."""
+    """Kind that the bytes at ``offset`` claim, unverified; ``None`` when they claim nothing."""
     view = memoryview(data)[offset:]
     if len(view) < HEADER_BYTES or bytes(view[: len(MAGIC)]) != MAGIC:
         return None

@@ -1,0 +1,119 @@
+"""What the bytes of one journal file are: a checkpoint, batches, or something that is not whole.
+
+Pure functions. What damage means is decided where the files behind are known, in ``replay``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint
+from siltstone.core.records.envelope import MAGIC, RecordKind, claimed_kind, is_cut
+from siltstone.core.records.journal_batch import JournalBatch, decode_journal_batch
+from siltstone.core.words import Buffer
+
+
+class FileKind(Enum):
+    """What a journal file is."""
+
+    CHECKPOINT = "checkpoint"
+    """One whole checkpoint."""
+    BATCHES = "batches"
+    """Batches; the first says so, whole or not."""
+    BROKEN_CHECKPOINT = "broken checkpoint"
+    """Says that it is a checkpoint, and is not a whole one."""
+    UNREADABLE = "unreadable"
+    """Its first bytes do not tell what it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalFile:
+    """One journal file.
+
+    Attributes:
+        name: its whole name.
+        kind: what it is.
+        checkpoint: the checkpoint, if it is one.
+        batches: whole batches, each with its own bytes.
+        damage: why what stands behind the batches, or the checkpoint, is not whole; ``None`` if it
+            is.
+        cut: the file ends inside its first record.
+    """
+
+    name: str
+    kind: FileKind
+    checkpoint: Checkpoint | None = None
+    batches: tuple[tuple[JournalBatch, bytes], ...] = ()
+    damage: CorruptDataError | None = None
+    cut: bool = False
+
+    @property
+    def may_be_failed_boot(self) -> bool:
+        """Whether a boot that failed before its first checkpoint was durable can have left this."""
+        return self.cut and self.kind in (FileKind.BROKEN_CHECKPOINT, FileKind.UNREADABLE)
+
+
+def read_journal_file(name: str, data: Buffer) -> JournalFile:
+    """Decode the content of one journal file.
+
+    Raises:
+        CorruptDataError: a batch is damaged and a whole one stands behind it in the file.
+        FormatError: a whole record of an unknown kind or version.
+    """
+    kind = claimed_kind(data)
+    if kind == RecordKind.JOURNAL_BATCH:
+        return _batches(name, data)
+    try:
+        checkpoint = decode_checkpoint(data, where=name)
+    except CorruptDataError as error:
+        _check_nothing_behind(name, data, 0, error)
+        broken = kind == RecordKind.CHECKPOINT
+        return JournalFile(
+            name=name,
+            kind=FileKind.BROKEN_CHECKPOINT if broken else FileKind.UNREADABLE,
+            damage=error,
+            cut=is_cut(data),
+        )
+    return JournalFile(name=name, kind=FileKind.CHECKPOINT, checkpoint=checkpoint)
+
+
+def _batches(name: str, data: Buffer) -> JournalFile:
+    batches: list[tuple[JournalBatch, bytes]] = []
+    damage: CorruptDataError | None = None
+    position = 0
+    while position < len(data) and damage is None:
+        try:
+            batch, end = decode_journal_batch(data, position, where=name)
+        except CorruptDataError as error:
+            _check_nothing_behind(name, data, position, error)
+            damage = error
+        else:
+            batches.append((batch, bytes(data[position:end])))
+            position = end
+    return JournalFile(
+        name=name,
+        kind=FileKind.BATCHES,
+        batches=tuple(batches),
+        damage=damage,
+        cut=not batches and is_cut(data),
+    )
+
+
+def _check_nothing_behind(name: str, data: Buffer, position: int, cause: CorruptDataError) -> None:
+    """Check that no whole batch stands behind damage at ``position``: only a tail may be torn.
+
+    The damage may be in a length, so every place where a record could begin is looked at.
+    """
+    raw = bytes(data)
+    found = raw.find(MAGIC, position + 1)
+    while found >= 0:
+        try:
+            decode_journal_batch(raw, found, where=name)
+        except CorruptDataError:
+            found = raw.find(MAGIC, found + 1)
+        else:
+            raise CorruptDataError(
+                "journal batch is damaged and whole ones stand behind it", where=name, at=position
+            ) from cause
