@@ -1,0 +1,52 @@
+"""What this owner remembers of its chunks beyond their rows. Lost with the owner, as it may be."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from siltstone.core.layout_store import NewChunk
+
+_COUNTED_MAX = 10_000
+
+
+class ChunkMemory:
+    """Chunks never to be appended to again, appends made so far, and names that came to nothing."""
+
+    def __init__(self) -> None:
+        self._spoilt: set[int] = set()
+        self._appends: OrderedDict[int, int] = OrderedDict()
+        self._abandoned: list[NewChunk] = []
+
+    def spoil(self, chunk_id: int) -> None:
+        """Never append to this chunk again: it has, or may get, bytes that no row knows."""
+        self._spoilt.add(chunk_id)
+
+    def is_spoilt(self, chunk_id: int) -> bool:
+        """Whether ``spoil`` was called and the row does not say closed yet."""
+        return chunk_id in self._spoilt
+
+    def forget(self, chunk_ids: Iterable[int]) -> None:
+        """Drop what is known of chunks whose rows say closed, or are gone."""
+        for chunk_id in chunk_ids:
+            self._spoilt.discard(chunk_id)
+            self._appends.pop(chunk_id, None)
+
+    def count_write(self, chunk_id: int) -> None:
+        """Count one ``create`` or ``write``. Counts of chunks not written for long are dropped."""
+        self._appends[chunk_id] = self._appends.pop(chunk_id, 0) + 1
+        if len(self._appends) > _COUNTED_MAX:
+            self._appends.popitem(last=False)
+
+    def writes(self, chunk_id: int) -> int | None:
+        """How often the chunk was written, ``None`` when it is not known any more."""
+        return self._appends.get(chunk_id)
+
+    def abandon(self, chunks: Iterable[NewChunk]) -> None:
+        """Remember names that may exist on storage and will never be committed."""
+        self._abandoned.extend(chunks)
+
+    def take_abandoned(self) -> list[NewChunk]:
+        """Return what was abandoned since the last call."""
+        taken, self._abandoned = self._abandoned, []
+        return taken

@@ -1,0 +1,80 @@
+"""What every operation is given, and the few steps that several of them share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from siltstone.core.block_reads import Scratch
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
+from siltstone.core.layout_store import LayoutChange, LayoutStore
+from siltstone.core.operations.chunk_memory import ChunkMemory
+from siltstone.core.operations.settings import SegmentStorageSettings
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.threads import AsyncChunkStorage, finish
+from siltstone.core.verified_blocks import VerifiedBlocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The tools of an operation.
+
+    Attributes:
+        storage: where chunks lie.
+        layouts: the rows.
+        settings: how to cut and how to verify.
+        blocks: blocks that were verified a short while ago.
+        memory: what is known of chunks beyond their rows.
+        scratch: buffers for blocks of which only a part is wanted.
+        sharing: held from plan to commit by whoever changes the references of a chunk that extents
+            of several segments name; their own locks do not keep them apart.
+    """
+
+    storage: AsyncChunkStorage
+    layouts: LayoutStore
+    settings: SegmentStorageSettings
+    blocks: VerifiedBlocks
+    memory: ChunkMemory
+    scratch: Scratch = field(default_factory=Scratch)
+    sharing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """A chunk of so many bytes is full."""
+        return min(self.settings.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
+
+    def live_state(self, segment_id: int) -> SegmentState:
+        """The state of a segment that is not deleted. Raises ``SegmentNotFoundError``."""
+        state = self.layouts.state(segment_id)
+        if state is None or state.deleted:
+            raise self.not_found(segment_id)
+        return state
+
+    def not_found(self, segment_id: int) -> SegmentNotFoundError:
+        """The error for a segment that is deleted or gone."""
+        state = self.layouts.state(segment_id)
+        name = f"#{segment_id}" if state is None else state.name
+        return SegmentNotFoundError("segment was deleted", segment=name, id=segment_id)
+
+    def chunk(self, chunk_id: int) -> Chunk:
+        """The row of a chunk that an extent names. Raises ``CorruptDataError`` without one."""
+        chunk = self.layouts.chunk(chunk_id)
+        if chunk is None:
+            raise CorruptDataError("I17: an extent names no chunk", where=f"chunk {chunk_id}")
+        return chunk
+
+    async def commit(self, change: LayoutChange) -> bool:
+        """Commit ``change``, and on success forget what its rows now say.
+
+        A cancelled caller waits for the end first, so that what it does next starts from the truth.
+        """
+        return await finish(asyncio.ensure_future(self._commit(change)))
+
+    async def _commit(self, change: LayoutChange) -> bool:
+        committed = await self.layouts.commit(change)
+        if committed:
+            gone = [chunk.chunk_id for chunk in change.chunks_dropped]
+            closed = [chunk.chunk_id for chunk in change.chunks_put if chunk.closed]
+            self.memory.forget(gone + closed)
+        return committed

@@ -1,0 +1,234 @@
+"""Reading flushed bytes: which parts of which chunks, read in parallel and verified."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from siltstone.core.block_reads import BlockRange, read_blocks, read_exactly, read_part
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LostDataError,
+    OffsetError,
+    SegmentTruncatedError,
+    SiltstoneError,
+)
+from siltstone.core.layout_store import LayoutStore
+from siltstone.core.operations.context import Context
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS, MIB, ROWS_PER_SLICE
+
+PART_BYTES = 8 * MIB
+"""Most bytes of one storage call: large enough for full speed, small enough to run in parallel."""
+
+DIRECT_BYTES_MIN = MIB
+"""Fewer bytes are copied out of whole blocks by one call, not read in place by three."""
+
+_LOOK_UPS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPart:
+    """What one storage call reads.
+
+    Attributes:
+        chunk: the chunk.
+        offset: the first byte, in the chunk.
+        length: how many.
+        position: where they go in the caller's buffer.
+        whole: they are whole blocks, the last up to the committed length; verified where they are
+            put.
+    """
+
+    chunk: Chunk
+    offset: int
+    length: int
+    position: int
+    whole: bool
+
+
+def plan_extent(chunk: Chunk, start: int, end: int, position: int) -> Iterator[ReadPart]:
+    """Cut ``[start, end)`` of a chunk into parts: whole blocks in place, the edges apart."""
+    inner_start = -(-start // BLOCK_BYTES) * BLOCK_BYTES
+    inner_end = end if end == chunk.length else end // BLOCK_BYTES * BLOCK_BYTES
+    aligned = inner_start == start and inner_end == end
+    if inner_end <= inner_start or (not aligned and inner_end - inner_start < DIRECT_BYTES_MIN):
+        inner_start = inner_end = end
+    borders = [start, *range(inner_start, inner_end, PART_BYTES), inner_end, end]
+    for begin, stop in pairwise(borders):
+        if begin < stop:
+            yield ReadPart(
+                chunk=chunk,
+                offset=begin,
+                length=stop - begin,
+                position=position + begin - start,
+                whole=inner_start <= begin < inner_end,
+            )
+
+
+def plan_read(
+    extents: Sequence[Extent], chunk_of: Callable[[int], Chunk], offset: int, end: int
+) -> list[ReadPart]:
+    """Cut ``[offset, end)`` of a segment into parts.
+
+    Raises:
+        CorruptDataError: the extents leave a gap, or one reaches beyond its chunk.
+    """
+    parts: list[ReadPart] = []
+    position = offset
+    for extent in extents:
+        if not extent.start <= position < extent.end:
+            raise _gap(extent.segment_id, position)
+        chunk = chunk_of(extent.chunk_id)
+        if extent.chunk_offset + extent.length > chunk.length:
+            raise CorruptDataError(
+                "I2: an extent reaches beyond its chunk",
+                where=chunk.name,
+                needed=extent.chunk_offset + extent.length,
+                found=chunk.length,
+            )
+        stop = min(end, extent.end)
+        shift = extent.chunk_offset - extent.start
+        parts += plan_extent(chunk, position + shift, stop + shift, position - offset)
+        position = stop
+    if position < end:
+        raise _gap(extents[0].segment_id if extents else 0, position)
+    return parts
+
+
+def sums_between(layouts: LayoutStore, chunk: Chunk, first: int, end: int) -> tuple[int, ...]:
+    """Sums of the blocks ``[first, end)`` of a chunk.
+
+    Raises:
+        CorruptDataError: the rows hold fewer.
+    """
+    found: list[int] = []
+    block = first
+    while block < end:
+        group, index = divmod(block, GROUP_BLOCKS)
+        stop = min(end, (group + 1) * GROUP_BLOCKS)
+        found += layouts.sums(chunk.chunk_id, group)[index : index + stop - block]
+        block = stop
+    if len(found) != end - first:
+        raise CorruptDataError("I14: sums of blocks are missing", where=chunk.name, block=first)
+    return tuple(found)
+
+
+async def run_read(context: Context, segment_id: int, offset: int, buffer: memoryview) -> int:
+    """See ``ChunkedSegmentStorage.read_into``."""
+    view = buffer.cast("B")
+    gone: ChunkNotFoundError | None = None
+    for _ in range(_LOOK_UPS_MAX):
+        parts, count = _look_up(context, segment_id, offset, len(view))
+        if gone is not None and any(part.chunk.name == gone.chunk for part in parts):
+            break
+        try:
+            await _read_parts(context, parts, view)
+        except ChunkNotFoundError as error:
+            # Truncated, deleted or merged meanwhile, or lost: the rows tell when they are read
+            # again.
+            gone = error
+            context.blocks.forget(error.chunk)
+        else:
+            return count
+    assert gone is not None, "only a chunk that is gone leads to another look-up"
+    raise LostDataError("chunk does not exist any more", where=gone.chunk) from gone
+
+
+def _look_up(
+    context: Context, segment_id: int, offset: int, length: int
+) -> tuple[list[ReadPart], int]:
+    state = context.live_state(segment_id)
+    if offset < state.start_offset:
+        raise SegmentTruncatedError(
+            segment=state.name, offset=offset, start_offset=state.start_offset
+        )
+    flushed = context.layouts.layout(segment_id).storage_length
+    if offset > flushed:
+        raise OffsetError(
+            "offset beyond the flushed length",
+            segment=state.name,
+            expected=flushed,
+            actual=offset,
+        )
+    end = min(flushed, offset + length)
+    extents: list[Extent] = []
+    position = offset
+    while position < end:
+        some = context.layouts.extents(segment_id, position, end, ROWS_PER_SLICE)
+        if not some:
+            raise _gap(segment_id, position)
+        extents += some
+        position = some[-1].end
+    return plan_read(extents, context.chunk, offset, end), end - offset
+
+
+async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryview) -> None:
+    """Read all parts, some at a time; the first error is raised once no call is in flight."""
+    if len(parts) <= 1:
+        for part in parts:
+            await _read_one(context, part, view)
+        return
+    todo = iter(parts)
+    errors: list[SiltstoneError] = []
+
+    async def work() -> None:
+        for part in todo:
+            if errors:
+                return
+            try:
+                await _read_one(context, part, view)
+            except SiltstoneError as error:
+                errors.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(len(parts), context.settings.read_parallel)):
+            group.create_task(work())
+    if errors:
+        raise errors[0]
+
+
+async def _read_one(context: Context, part: ReadPart, view: memoryview) -> None:
+    chunk, name = part.chunk, part.chunk.name
+    target = view[part.position : part.position + part.length]
+    mode = context.settings.verify_reads
+    if mode == "never":
+        await context.storage.run(
+            "read_into", name, lambda storage: read_exactly(storage, name, part.offset, target)
+        )
+        return
+    first, end = part.offset // BLOCK_BYTES, -(-(part.offset + part.length) // BLOCK_BYTES)
+    blocks = BlockRange(
+        name=name,
+        chunk_length=chunk.length,
+        offset=part.offset,
+        length=part.length,
+        sums=sums_between(context.layouts, chunk, first, end),
+    )
+    if part.whole:
+        await context.storage.run(
+            "read_into", name, lambda storage: read_blocks(storage, blocks, target)
+        )
+        return
+    # The last block of a chunk that still grows has a sum of only what it holds now.
+    final = chunk.closed or end * BLOCK_BYTES <= chunk.length
+    remember = mode == "remembered" and final
+    known = context.blocks.version(name, first, end) if remember else None
+
+    def call(storage: ChunkStorage) -> str | None:
+        return read_part(storage, blocks, target, context.scratch, known=known, learn=remember)
+
+    version = await context.storage.run("read_into", name, call)
+    if version is not None:
+        context.blocks.remember(name, version, first, end)
+
+
+def _gap(segment_id: int, position: int) -> CorruptDataError:
+    return CorruptDataError(
+        "I6: extents are not contiguous", where=f"segment {segment_id}", offset=position
+    )

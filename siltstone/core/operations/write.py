@@ -1,0 +1,338 @@
+"""Moving acknowledged bytes into chunks: durable first, then one transaction names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from siltstone.core.block_sums import block_count, extend_sums, patches
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    ChunkStorageFullError,
+    LostDataError,
+    OffsetError,
+    Outcome,
+)
+from siltstone.core.layout_store import LayoutChange, NewChunk
+from siltstone.core.operations.context import Context
+from siltstone.core.operations.cutting import Cutter, Step, plan_steps
+from siltstone.core.operations.read import sums_between
+from siltstone.core.operations.trim import drop_all, run_skip
+from siltstone.core.records.block_sums import BlockSumsPatch
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.layout import Layout
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.words import BLOCK_BYTES
+
+CREATE_ATTEMPTS = 3
+"""Names that are burnt for one chunk before its write fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The chunk that a segment ends in, if its next bytes may go there too.
+
+    Attributes:
+        chunk: the row.
+        extent: the segment's last extent, which ends at the chunk's end.
+    """
+
+    chunk: Chunk
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One chunk whose bytes are durable and not committed yet.
+
+    Attributes:
+        step: the bytes.
+        chunk_id: where they are.
+        name: its name.
+        sums: patches of its sums.
+    """
+
+    step: Step
+    chunk_id: int
+    name: str
+    sums: tuple[BlockSumsPatch, ...]
+
+
+def plan_commit(
+    layout: Layout,
+    last_chunk: Chunk | None,
+    tail: Tail | None,
+    written: Sequence[Written],
+    *,
+    epoch: int,
+    chunk_bytes: int,
+    appendable: bool,
+    writers: tuple[WriterRow, ...],
+) -> LayoutChange:
+    """Plan the one transaction of a write.
+
+    Args:
+        layout: the row before.
+        last_chunk: the chunk that it says may be appended to, if any; closed here unless that was
+            done.
+        tail: what an append step went to.
+        written: what is durable now, in order.
+        epoch: of new chunks.
+        chunk_bytes: a chunk of so many bytes is full.
+        appendable: whether the last chunk may be appended to later.
+        writers: rows as of the end.
+    """
+    extents, chunks = [], []
+    if last_chunk is not None and not (tail and written[0].step.append):
+        chunks.append(replace(last_chunk, closed=True))
+    for index, item in enumerate(written):
+        length = item.step.end - item.step.start
+        is_last = index == len(written) - 1
+        if item.step.append:
+            assert tail is not None, "an append has a chunk"
+            extents.append(replace(tail.extent, length=tail.extent.length + length))
+            chunk = replace(tail.chunk, length=tail.chunk.length + length)
+        else:
+            extents.append(
+                Extent(
+                    segment_id=layout.segment_id,
+                    start=item.step.start,
+                    chunk_id=item.chunk_id,
+                    chunk_offset=0,
+                    length=length,
+                )
+            )
+            chunk = Chunk(chunk_id=item.chunk_id, name=item.name, epoch=epoch, length=length)
+        is_open = is_last and appendable and chunk.length < chunk_bytes
+        chunks.append(replace(chunk, closed=not is_open))
+    start, end = written[0].step.start, written[-1].step.end
+    emptied = layout.storage_start == layout.storage_length
+    after = Layout(
+        segment_id=layout.segment_id,
+        storage_start=start if emptied else layout.storage_start,
+        storage_length=end,
+        last_chunk_id=0 if chunks[-1].closed else chunks[-1].chunk_id,
+    )
+    return LayoutChange(
+        segment_id=layout.segment_id,
+        before=layout,
+        after=after,
+        extents_put=tuple(extents),
+        chunks_put=tuple(chunks),
+        sums=tuple(patch for item in written for patch in item.sums),
+        writers=writers,
+    )
+
+
+async def run_write(
+    context: Context,
+    segment_id: int,
+    offset: int,
+    buffers: Sequence[Buffer],
+    cuts: Sequence[int],
+    writers: tuple[WriterRow, ...],
+) -> int:
+    """See ``ChunkedSegmentStorage.write``. The caller holds the segment's lock."""
+    state = context.live_state(segment_id)
+    flushed = context.layouts.layout(segment_id).storage_length
+    if offset != flushed:
+        raise OffsetError(
+            "write is not at the flushed length",
+            segment=state.name,
+            expected=flushed,
+            actual=offset,
+        )
+    cutter = Cutter(buffers, offset)
+    if cutter.end == offset:
+        return offset
+    if state.start_offset >= cutter.end:
+        await run_skip(context, segment_id, cutter.end, writers)
+        return cutter.end
+    if state.start_offset > offset:
+        await drop_all(context, segment_id)
+    writing = _Writing(
+        context=context,
+        layout=context.layouts.layout(segment_id),
+        cutter=cutter,
+        cuts=cuts,
+        tail=find_tail(context, segment_id),
+    )
+    try:
+        await writing.write_all(max(offset, state.start_offset))
+    except BaseException:  # cancelled too: nothing of it will ever be committed
+        writing.give_up()
+        raise
+    if not await writing.commit(writers):
+        raise context.not_found(segment_id)
+    return cutter.end
+
+
+def find_tail(context: Context, segment_id: int) -> Tail | None:
+    """Return the chunk that the segment's next bytes may be appended to, if there is one."""
+    layout = context.layouts.layout(segment_id)
+    capabilities = context.storage.capabilities
+    if layout.last_chunk_id == 0 or not capabilities.append:
+        return None
+    chunk = context.chunk(layout.last_chunk_id)
+    extent = context.layouts.floor(segment_id, layout.storage_length - 1)
+    writes = context.memory.writes(chunk.chunk_id)
+    usable = (
+        chunk.epoch == context.layouts.epoch
+        and not chunk.closed
+        and not chunk.adopted
+        and chunk.references == 1
+        and not context.memory.is_spoilt(chunk.chunk_id)
+        and (writes or capabilities.appends_max) < capabilities.appends_max
+    )
+    if not usable or extent is None or extent.chunk_id != chunk.chunk_id:
+        return None
+    if extent.chunk_offset + extent.length != chunk.length:
+        return None
+    return Tail(chunk=chunk, extent=extent)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Writing:
+    """One write on its way: what is durable already, and which names it used."""
+
+    context: Context
+    layout: Layout
+    cutter: Cutter
+    cuts: Sequence[int]
+    tail: Tail | None
+    written: list[Written] = field(default_factory=list)
+    made: list[NewChunk] = field(default_factory=list)
+
+    async def write_all(self, start: int) -> None:
+        """Make all bytes from ``start`` on durable."""
+        end, limit = self.cutter.end, self.context.chunk_bytes
+        room = max(0, limit - self.tail.chunk.length) if self.tail else 0
+        steps = plan_steps(start, end, cuts=self.cuts, room=room, chunk_bytes=limit)
+        if self.tail and steps[0].append:
+            written = await self._append(self.tail, steps[0])
+            if written is not None:
+                self.written.append(written)
+                del steps[0]
+            else:
+                steps = plan_steps(start, end, cuts=self.cuts, room=0, chunk_bytes=limit)
+        for step in steps:
+            self.written.append(await self._create(step))
+
+    async def commit(self, writers: tuple[WriterRow, ...]) -> bool:
+        """State in one transaction where the bytes are."""
+        context, capabilities = self.context, self.context.storage.capabilities
+        last_id = self.layout.last_chunk_id
+        writes = context.memory.writes(self.written[-1].chunk_id) or 0
+        change = plan_commit(
+            self.layout,
+            context.chunk(last_id) if last_id else None,
+            self.tail,
+            self.written,
+            epoch=context.layouts.epoch,
+            chunk_bytes=context.chunk_bytes,
+            appendable=capabilities.append and writes < capabilities.appends_max,
+            writers=writers,
+        )
+        try:
+            committed = await context.commit(change)
+        except BaseException:
+            # It may be committed: its chunks are not garbage for us, nor may they be written again.
+            self._spoil_tail()
+            raise
+        if not committed:
+            self.give_up()
+        return committed
+
+    def give_up(self) -> None:
+        """Nothing of this will be committed: hand the names over, keep off the open chunk."""
+        self.context.memory.abandon(self.made)
+        self.context.memory.forget(chunk.chunk_id for chunk in self.made)
+        self._spoil_tail()
+
+    def _spoil_tail(self) -> None:
+        if self.tail and self.written and self.written[0].step.append:
+            self.context.memory.spoil(self.tail.chunk.chunk_id)
+
+    async def _append(self, tail: Tail, step: Step) -> Written | None:
+        """Append to the open chunk; ``None`` when the bytes must go to a new one."""
+        context, chunk = self.context, tail.chunk
+        first = chunk.length // BLOCK_BYTES
+        last = 0
+        if chunk.length % BLOCK_BYTES:
+            (last,) = sums_between(context.layouts, chunk, first, block_count(chunk.length))
+        buffers = self.cutter.cut(step.start, step.end)
+
+        def call(storage: ChunkStorage) -> list[int]:
+            sums = extend_sums(buffers, chunk.length, last)
+            storage.write(chunk.name, chunk.length, buffers)
+            return sums
+
+        try:
+            sums = await context.storage.run("write", chunk.name, call)
+        except ChunkError as error:
+            if _is_lost(error):
+                context.memory.spoil(chunk.chunk_id)
+                raise LostDataError(
+                    "chunk has lost committed bytes", where=chunk.name, needed=chunk.length
+                ) from error
+            refused = isinstance(error, ChunkOffsetError | ChunkAccessDeniedError)
+            if not refused and error.outcome is not Outcome.UNKNOWN:
+                raise
+            context.memory.spoil(chunk.chunk_id)
+            return None
+        except BaseException:  # cancelled: the call may still be on its way
+            context.memory.spoil(chunk.chunk_id)
+            raise
+        context.memory.count_write(chunk.chunk_id)
+        return Written(
+            step=step,
+            chunk_id=chunk.chunk_id,
+            name=chunk.name,
+            sums=patches(chunk.chunk_id, first, sums),
+        )
+
+    async def _create(self, step: Step) -> Written:
+        """Make a new chunk, under another name if the outcome of a call is unknown."""
+        context = self.context
+        buffers = self.cutter.cut(step.start, step.end)
+        attempts = 0
+        while True:
+            new = await context.layouts.new_chunk(self.layout.segment_id, step.start)
+            attempts += 1
+
+            def call(storage: ChunkStorage, name: str = new.name) -> list[int]:
+                sums = extend_sums(buffers, 0, 0)
+                storage.create(name, buffers)
+                return sums
+
+            self.made.append(new)
+            try:
+                sums = await context.storage.run("create", new.name, call)
+            except ChunkError as error:
+                exists = isinstance(error, ChunkExistsError)
+                unknown = error.outcome is Outcome.UNKNOWN
+                if exists or not unknown:
+                    self.made.remove(new)  # what has this name, if anything, is not ours
+                full = isinstance(error, ChunkStorageFullError)
+                if full or attempts == CREATE_ATTEMPTS or not (exists or unknown):
+                    raise
+                continue
+            context.memory.count_write(new.chunk_id)
+            return Written(
+                step=step,
+                chunk_id=new.chunk_id,
+                name=new.name,
+                sums=patches(new.chunk_id, 0, sums),
+            )
+
+
+def _is_lost(error: ChunkError) -> bool:
+    if isinstance(error, ChunkOffsetError):
+        return error.expected < error.actual
+    return isinstance(error, ChunkNotFoundError)

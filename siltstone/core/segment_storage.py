@@ -1,0 +1,240 @@
+"""Segments kept in chunks: the facade of the segment layer.
+
+Every verb is one operation of ``siltstone.core.operations``; this file only gives it its lock and
+its tools. One object serves the segments of applications, another one the system segments: which of
+them it is, its layout store decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.environment import Environment
+from siltstone.core.layout_store import LayoutStore, NewChunk
+from siltstone.core.operations.chunk_memory import ChunkMemory
+from siltstone.core.operations.concat import run_concat
+from siltstone.core.operations.context import Context
+from siltstone.core.operations.inspect import (
+    ChunkExtent,
+    ChunkFinding,
+    ChunkProblem,
+    list_chunks,
+    run_verify,
+)
+from siltstone.core.operations.read import run_read
+from siltstone.core.operations.remove import run_remove
+from siltstone.core.operations.settings import SegmentStorageSettings
+from siltstone.core.operations.trim import run_skip, run_trim
+from siltstone.core.operations.write import run_write
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.verified_blocks import VerifiedBlocks
+
+__all__ = [
+    "ChunkExtent",
+    "ChunkFinding",
+    "ChunkProblem",
+    "ChunkedSegmentStorage",
+    "SegmentStorageSettings",
+]
+
+
+class ChunkedSegmentStorage:
+    """The bytes of segments in chunks on long-term storage.
+
+    Changes of one segment run one at a time, under its lock; reads take no lock. Each change of a
+    layout is one transaction of the layout store, made after all that it names is durable.
+
+    Args:
+        storage: where chunks lie.
+        layouts: rows of the segments that this object serves, and only those.
+        environment: gives time.
+        settings: how to cut and how to verify.
+        blocks: remembered blocks, if several storages shall share them.
+    """
+
+    def __init__(
+        self,
+        storage: AsyncChunkStorage,
+        layouts: LayoutStore,
+        environment: Environment,
+        settings: SegmentStorageSettings,
+        blocks: VerifiedBlocks | None = None,
+    ) -> None:
+        if blocks is None:
+            blocks = VerifiedBlocks(environment.monotonic, remember_s=settings.remember_s)
+        self._context = Context(
+            storage=storage,
+            layouts=layouts,
+            settings=settings,
+            blocks=blocks,
+            memory=ChunkMemory(),
+        )
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, segment_id: int) -> asyncio.Lock:
+        """The lock of one segment's layout; it exists while somebody holds or awaits it.
+
+        Every verb below that changes a layout takes it, so it must not be held around them.
+        """
+        lock = self._locks.get(segment_id)
+        if lock is None:
+            lock = self._locks[segment_id] = asyncio.Lock()
+        return lock
+
+    async def write(
+        self,
+        segment_id: int,
+        offset: int,
+        buffers: Sequence[Buffer],
+        *,
+        cuts: Sequence[int] = (),
+        writers: tuple[WriterRow, ...] = (),
+    ) -> int:
+        """Put bytes at the flushed length into chunks, durably, and state it in one transaction.
+
+        Bytes below the segment's start are passed over; the flushed length then still becomes
+        ``offset`` plus the length of ``buffers``.
+
+        Args:
+            segment_id: the segment.
+            offset: where the bytes begin; the flushed length.
+            buffers: kept until the call ends, never copied.
+            cuts: offsets in the segment, ascending, where an append ends and the next begins.
+                Chunks are cut there; only an append larger than a chunk is cut elsewhere.
+            writers: writer rows as of the end of these bytes.
+
+        Returns:
+            The new flushed length.
+
+        Raises:
+            OffsetError: ``offset`` is not the flushed length; nothing was done.
+            SegmentNotFoundError: the segment was deleted, before or meanwhile; nothing was
+                committed.
+            ChunkError: storage failed, several times if the outcome was unknown. Nothing was
+                committed and the same call may be made again.
+            LostDataError: the chunk to append to has lost committed bytes. Nothing was committed;
+                the same call, made again, goes on in a new chunk.
+            LogError: from the transaction: whether it took place is unknown, this owner must stop.
+        """
+        async with self.lock(segment_id):
+            return await run_write(self._context, segment_id, offset, buffers, cuts, writers)
+
+    async def skip(self, segment_id: int, to: int, *, writers: tuple[WriterRow, ...] = ()) -> None:
+        """Let the flushed length jump to ``to``, which is not above the segment's start.
+
+        All extents go, in slices; ``writers`` are rows as of ``to``. Below the flushed length it
+        does nothing.
+
+        Raises:
+            ValueError: ``to`` lies above the segment's start: readable bytes would be dropped.
+            SegmentNotFoundError: the segment was deleted.
+        """
+        async with self.lock(segment_id):
+            await run_skip(self._context, segment_id, to, writers)
+
+    async def read_into(self, segment_id: int, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` with flushed bytes from ``offset`` on; return how many there are.
+
+        Every byte is verified as the settings say. After an error the content of ``buffer`` is
+        undefined.
+
+        Raises:
+            OffsetError: ``offset`` lies beyond the flushed length.
+            SegmentTruncatedError: ``offset`` lies below the segment's start.
+            SegmentNotFoundError: the segment was deleted.
+            CorruptDataError: a block does not match its sum, twice.
+            LostDataError: a chunk is gone or shorter than its committed length.
+            ChunkError: storage did not answer.
+        """
+        return await run_read(self._context, segment_id, offset, buffer)
+
+    async def trim(self, segment_id: int, start: int) -> bool:
+        """Drop a slice of the extents that lie wholly below ``start``.
+
+        Chunks that nothing references any more are dropped in the same transaction.
+
+        Returns:
+            True when nothing is left to trim, or the segment was deleted.
+
+        Raises:
+            ValueError: ``start`` lies above the segment's start: readable bytes would be dropped.
+        """
+        async with self.lock(segment_id):
+            return await run_trim(self._context, segment_id, start)
+
+    async def remove(self, segment_id: int, *, extra: tuple[TableEntry, ...] = ()) -> bool:
+        """Drop a slice of a deleted segment's rows; the last one takes the layout row with it.
+
+        Args:
+            segment_id: the segment.
+            extra: entries that go with the last slice, such as the removal of the state row.
+
+        Returns:
+            True when all rows are gone, also when they were before.
+
+        Raises:
+            ValueError: the segment is not deleted.
+        """
+        async with self.lock(segment_id):
+            return await run_remove(self._context, segment_id, extra)
+
+    async def concat(
+        self,
+        target_id: int,
+        source_id: int,
+        *,
+        expected_target_length: int,
+        extra: tuple[TableEntry, ...] = (),
+    ) -> int:
+        """Move the readable bytes of a sealed segment behind those of another, by rows alone.
+
+        Both must be flushed to their end. What moves is ``[start, sealed length)`` of the source;
+        its layout goes in the same transaction.
+
+        Args:
+            target_id: gets the bytes.
+            source_id: gives them.
+            expected_target_length: the target's flushed length.
+            extra: entries that go with the transaction, such as a tombstone.
+
+        Returns:
+            Where they begin in the target.
+
+        Raises:
+            SegmentNotFoundError: one of the two was deleted.
+            SegmentNotSealedError: the source is not sealed.
+            SegmentSealedError: the target is sealed.
+            OffsetError: the flushed length of one of the two is not what it should be.
+            CapabilityError: the source has more than ``ROWS_PER_SLICE`` extents.
+        """
+        if target_id == source_id:
+            raise ValueError("a segment can not be joined to itself")
+        async with self.lock(min(target_id, source_id)), self.lock(max(target_id, source_id)):
+            return await run_concat(
+                self._context, target_id, source_id, expected_target_length, extra
+            )
+
+    def chunks(self, segment_id: int, start: int = 0, limit: int = 1_000) -> list[ChunkExtent]:
+        """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""
+        return list_chunks(self._context, segment_id, start, limit)
+
+    async def verify_chunk(self, chunk: Chunk) -> ChunkFinding | None:
+        """Read a whole chunk and compare it with its row and its sums.
+
+        Returns:
+            What is wrong, the first thing only; ``None`` when all is well.
+
+        Raises:
+            ChunkError: storage did not answer, so nothing is known.
+        """
+        return await run_verify(self._context, chunk)
+
+    def take_abandoned(self) -> list[NewChunk]:
+        """Hand over the names that may exist and that no transaction will ever name."""
+        return self._context.memory.take_abandoned()
