@@ -7,7 +7,7 @@ Layout, little-endian::
     reserved: u16 = 0
     length: u32           bytes of the whole record
     table_version: u64    position in the table log behind this record
-    running_crc: u32      CRC32C of the table log before this record, since its lineage began
+    running_crc: u32      CRC32C of all records before this one, since the lineage began
     count: u32            entries
     entry[count]:
         table_id: u32
@@ -21,6 +21,9 @@ Layout, little-endian::
 
 A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own
 value behind them. The table version of a record is also the version of every entry that it wrote.
+
+The running CRC32C goes over the records without their own sums: with them it would depend on
+nothing but their lengths, since bytes followed by their own CRC always have the same CRC.
 """
 
 from __future__ import annotations
@@ -72,8 +75,8 @@ class TableRecord:
     Attributes:
         table_version: position in the table log behind it.
         length: bytes of the record; it begins at ``table_version - length``.
-        running_crc: CRC32C of the table log before it.
-        crc_after: CRC32C of the table log up to and with it.
+        running_crc: CRC32C of the records before it, without their sums.
+        crc_after: the same up to and with this record.
         entries: in order; a later one of the same key wins.
     """
 
@@ -114,7 +117,7 @@ def encode_table_record(
     )
     body = b"".join(parts)
     record = body + _U32.pack(crc32c(body))
-    return record, crc32c(record, running_crc)
+    return record, crc32c(body, running_crc)
 
 
 def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRecord:
@@ -146,7 +149,7 @@ def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRe
         table_version=table_version,
         length=length,
         running_crc=running_crc,
-        crc_after=crc32c(view[:length], running_crc),
+        crc_after=crc32c(view[:end], running_crc),
         entries=entries,
     )
 

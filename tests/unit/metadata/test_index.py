@@ -1,0 +1,205 @@
+"""The local index: rows and position together, through restarts, and never trusted when damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siltstone.core.errors import (
+    ClosedError,
+    CorruptDataError,
+    FormatError,
+    StoreInUseError,
+)
+from siltstone.metadata.index import Entry, Index, checkpoint_position, index_key, stored
+from siltstone.metadata.position import Position, decode_position, encode_position
+
+LINEAGE = b"lineage-of-tests"
+
+
+def position(version: int) -> Position:
+    return Position(LINEAGE, version, version * 3, version * 7)
+
+
+def fill(index: Index, version: int, table_id: int, keys: list[bytes]) -> None:
+    changes = [(index_key(table_id, key), stored(version, b"v" + key)) for key in keys]
+    index.apply(changes, position(version))
+
+
+def test_an_empty_index_has_no_position(index: Index) -> None:
+    assert index.position is None
+    assert index.get(0, b"") is None
+    assert index.scan(0, b"", None) == []
+
+
+def test_rows_and_position_survive_a_close(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 9, 1, [b"", b"a"])
+    index.apply([(index_key(1, b"a"), None)], position(11))
+    index.close()
+    index.close()
+    index = Index.open(tmp_path / "i")
+    assert index.position == position(11)
+    assert index.get(1, b"") == Entry(9, b"v")
+    assert index.get(1, b"a") is None
+    index.close()
+
+
+def test_later_changes_win(index: Index) -> None:
+    key = index_key(1, b"k")
+    index.apply([(key, stored(1, b"1")), (key, None), (key, stored(2, b"2"))], position(2))
+    assert index.get(1, b"k") == Entry(2, b"2")
+
+
+def test_scans_are_half_open_and_stay_in_their_table(index: Index) -> None:
+    for table_id in (0, 1, 2):
+        fill(index, 5, table_id, [b"", b"a", b"b", b"b\0", b"c", b"\xff\xff"])
+
+    def keys(
+        start: bytes, end: bytes | None, *, reverse: bool = False, limit: int = 9
+    ) -> list[bytes]:
+        return [key for key, _ in index.scan(1, start, end, reverse=reverse, limit=limit)]
+
+    assert keys(b"", None) == [b"", b"a", b"b", b"b\0", b"c", b"\xff\xff"]
+    assert keys(b"a", b"b") == [b"a"]
+    assert keys(b"b", b"c", reverse=True) == [b"b\0", b"b"]
+    assert keys(b"", None, reverse=True, limit=2) == [b"\xff\xff", b"c"]
+    assert keys(b"b", b"b") == keys(b"c", b"a") == keys(b"c", b"a", reverse=True) == []
+    assert keys(b"", None, limit=0) == []
+    assert index.scan(1, b"c", None, limit=1) == [(b"c", Entry(5, b"vc"))]
+
+
+def test_nothing_is_written_ahead(index: Index) -> None:
+    fill(index, 5, 1, [b"a"])
+    assert [path.stat().st_size for path in index.folder.glob("*.log")] == [0]
+
+
+def test_after_a_kill_rows_and_position_agree(tmp_path: Path) -> None:
+    code = f"""
+import os
+from pathlib import Path
+from siltstone.metadata.index import *
+from siltstone.metadata.position import Position
+index = Index.open(Path({str(tmp_path / "i")!r}))
+index.apply([(index_key(1, b"a"), stored(1, b"a"))], Position({LINEAGE!r}, 1, 0, 0))
+index.checkpoint(Path({str(tmp_path / "c")!r}))
+index.apply([(index_key(1, b"b"), stored(2, b"b"))], Position({LINEAGE!r}, 2, 0, 0))
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    index = Index.open(tmp_path / "i")
+    assert index.position == Position(LINEAGE, 1, 0, 0)
+    assert index.get(1, b"a") == Entry(1, b"a")
+    assert index.get(1, b"b") is None
+    index.close()
+
+
+def test_a_second_open_is_refused_here_and_elsewhere(index: Index) -> None:
+    with pytest.raises(StoreInUseError):
+        Index.open(index.folder)
+    code = f"""
+from pathlib import Path
+from siltstone.core.errors import StoreInUseError
+from siltstone.metadata.index import Index
+try:
+    Index.open(Path({str(index.folder)!r}))
+except StoreInUseError:
+    print("in use")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=30, capture_output=True, text=True
+    )
+    assert run.stdout == "in use\n"
+
+
+def test_a_closed_index_says_so(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    index.close()
+    with pytest.raises(ClosedError):
+        index.get(0, b"")
+    with pytest.raises(ClosedError):
+        index.scan(0, b"", None)
+    with pytest.raises(ClosedError):
+        index.apply([], position(1))
+    with pytest.raises(ClosedError):
+        index.checkpoint(tmp_path / "c")
+
+
+def damage(folder: Path, way: str) -> None:
+    (file,) = folder.glob("*.sst")
+    if way == "missing":
+        file.unlink()
+    elif way == "cut":
+        file.write_bytes(file.read_bytes()[:-50])
+    elif way == "changed":
+        data = bytearray(file.read_bytes())
+        data[10:200] = bytes(190)
+        file.write_bytes(data)
+    else:
+        (folder / "CURRENT").write_text("nonsense")
+
+
+@pytest.mark.parametrize("way", ["missing", "cut", "changed", "current"])
+def test_damage_is_found(tmp_path: Path, way: str) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 1, 1, [b"%05d" % n for n in range(1_000)])
+    index.close()
+    damage(tmp_path / "i", way)
+    with pytest.raises(CorruptDataError):
+        read_all(tmp_path / "i")
+
+
+def read_all(folder: Path) -> list[tuple[bytes, Entry]]:
+    index = Index.open(folder)
+    try:
+        return index.scan(1, b"", None)
+    finally:
+        index.close()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_that_meets_damage_is_no_short_scan(tmp_path: Path, reverse: bool) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 1, 1, [b"%05d" % n for n in range(5_000)])
+    index.close()
+    (file,) = (tmp_path / "i").glob("*.sst")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 50] = bytes(50)
+    file.write_bytes(data)
+    index = Index.open(tmp_path / "i")
+    with pytest.raises(CorruptDataError):
+        index.scan(1, b"", None, reverse=reverse, limit=5_000)
+    index.close()
+
+
+def test_a_checkpoint_is_a_copy_that_opens(index: Index, tmp_path: Path) -> None:
+    fill(index, 4, 1, [b"a"])
+    assert index.checkpoint(tmp_path / "copies" / "c") == position(4)
+    fill(index, 6, 1, [b"b"])
+    assert checkpoint_position(tmp_path / "copies" / "c") == position(4)
+    copy = Index.open(tmp_path / "copies" / "c")
+    assert copy.position == position(4)
+    assert [key for key, _ in copy.scan(1, b"", None)] == [b"a"]
+    copy.close()
+    assert index.get(1, b"b") is not None
+
+
+def test_a_checkpoint_of_nothing_has_no_position(index: Index, tmp_path: Path) -> None:
+    assert index.checkpoint(tmp_path / "c") is None
+
+
+@given(st.builds(Position, st.binary(min_size=16, max_size=16), *[st.integers(0, 2**32 - 1)] * 3))
+def test_positions_round_trip(value: Position) -> None:
+    assert decode_position(encode_position(value)) == value
+
+
+@given(st.binary(max_size=60))
+def test_noise_is_no_position(noise: bytes) -> None:
+    with contextlib.suppress(CorruptDataError, FormatError):
+        assert encode_position(decode_position(noise)) == noise

@@ -1,0 +1,136 @@
+"""Hypothesis strategies of metadata rows, and their codecs in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from siltstone.core.records import (
+    block_sums,
+    chunk,
+    extent,
+    layout,
+    number,
+    segment_state,
+    task,
+    tombstone,
+    writer_row,
+)
+from siltstone.core.records.keys import RowKind
+
+U64 = st.integers(0, 2**64 - 1)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+
+STATES = st.builds(
+    segment_state.SegmentState,
+    segment_id=U64,
+    name=NAMES,
+    start_offset=U64,
+    sealed_length=st.none() | U64,
+    deleted=st.booleans(),
+    created_ms=U64,
+)
+LAYOUTS = st.builds(
+    layout.Layout, segment_id=U64, storage_start=U64, storage_length=U64, last_chunk_id=U64
+)
+EXTENTS = st.builds(
+    extent.Extent,
+    segment_id=U64,
+    start=U64,
+    chunk_id=U64,
+    chunk_offset=U64,
+    length=st.integers(1, 2**64 - 1),
+)
+CHUNKS = st.builds(
+    chunk.Chunk,
+    chunk_id=U64,
+    name=NAMES,
+    epoch=U64,
+    length=U64,
+    closed=st.booleans(),
+    adopted=st.booleans(),
+    references=U64,
+)
+SUMS = st.lists(st.integers(0, 2**32 - 1), max_size=256).map(tuple)
+WRITERS = st.builds(
+    writer_row.WriterRow,
+    segment_id=U64,
+    number=U64,
+    name=NAMES,
+    sequence=st.integers(-1, 2**64 - 1),
+    offset=U64,
+    length=U64,
+    used_ms=U64,
+)
+TASKS = st.builds(
+    task.Task,
+    due_ms=U64,
+    kind=st.sampled_from(task.TaskKind),
+    subject=U64,
+    name=NAMES | st.just(""),
+    stage=st.sampled_from(task.TaskStage),
+    attempts=U64,
+    dropped_version=U64,
+)
+TOMBSTONES = st.builds(
+    tombstone.Tombstone,
+    name=NAMES,
+    source_id=U64,
+    target_id=U64,
+    offset=U64,
+    length=U64,
+    made_ms=U64,
+)
+
+Codec = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[Any, bytes], Any]]
+
+CODECS: dict[str, Codec] = {
+    "segment state": (
+        STATES,
+        segment_state.encode_segment_state,
+        lambda row, value: segment_state.decode_segment_state(row.segment_id, value),
+    ),
+    "layout": (
+        LAYOUTS,
+        layout.encode_layout,
+        lambda row, value: layout.decode_layout(row.segment_id, value),
+    ),
+    "extent": (
+        EXTENTS,
+        extent.encode_extent,
+        lambda row, value: extent.decode_extent(row.segment_id, row.start, value),
+    ),
+    "chunk": (
+        CHUNKS,
+        chunk.encode_chunk,
+        lambda row, value: chunk.decode_chunk(row.chunk_id, value),
+    ),
+    "block sums": (
+        SUMS,
+        block_sums.encode_block_sums,
+        lambda _, value: block_sums.decode_block_sums(1, 0, value),
+    ),
+    "writer": (
+        WRITERS,
+        writer_row.encode_writer_row,
+        lambda row, value: writer_row.decode_writer_row(row.segment_id, row.number, value),
+    ),
+    "task": (
+        TASKS,
+        task.encode_task,
+        lambda row, value: task.decode_task(row.due_ms, row.kind, row.subject, value),
+    ),
+    "tombstone": (
+        TOMBSTONES,
+        tombstone.encode_tombstone,
+        lambda row, value: tombstone.decode_tombstone(row.name, value),
+    ),
+    "number": (
+        U64,
+        lambda row: number.encode_number(RowKind.NAME, row),
+        lambda _, value: number.decode_number(RowKind.NAME, value),
+    ),
+}
+"""Kind of row: strategy, encode, decode (with the row that tells what its key holds)."""
