@@ -151,19 +151,20 @@ async def _download(storage: AsyncChunkStorage, file: IndexFile) -> bytearray:
 
 
 def _keep(folder: Path, file: IndexFile, data: bytearray) -> None:
-    if Path(file.file_name).name != file.file_name or file.file_name == "..":
+    name = file.file_name
+    if Path(name).name != name or name in ("", "..") or "\0" in name:
         raise CorruptDataError("impossible name of an index file", where=file.chunk_name)
     if len(data) != file.length or crc32c(data) != file.crc:
         raise CorruptDataError(
             "index file is damaged",
             where=file.chunk_name,
-            file=file.file_name,
+            file=name,
             length=len(data),
             expected_length=file.length,
             crc=crc32c(data),
             expected_crc=file.crc,
         )
-    (folder / file.file_name).write_bytes(data)
+    (folder / name).write_bytes(data)
 
 
 def _read(path: Path) -> tuple[bytes, int]:

@@ -1,0 +1,206 @@
+"""Index checkpoints on long-term storage: uploaded once, verified when restored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkUnavailableError,
+    CorruptDataError,
+    Outcome,
+)
+from siltstone.core.records.checkpoint import IndexFile
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.metadata.checkpoint import (
+    UPLOAD_ATTEMPTS,
+    UploadedIndex,
+    restore_index,
+    upload_index,
+)
+from siltstone.metadata.index import Index
+from siltstone.metadata.tables import Tables
+from tests.unit.metadata.conftest import LINEAGE
+
+
+class FailingStorage(MemoryChunkStorage):
+    """Raises what stands in ``failures``, one for each ``create``, after its effect if unknown."""
+
+    def __init__(self) -> None:
+        super().__init__(Bucket())
+        self.failures: list[ChunkError] = []
+        self.created: list[str] = []
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        self.created.append(name)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is None or failure.outcome is Outcome.UNKNOWN:
+            super().create(name, buffers)
+        if failure is not None:
+            raise failure
+
+
+class Desk:
+    """An index, its tables, and a service to keep checkpoints."""
+
+    def __init__(self, index: Index, folder: Path) -> None:
+        self.index = index
+        self.tables = Tables(index, LINEAGE)
+        self.folder = folder
+        self.environment = SystemEnvironment()
+        self.storage = FailingStorage()
+
+    def fill(self, count: int = 200) -> None:
+        entries = [TableEntry(1, b"%06d" % n, b"v%d" % self.tables.version) for n in range(count)]
+        self.tables.acknowledge([self.tables.assign(entries)], 0)
+
+    def run(self, call: Callable[[AsyncChunkStorage], Awaitable[UploadedIndex | None]]) -> None:
+        async def work() -> None:
+            self.result = await call(AsyncChunkStorage(self.storage, self.environment, threads=2))
+
+        asyncio.run(work())
+
+    def upload(self, known: Sequence[IndexFile] = ()) -> UploadedIndex:
+        scratch = self.folder / "scratch"
+        self.run(
+            lambda storage: upload_index(
+                self.index, storage, self.environment, 3, 7, known, scratch
+            )
+        )
+        assert self.result is not None
+        return self.result
+
+    def restore(self, files: Sequence[IndexFile], name: str) -> Index:
+        folder = self.folder / name
+        self.run(lambda storage: restore_index(files, storage, folder, self.environment))
+        return Index.open(folder)
+
+    def damage(self, file: IndexFile, data: bytes) -> None:
+        self.storage.delete(file.chunk_name)
+        if data:
+            MemoryChunkStorage.create(self.storage, file.chunk_name, [data])
+
+
+@pytest.fixture
+def desk(index: Index, tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(index, tmp_path)
+    yield desk
+    desk.environment.close()
+
+
+def unavailable(outcome: Outcome) -> ChunkError:
+    return ChunkUnavailableError("gone", chunk="c", operation="create", outcome=outcome)
+
+
+def test_what_was_uploaded_is_restored(desk: Desk) -> None:
+    desk.fill()
+    uploaded = desk.upload()
+    assert uploaded.position == desk.index.position
+    assert {file.chunk_name for file in uploaded.files} == set(desk.storage.created)
+    assert all(name.startswith(f"system/c3/e{7:020d}/index-") for name in desk.storage.created)
+    expected = desk.index.scan(1, b"", None)
+    desk.fill(1)
+    restored = desk.restore(uploaded.files, "restored")
+    assert restored.position == uploaded.position
+    assert restored.scan(1, b"", None) == expected
+    restored.close()
+
+
+def test_nothing_is_uploaded_of_an_empty_index(desk: Desk) -> None:
+    assert desk.upload() == UploadedIndex(files=(), position=None)
+    assert desk.storage.created == []
+
+
+def test_unchanged_files_are_named_again(desk: Desk) -> None:
+    desk.fill()
+    first = desk.upload()
+    count = len(desk.storage.created)
+    second = desk.upload(first.files)
+    assert second == first
+    assert len(desk.storage.created) == count
+    desk.fill(3)
+    third = desk.upload(second.files)
+    tables = {file.chunk_name for file in first.files if file.file_name.endswith(".sst")}
+    assert tables < {file.chunk_name for file in third.files}
+    assert third.position == desk.index.position != first.position
+    restored = desk.restore(third.files, "restored")
+    assert restored.scan(1, b"", None) == desk.index.scan(1, b"", None)
+    restored.close()
+
+
+def test_a_known_file_of_other_content_is_uploaded(desk: Desk) -> None:
+    desk.fill()
+    first = desk.upload()
+    lies = [
+        IndexFile(file_name=file.file_name, chunk_name="lie", length=file.length, crc=file.crc ^ 1)
+        for file in first.files
+    ]
+    assert "lie" not in {file.chunk_name for file in desk.upload(lies).files}
+
+
+def test_doubtful_uploads_get_new_names(desk: Desk) -> None:
+    desk.fill()
+    desk.storage.failures = [unavailable(Outcome.UNKNOWN), unavailable(Outcome.NOT_APPLIED)]
+    uploaded = desk.upload()
+    assert len(desk.storage.created) == len(set(desk.storage.created)) == len(uploaded.files) + 2
+    desk.restore(uploaded.files, "restored").close()
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_attempts_end(desk: Desk, outcome: Outcome) -> None:
+    desk.fill()
+    desk.storage.failures = [unavailable(outcome)] * 99
+    with pytest.raises(ChunkUnavailableError):
+        desk.upload()
+    assert len(desk.storage.created) == UPLOAD_ATTEMPTS
+
+
+def test_a_refusal_is_not_repeated(desk: Desk) -> None:
+    desk.fill()
+    desk.storage.failures = [ChunkAccessDeniedError("no", chunk="c", operation="create")]
+    with pytest.raises(ChunkAccessDeniedError):
+        desk.upload()
+    assert len(desk.storage.created) == 1
+
+
+@pytest.mark.parametrize("way", ["gone", "cut", "changed"])
+def test_a_damaged_file_is_named(desk: Desk, way: str) -> None:
+    desk.fill()
+    uploaded = desk.upload()
+    file = next(file for file in uploaded.files if file.file_name.endswith(".sst"))
+    data = bytearray(file.length)
+    desk.storage.read_into(file.chunk_name, 0, data)
+    data[file.length // 2] ^= 1
+    desk.damage(file, {"gone": b"", "cut": bytes(data[:-1]), "changed": bytes(data)}[way])
+    with pytest.raises(CorruptDataError, match=file.chunk_name):
+        desk.restore(uploaded.files, "restored")
+
+
+def test_an_old_folder_does_not_shine_through(desk: Desk) -> None:
+    desk.fill()
+    uploaded = desk.upload()
+    (desk.folder / "restored").mkdir()
+    (desk.folder / "restored" / "CURRENT").write_text("old")
+    (desk.folder / "restored" / "junk").write_text("old")
+    restored = desk.restore(uploaded.files, "restored")
+    assert not (desk.folder / "restored" / "junk").exists()
+    restored.close()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/b", "..", ".", ""])
+def test_file_names_do_not_leave_the_folder(desk: Desk, name: str) -> None:
+    desk.fill()
+    file = desk.upload().files[0]
+    evil = IndexFile(file_name=name, chunk_name=file.chunk_name, length=file.length, crc=file.crc)
+    with pytest.raises(CorruptDataError, match="name"):
+        desk.restore([evil], "restored")

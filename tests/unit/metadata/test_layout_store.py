@@ -1,0 +1,288 @@
+"""The table-backed layout store: one atomic, small update for each change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import SegmentNotFoundError
+from siltstone.core.layout_store import LayoutChange, LayoutStore
+from siltstone.core.records.block_sums import BlockSumsPatch
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.keys import CounterKind
+from siltstone.core.records.layout import Layout
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.task import TaskKind
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.words import MIB
+from siltstone.metadata import changes
+from siltstone.metadata.layout_store import CHUNK_IDS_RESERVED, TableLayoutStore
+from siltstone.metadata.rows import Rows
+from siltstone.metadata.tables import Tables
+from tests.unit.metadata.acknowledging_log import AcknowledgingLog
+
+T = TypeVar("T")
+
+NAME = "flights/2013/january/ny"
+DELAY_S = 900.0
+SEGMENT = 2**20
+START = 2**40
+"""Numbers as they are after years, so that sizes are honest."""
+
+
+class Clock(SystemEnvironment):
+    """An environment whose time stands still."""
+
+    def time(self) -> float:
+        return 1_700_000_000.0
+
+
+class House:
+    """A store with one segment whose rows are acknowledged."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.rows = Rows(tables)
+        self.log = AcknowledgingLog(tables)
+        self.store = TableLayoutStore(self.rows, self.log, 3, Clock(), DELAY_S)
+        self.state = SegmentState(segment_id=SEGMENT, name=NAME, created_ms=1)
+        self.put(changes.put_name(NAME, SEGMENT), changes.put_state(self.state))
+
+    def put(self, *entries: TableEntry) -> None:
+        self.tables.acknowledge([self.tables.assign(entries)], 0)
+
+    def flush(
+        self, before: Layout, length: int, *, chunk_id: int = 0, new: bool = True
+    ) -> LayoutChange:
+        """A flush of ``length`` bytes into a new chunk, or behind what the last one holds."""
+        chunk_id = chunk_id or before.last_chunk_id
+        first = self.rows.floor(SEGMENT, before.storage_length)
+        held = 0 if new or first is None else first.length
+        start = before.storage_length - held
+        blocks = range(held // (256 * 1024), -(-(held + length) // (256 * 1024)))
+        return LayoutChange(
+            segment_id=SEGMENT,
+            before=before,
+            after=replace(
+                before,
+                storage_length=before.storage_length + length,
+                last_chunk_id=chunk_id,
+                storage_start=before.storage_start or start,
+            ),
+            extents_put=(
+                Extent(
+                    segment_id=SEGMENT,
+                    start=start,
+                    chunk_id=chunk_id,
+                    chunk_offset=0,
+                    length=held + length,
+                ),
+            ),
+            chunks_put=(
+                Chunk(chunk_id=chunk_id, name=chunk_name(chunk_id), epoch=7, length=held + length),
+            ),
+            sums=(
+                BlockSumsPatch(
+                    chunk_id=chunk_id,
+                    group=0,
+                    first_block=blocks[0],
+                    sums=tuple(block + 2**31 for block in blocks),
+                ),
+            ),
+        )
+
+
+def chunk_name(chunk_id: int) -> str:
+    return f"data/c3/e{7:020d}/flights/2013/january/ny/{START:020d}-{chunk_id:016x}"
+
+
+@pytest.fixture
+def house(tables: Tables) -> House:
+    return House(tables)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def test_it_is_a_layout_store(house: House) -> None:
+    store: LayoutStore = house.store
+    assert store.epoch == 7
+    assert store.state(SEGMENT) == house.state
+    assert store.layout(SEGMENT) == Layout(segment_id=SEGMENT)
+    assert store.floor(SEGMENT, 9) is None
+    assert store.chunk(1) is None
+    assert store.extents(SEGMENT, 0, 9, 9) == []
+    assert store.sums(1, 0) == ()
+
+
+def test_a_flush_is_one_update(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 3 * MIB, chunk_id=9)
+    assert run(house.store.commit(change))
+    assert len(house.log.updates) == 1
+    assert house.store.layout(SEGMENT) == change.after
+    assert house.store.floor(SEGMENT, 5) == change.extents_put[0]
+    assert house.store.extents(SEGMENT, 0, 99, 9) == list(change.extents_put)
+    assert house.store.chunk(9) == change.chunks_put[0]
+    assert house.store.sums(9, 0) == change.sums[0].sums
+    assert change.after is not None
+    second = house.flush(change.after, MIB, new=False)
+    assert run(house.store.commit(second))
+    assert house.store.chunk(9) == second.chunks_put[0]
+    assert house.store.sums(9, 0) == change.sums[0].sums + second.sums[0].sums
+
+
+@pytest.mark.parametrize("blocks", [1, 32, 255])
+def test_a_flush_fits_its_budget(house: House, blocks: int) -> None:
+    layout = Layout(segment_id=SEGMENT, storage_start=START, storage_length=START)
+    house.put(changes.put_layout(layout))
+    chunk_id = 2**36
+    first = house.flush(layout, 256 * 1024, chunk_id=chunk_id)
+    assert run(house.store.commit(first))
+    assert first.after is not None
+    second = house.flush(first.after, blocks * 256 * 1024, new=False)
+    assert len(second.sums[0].sums) == blocks
+    assert run(house.store.commit(second))
+    new_chunk, append = (len(update.record) for update in house.log.updates)
+    assert new_chunk <= 300 + 4, "a flush into a new chunk"
+    assert append <= 200 + 4 * blocks, "a flush behind what a chunk holds"
+
+
+def test_a_deleted_segment_takes_no_change(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    house.put(changes.put_state(replace(house.state, deleted=True)))
+    assert not run(house.store.commit(change))
+    house.put(changes.remove_state(SEGMENT))
+    assert not run(house.store.commit(change))
+    assert house.log.updates == []
+    assert run(house.store.commit(replace(change, live=False)))
+
+
+def test_a_deletion_that_is_only_assigned_counts(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    house.tables.assign([changes.put_state(replace(house.state, deleted=True))])
+    assert not run(house.store.commit(change))
+
+
+def test_commit_reads_and_assigns_in_one_step(house: House) -> None:
+    async def scenario() -> None:
+        house.log.hold = asyncio.Event()
+        change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+        commit = asyncio.ensure_future(house.store.commit(change))
+        await asyncio.sleep(0)
+        assert house.rows.pending_layout(SEGMENT) == change.after
+        assert house.store.layout(SEGMENT) == change.before
+        assert not commit.done()
+        house.log.hold.set()
+        assert await commit
+        assert house.store.layout(SEGMENT) == change.after
+
+    run(scenario())
+
+
+def test_a_plan_on_another_layout_is_a_defect(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    run(house.store.commit(change))
+    with pytest.raises(AssertionError, match="layout changed"):
+        run(house.store.commit(change))
+
+
+def test_a_dropped_chunk_leaves_its_row_and_a_task(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    run(house.store.commit(change))
+    assert change.after is not None
+    dropping = LayoutChange(
+        segment_id=SEGMENT,
+        before=change.after,
+        after=replace(change.after, storage_start=10, last_chunk_id=0),
+        extents_removed=change.extents_put,
+        chunks_dropped=change.chunks_put,
+    )
+    run(house.store.commit(dropping))
+    assert house.store.floor(SEGMENT, 99) is None
+    assert house.store.chunk(9) == replace(change.chunks_put[0], references=0)
+    due_ms = 1_700_000_000_000 + 900_000
+    assert house.rows.tasks(due_ms - 1) == []
+    (task,) = house.rows.tasks(due_ms)
+    assert (task.kind, task.subject, task.name) == (TaskKind.DELETE_CHUNK, 9, chunk_name(9))
+    assert task.dropped_version == house.tables.applied_version
+
+
+def test_writers_go_along_unless_they_were_evicted(house: House) -> None:
+    known = WriterRow(segment_id=SEGMENT, number=1, name="a", sequence=5)
+    later = replace(known, sequence=8, offset=70, length=3)
+    gone = WriterRow(segment_id=SEGMENT, number=2, name="b", sequence=5)
+    house.put(*changes.put_writer(known))
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    run(house.store.commit(replace(change, writers=(later, gone))))
+    assert house.rows.writers(SEGMENT) == [later]
+    assert change.after is not None
+    second = house.flush(change.after, 10, new=False)
+    run(house.store.commit(replace(second, writers=(known,))))
+    assert house.rows.writers(SEGMENT) == [later]
+
+
+def test_removal_takes_layouts_and_what_the_caller_adds(house: House) -> None:
+    change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
+    run(house.store.commit(change))
+    house.put(changes.put_layout(Layout(segment_id=55, storage_length=3)))
+    assert change.after is not None
+    removal = LayoutChange(
+        segment_id=SEGMENT,
+        before=change.after,
+        after=None,
+        extents_removed=change.extents_put,
+        live=False,
+        layouts_removed=(55,),
+        extra=(changes.remove_state(SEGMENT),),
+    )
+    run(house.store.commit(removal))
+    assert house.store.layout(SEGMENT) == Layout(segment_id=SEGMENT)
+    assert house.store.layout(55) == Layout(segment_id=55)
+    assert house.store.state(SEGMENT) is None
+
+
+def test_chunk_ids_are_reserved_in_ranges(house: House) -> None:
+    async def take() -> list[int]:
+        work = [house.store.new_chunk(SEGMENT, 70) for _ in range(CHUNK_IDS_RESERVED + 1)]
+        return [chunk.chunk_id for chunk in await asyncio.gather(*work)]
+
+    ids = run(take())
+    assert sorted(ids) == list(range(1, CHUNK_IDS_RESERVED + 2))
+    assert len(house.log.updates) == 2
+    assert house.rows.counter(CounterKind.CHUNK_ID) == 2 * CHUNK_IDS_RESERVED + 1
+    again = TableLayoutStore(house.rows, house.log, 3, Clock(), DELAY_S)
+    chunk = run(again.new_chunk(SEGMENT, 70))
+    assert chunk.chunk_id == 2 * CHUNK_IDS_RESERVED + 1
+    assert chunk.name == (
+        f"data/c3/e{7:020d}/flights/2013/january/ny/{70:020d}-{chunk.chunk_id:016x}"
+    )
+
+
+def test_a_range_is_used_only_when_it_is_acknowledged(house: House) -> None:
+    async def scenario() -> None:
+        house.log.hold = asyncio.Event()
+        first = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
+        second = asyncio.ensure_future(house.store.new_chunk(SEGMENT, 0))
+        await asyncio.sleep(0.01)
+        assert not first.done()
+        assert not second.done()
+        assert len(house.log.updates) == 1
+        first.cancel()
+        await asyncio.sleep(0.01)
+        house.log.hold.set()
+        assert (await second).chunk_id == CHUNK_IDS_RESERVED + 1
+
+    run(scenario())
+
+
+def test_a_segment_that_is_gone_gets_no_chunk(house: House) -> None:
+    with pytest.raises(SegmentNotFoundError):
+        run(house.store.new_chunk(SEGMENT + 1, 0))
