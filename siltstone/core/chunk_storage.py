@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from siltstone.core.words import Buffer as Buffer
 
+from siltstone.core.words import Buffer as Buffer
+
 UNLIMITED = 2**63 - 1
 """The value of a limit that a service does not have."""
 
@@ -94,7 +96,8 @@ class ChunkStorage(Protocol):
             ChunkNotFoundError: there is no such chunk.
             ChunkAccessDeniedError: the chunk was sealed.
             CapabilityError: the service can not append.
-            ValueError: no byte at all, or the chunk would exceed ``chunk_bytes_max``.
+            ValueError: no byte at all, or the chunk would exceed ``chunk_bytes_max`` or
+                ``appends_max``.
         """
         ...
 

@@ -42,8 +42,8 @@ class Profile:
 class MemoryChunkStorage:
     """A ``ChunkStorage`` over a ``Bucket``; several may share one, as clients share a service.
 
-    A change takes effect at one moment in the middle of its call, so other clients see it before its
-    caller knows. The end of a chunk is checked by the service itself.
+    A change takes effect at one moment in the middle of its call, so other clients see it before
+    its caller knows. The end of a chunk is checked by the service itself.
 
     Args:
         bucket: the service; a private one if left out.
@@ -224,7 +224,6 @@ class MemoryChunkStorage:
     def _listed(self, prefix: bytes, start_after: bytes) -> Iterator[ChunkStat]:
         start = max(prefix, start_after + b"\0" if start_after else b"")
         while True:
-            self._check_open()
             with self._service():
                 keys = self._bucket.page(start, self._profile.list_page_count)
                 page = [
@@ -232,7 +231,9 @@ class MemoryChunkStorage:
                     for key in keys
                     if key.startswith(prefix)
                 ]
-            yield from page
+            for stat in page:
+                yield stat
+                self._check_open()
             if len(page) < self._profile.list_page_count:
                 return
             start = keys[-1] + b"\0"

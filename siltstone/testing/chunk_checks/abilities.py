@@ -1,0 +1,305 @@
+"""Checks of what only some services can do, and of closing."""
+
+# ruff: noqa: D102 - the name of a check is its sentence
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from siltstone.core.chunk_storage import Capabilities, ChunkStorage
+from siltstone.core.errors import (
+    CapabilityError,
+    ChunkAccessDeniedError,
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    ClosedError,
+    Outcome,
+)
+from siltstone.testing.chunk_checks.subject import (
+    ChunkService,
+    ChunkSubject,
+    fill,
+    names,
+    need,
+    need_missing,
+    read,
+)
+
+
+def part_of(storage: ChunkStorage, letter: bytes) -> bytes:
+    """Return the smallest part that a concat takes, but not less than four bytes."""
+    return letter * max(4, storage.capabilities.concat_part_bytes_min)
+
+
+class ConcatChecks(ChunkSubject):
+    """A new chunk is made of parts of others, which stay."""
+
+    def test_concat_joins(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "concat")
+        first, last = part_of(storage, b"a"), b"z"
+        fill(storage, "s/a", content=[first])
+        fill(storage, "s/z", content=[last])
+        storage.concat("t/x", [("s/a", len(first)), ("s/z", 1)])
+        assert service.outside_read("t/x") == first + last
+        assert service.outside_read("s/a") == first
+        assert names(storage) == ["s/a", "s/z", "t/x"]
+
+    def test_concat_takes_the_first_bytes_of_each(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "concat")
+        first = part_of(storage, b"a")
+        fill(storage, "a", content=[first, b"more"])
+        fill(storage, "z", content=[b"0123"])
+        storage.concat("t", [("a", len(first)), ("z", 2)])
+        assert service.outside_read("t") == first + b"01"
+
+    def test_concat_of_one(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "concat")
+        fill(storage, "a", content=[b"abc"])
+        storage.concat("t", [("a", 3)])
+        assert service.outside_read("t") == b"abc"
+
+    def test_concat_of_one_source_twice(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "concat")
+        part = part_of(storage, b"a")
+        fill(storage, "a", content=[part])
+        storage.concat("t", [("a", len(part)), ("a", len(part))])
+        assert service.outside_read("t") == part * 2
+
+    def test_concat_refuses_a_taken_name(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "concat")
+        fill(storage, "a", "t", content=[b"abc"])
+        with pytest.raises(ChunkExistsError) as caught:
+            storage.concat("t", [("a", 2)])
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+        with pytest.raises(ChunkExistsError):
+            storage.concat("a", [("a", 3)])
+        assert service.outside_read("t") == b"abc"
+
+    def test_concat_refuses_a_missing_source(self, storage: ChunkStorage) -> None:
+        need(storage, "concat")
+        part = part_of(storage, b"a")
+        fill(storage, "a", content=[part])
+        with pytest.raises(ChunkNotFoundError):
+            storage.concat("t", [("a", len(part)), ("b", 1)])
+        assert names(storage) == ["a"]
+
+    def test_concat_refuses_a_source_that_is_too_short(self, storage: ChunkStorage) -> None:
+        need(storage, "concat")
+        fill(storage, "a", content=[b"abc"])
+        with pytest.raises(ChunkOffsetError) as caught:
+            storage.concat("t", [("a", 4)])
+        assert (caught.value.expected, caught.value.actual) == (3, 4)
+        assert names(storage) == ["a"]
+
+    @pytest.mark.parametrize("sources", [[], [("a", 0)], [("a", -1)]])
+    def test_concat_refuses_nothing(
+        self, storage: ChunkStorage, sources: list[tuple[str, int]]
+    ) -> None:
+        need(storage, "concat")
+        fill(storage, "a")
+        with pytest.raises(ValueError, match=r"count|length"):
+            storage.concat("t", sources)
+        assert names(storage) == ["a"]
+
+    def test_concat_refuses_too_small_a_part_but_the_last(self, storage: ChunkStorage) -> None:
+        need(storage, "concat")
+        least = storage.capabilities.concat_part_bytes_min
+        if least <= 1:
+            pytest.skip("missing capability: concat_part_bytes_min")
+        fill(storage, "a", content=[bytes(least)])
+        storage.concat("t", [("a", least), ("a", 1)])
+        with pytest.raises(ValueError, match="length"):
+            storage.concat("u", [("a", least - 1), ("a", least)])
+        assert names(storage) == ["a", "t"]
+
+    def test_concat_refuses_too_large_a_part(self, storage: ChunkStorage) -> None:
+        need(storage, "concat")
+        most = storage.capabilities.concat_part_bytes_max
+        if most > 1 << 24:
+            pytest.skip("missing capability: concat_part_bytes_max")
+        fill(storage, "a", content=[bytes(most), b"x"])
+        with pytest.raises(ValueError, match="length"):
+            storage.concat("t", [("a", most + 1)])
+        assert names(storage) == ["a"]
+
+    def test_concat_refuses_too_many_parts(self, storage: ChunkStorage) -> None:
+        need(storage, "concat")
+        most = storage.capabilities.concat_parts_max
+        if most > 10_000:
+            pytest.skip("missing capability: concat_parts_max")
+        part = part_of(storage, b"a")
+        fill(storage, "a", content=[part])
+        storage.concat("t", [("a", len(part))] * most)
+        with pytest.raises(ValueError, match="count"):
+            storage.concat("u", [("a", len(part))] * (most + 1))
+        assert names(storage) == ["a", "t"]
+
+    def test_service_without_concat_says_so(self, storage: ChunkStorage) -> None:
+        need_missing(storage, "concat")
+        fill(storage, "a")
+        with pytest.raises(CapabilityError):
+            storage.concat("t", [("a", 1)])
+        assert names(storage) == ["a"]
+
+
+class SealChecks(ChunkSubject):
+    """A sealed chunk takes no more bytes, from nobody."""
+
+    def test_sealed_chunk_refuses_writes(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "seal")
+        need(storage, "append")
+        fill(storage, "a", content=[b"abc"])
+        storage.seal("a")
+        with pytest.raises(ChunkAccessDeniedError) as caught:
+            storage.write("a", 3, [b"x"])
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+        other = service.open()
+        with pytest.raises(ChunkAccessDeniedError):
+            other.write("a", 3, [b"x"])
+        other.close()
+        assert service.outside_read("a") == b"abc"
+
+    def test_seal_twice(self, storage: ChunkStorage) -> None:
+        need(storage, "seal")
+        fill(storage, "a")
+        storage.seal("a")
+        storage.seal("a")
+
+    def test_sealed_chunk_can_be_read_and_deleted(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "seal")
+        fill(storage, "a", content=[b"abc"])
+        storage.seal("a")
+        assert read(storage, "a") == b"abc"
+        assert storage.stat("a").length == 3
+        storage.delete("a")
+        assert service.outside_read("a") is None
+
+    def test_seal_leaves_the_neighbours(self, storage: ChunkStorage) -> None:
+        need(storage, "seal")
+        need(storage, "append")
+        fill(storage, "a", "b")
+        storage.seal("a")
+        storage.write("b", 1, [b"y"])
+
+    def test_seal_of_no_chunk_is_refused(self, storage: ChunkStorage) -> None:
+        need(storage, "seal")
+        with pytest.raises(ChunkNotFoundError):
+            storage.seal("a")
+
+    def test_service_without_seal_says_so(self, storage: ChunkStorage) -> None:
+        need_missing(storage, "seal")
+        fill(storage, "a")
+        with pytest.raises(CapabilityError):
+            storage.seal("a")
+
+
+class SpaceChecks(ChunkSubject):
+    """The space in use is that of the chunks."""
+
+    def test_used_space_follows_the_chunks(self, storage: ChunkStorage) -> None:
+        need(storage, "used_space")
+        assert storage.used_space() == 0
+        fill(storage, "a", "d/b", content=[bytes(5_000)])
+        assert storage.used_space() >= 10_000
+        storage.delete("a")
+        assert 5_000 <= storage.used_space() < 10_000
+
+    def test_service_without_used_space_says_so(self, storage: ChunkStorage) -> None:
+        need_missing(storage, "used_space")
+        with pytest.raises(CapabilityError):
+            storage.used_space()
+
+
+class CapabilityChecks(ChunkSubject):
+    """What is declared holds."""
+
+    def test_storage_is_of_the_contract(self, storage: ChunkStorage) -> None:
+        assert isinstance(storage, ChunkStorage)
+
+    def test_capabilities_are_constant(self, storage: ChunkStorage) -> None:
+        capabilities = storage.capabilities
+        assert isinstance(capabilities, Capabilities)
+        fill(storage, "a")
+        assert storage.capabilities == capabilities
+        with pytest.raises(FrozenInstanceError):
+            capabilities.append = False  # type: ignore[misc]
+
+    def test_missing_capabilities_are_declared(self, storage: ChunkStorage) -> None:
+        optional = ("append", "concat", "seal", "used_space")
+        lacking = {name for name in optional if not getattr(storage.capabilities, name)}
+        assert lacking == self.missing, "name what the service lacks in 'missing'"
+
+
+class CloseChecks(ChunkSubject):
+    """A closed storage refuses every call; the service and its other clients go on."""
+
+    def test_close_twice(self, storage: ChunkStorage) -> None:
+        storage.close()
+        storage.close()
+
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            "create", "write", "read_into", "stat", "list", "delete", "concat", "seal",
+            "used_space",
+        ],
+    )  # fmt: skip
+    def test_closed_storage_refuses(
+        self, storage: ChunkStorage, service: ChunkService, operation: str
+    ) -> None:
+        fill(storage, "a")
+        storage.close()
+        calls: dict[str, Callable[[], object]] = {
+            "create": lambda: storage.create("b", [b"x"]),
+            "write": lambda: storage.write("a", 1, [b"x"]),
+            "read_into": lambda: storage.read_into("a", 0, bytearray(1)),
+            "stat": lambda: storage.stat("a"),
+            "list": lambda: list(storage.list()),
+            "delete": lambda: storage.delete("a"),
+            "concat": lambda: storage.concat("b", [("a", 1)]),
+            "seal": lambda: storage.seal("a"),
+            "used_space": lambda: storage.used_space(),
+        }
+        with pytest.raises(ClosedError):
+            calls[operation]()
+        assert list(service.outside_names()) == ["a"]
+        assert service.outside_read("a") == b"x"
+
+    def test_close_leaves_other_clients_alone(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        other = service.open()
+        fill(other, "a")
+        other.close()
+        fill(storage, "b")
+        assert names(storage) == ["a", "b"]
+
+    def test_listing_ends_with_its_storage(self, storage: ChunkStorage) -> None:
+        fill(storage, *(f"{number}" for number in range(self.listed_count)))
+        listing = storage.list()
+        next(listing)
+        storage.close()
+        with pytest.raises(ClosedError):
+            list(listing)
+
+    def test_reopened_storage_finds_everything(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        fill(storage, "d/a", content=[b"abc"])
+        storage.close()
+        again = service.open()
+        assert read(again, "d/a") == b"abc"
+        assert names(again) == ["d/a"]
+        again.close()

@@ -1,0 +1,120 @@
+"""What the checks are made on: one service, clients of it, and a view that bypasses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pytest
+
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.errors import ClosedError
+
+T = TypeVar("T")
+
+
+class ChunkService(Protocol):
+    """One service with nothing in it, made anew for each check.
+
+    The ``outside`` methods must not go through the storage under test: they use the folder, the
+    bucket or another client library. What they did is visible to every client on return.
+    """
+
+    def open(self) -> ChunkStorage:
+        """Return another client of the same service."""
+        ...
+
+    def outside_read(self, name: str) -> bytes | None:
+        """Return what the service holds under ``name``, or ``None`` if there is nothing."""
+        ...
+
+    def outside_names(self) -> Sequence[str]:
+        """Return all names, in any order."""
+        ...
+
+    def outside_write(self, name: str, content: bytes) -> None:
+        """Put a chunk there, as another program would."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What a call raised instead of returning."""
+
+    error: BaseException
+
+
+class ChunkSubject:
+    """The fixtures and the few verbs that all checks share.
+
+    Attributes:
+        missing: the capabilities that this service lacks, by name; a check makes sure that exactly
+            these are skipped.
+        listed_count: how many chunks the check of a long listing makes; more than a page holds.
+    """
+
+    missing: frozenset[str] = frozenset()
+    listed_count: int = 25
+
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        """Make the service. A subclass overrides this."""
+        raise NotImplementedError("a subclass of the contract gives the fixture 'service'")
+
+    @pytest.fixture
+    def storage(self, service: ChunkService) -> Iterator[ChunkStorage]:
+        """One client; whatever a check did, it lists in the end what the service holds."""
+        storage = service.open()
+        yield storage
+        try:
+            listed = {chunk.name: chunk.length for chunk in storage.list()}
+        except ClosedError:
+            return
+        assert sorted(listed) == sorted(service.outside_names())
+        for name, length in listed.items():
+            assert length == len(service.outside_read(name) or b""), name
+        storage.close()
+
+
+def need(storage: ChunkStorage, capability: str) -> None:
+    """Skip the check, naming what the service lacks."""
+    if not getattr(storage.capabilities, capability):
+        pytest.skip(f"missing capability: {capability}")
+
+
+def need_missing(storage: ChunkStorage, capability: str) -> None:
+    """Skip the check that is for services without a capability."""
+    if getattr(storage.capabilities, capability):
+        pytest.skip(f"has the capability: {capability}")
+
+
+def read(storage: ChunkStorage, name: str, offset: int = 0, length: int = 1 << 20) -> bytes:
+    """Read up to ``length`` bytes."""
+    buffer = bytearray(length)
+    return bytes(buffer[: storage.read_into(name, offset, buffer)])
+
+
+def names(storage: ChunkStorage, prefix: str = "", start_after: str = "") -> list[str]:
+    """List the names."""
+    return [chunk.name for chunk in storage.list(prefix, start_after)]
+
+
+def fill(storage: ChunkStorage, *keys: str, content: Sequence[Buffer] = (b"x",)) -> None:
+    """Create chunks."""
+    for key in keys:
+        storage.create(key, content)
+
+
+def at_once(calls: Sequence[Callable[[], T]]) -> list[T | Raised]:
+    """Run each call on a thread of its own; return results and errors in the order of the calls."""
+
+    def run(call: Callable[[], T]) -> T | Raised:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - handed to the check, which looks at it
+            return Raised(error)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))

@@ -1,0 +1,291 @@
+"""Checks of ``create``, ``write`` and ``delete``, by one caller at a time."""
+
+# ruff: noqa: D102 - the name of a check is its sentence
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from siltstone.core.chunk_storage import UNLIMITED, ChunkStorage
+from siltstone.core.errors import (
+    CapabilityError,
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    Outcome,
+)
+from siltstone.testing.chunk_checks.subject import (
+    ChunkService,
+    ChunkSubject,
+    names,
+    need,
+    need_missing,
+    read,
+)
+
+NOTHING: list[list[Any]] = [[], [b""], [b"", bytearray(), memoryview(b"")]]
+MANY = 3_000
+"""More buffers than one vectored call takes (1,024 on Linux), and no multiple of that."""
+
+
+class CreateChecks(ChunkSubject):
+    """A chunk is made once, with all its first bytes."""
+
+    def test_create_makes_the_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
+        storage.create("a/b", [b"first"])
+        assert service.outside_read("a/b") == b"first"
+        assert list(service.outside_names()) == ["a/b"]
+
+    def test_create_joins_all_kinds_of_buffers(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        whole = bytearray(b"__cd__")
+        storage.create("a", [b"ab", memoryview(whole)[2:4], b"", bytearray(b"ef"), whole[:0]])
+        assert service.outside_read("a") == b"abcdef"
+
+    def test_create_takes_a_tuple(self, storage: ChunkStorage, service: ChunkService) -> None:
+        storage.create("a", (b"a", b"b"))
+        assert service.outside_read("a") == b"ab"
+
+    def test_create_takes_very_many_buffers(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        parts = [b"%d," % number for number in range(MANY)]
+        storage.create("a", parts)
+        assert service.outside_read("a") == b"".join(parts)
+
+    def test_create_of_a_large_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
+        content = bytes(range(256)) * min(16_384, storage.capabilities.chunk_bytes_max // 256)
+        if not content:
+            pytest.skip("missing capability: chunk_bytes_max")
+        storage.create("a", [content[:1_000], memoryview(content)[1_000:]])
+        assert service.outside_read("a") == content
+
+    def test_create_refuses_a_taken_name(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("a", [b"first"])
+        with pytest.raises(ChunkExistsError) as caught:
+            storage.create("a", [b"second"])
+        assert (caught.value.chunk, caught.value.operation) == ("a", "create")
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+        assert service.outside_read("a") == b"first"
+
+    def test_create_refuses_the_same_content_too(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"same"])
+        with pytest.raises(ChunkExistsError):
+            storage.create("a", [b"same"])
+
+    def test_create_refuses_what_another_program_made(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        service.outside_write("a", b"theirs")
+        with pytest.raises(ChunkExistsError):
+            storage.create("a", [b"ours"])
+        assert service.outside_read("a") == b"theirs"
+
+    def test_create_refuses_what_another_client_made(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        other = service.open()
+        other.create("a", [b"theirs"])
+        other.close()
+        with pytest.raises(ChunkExistsError):
+            storage.create("a", [b"ours"])
+
+    @pytest.mark.parametrize("buffers", NOTHING)
+    def test_create_refuses_no_bytes(
+        self, storage: ChunkStorage, service: ChunkService, buffers: list[Any]
+    ) -> None:
+        with pytest.raises(ValueError, match="byte"):
+            storage.create("a", buffers)
+        assert not service.outside_names()
+
+    @pytest.mark.parametrize("buffers", [b"bytes", bytearray(b"x"), memoryview(b"x"), ["text"]])
+    def test_create_refuses_what_is_no_sequence_of_buffers(
+        self, storage: ChunkStorage, service: ChunkService, buffers: Any
+    ) -> None:
+        with pytest.raises(TypeError):
+            storage.create("a", buffers)
+        assert not service.outside_names()
+
+    def test_create_keeps_no_buffer(self, storage: ChunkStorage, service: ChunkService) -> None:
+        buffer = bytearray(b"content")
+        storage.create("a", [buffer, memoryview(buffer)[:3]])
+        buffer[:] = b"changed"
+        buffer.extend(b"a buffer that is still exported can not grow")
+        assert service.outside_read("a") == b"contentcon"
+        assert read(storage, "a") == b"contentcon"
+
+    def test_create_refuses_too_large_a_chunk(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        most = storage.capabilities.chunk_bytes_max
+        if most == UNLIMITED or most > 1 << 24:
+            pytest.skip("missing capability: chunk_bytes_max")
+        storage.create("fits", [bytes(most)])
+        with pytest.raises(ValueError, match="large"):
+            storage.create("a", [bytes(most), b"x"])
+        assert list(service.outside_names()) == ["fits"]
+
+
+class WriteChecks(ChunkSubject):
+    """Bytes are added at the end and nowhere else."""
+
+    def test_write_appends(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "append")
+        storage.create("a", [b"one"])
+        storage.write("a", 3, [b"t", b"wo"])
+        storage.write("a", 6, [b"three"])
+        assert service.outside_read("a") == b"onetwothree"
+
+    @pytest.mark.parametrize("offset", [0, 2, 4, 1_000])
+    def test_write_refuses_a_wrong_offset(
+        self, storage: ChunkStorage, service: ChunkService, offset: int
+    ) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        with pytest.raises(ChunkOffsetError) as caught:
+            storage.write("a", offset, [b"x"])
+        assert (caught.value.expected, caught.value.actual) == (3, offset)
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+        assert service.outside_read("a") == b"abc"
+
+    def test_write_again_at_the_same_offset_is_refused(self, storage: ChunkStorage) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        storage.write("a", 3, [b"def"])
+        with pytest.raises(ChunkOffsetError):
+            storage.write("a", 3, [b"def"])
+
+    def test_write_goes_to_the_end_that_the_service_knows(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        other = service.open()
+        other.write("a", 3, [b"def"])
+        other.close()
+        with pytest.raises(ChunkOffsetError):
+            storage.write("a", 3, [b"xyz"])
+        storage.write("a", 6, [b"ghi"])
+        assert service.outside_read("a") == b"abcdefghi"
+
+    def test_write_makes_no_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "append")
+        with pytest.raises(ChunkNotFoundError):
+            storage.write("a", 0, [b"x"])
+        assert not service.outside_names()
+
+    @pytest.mark.parametrize("buffers", NOTHING)
+    def test_write_refuses_no_bytes(self, storage: ChunkStorage, buffers: list[Any]) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        with pytest.raises(ValueError, match="byte"):
+            storage.write("a", 3, buffers)
+
+    def test_write_refuses_an_offset_below_0(self, storage: ChunkStorage) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        with pytest.raises(ValueError, match="offset"):
+            storage.write("a", -1, [b"x"])
+
+    def test_write_takes_very_many_buffers(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        parts = [b"%d," % number for number in range(MANY)]
+        storage.create("a", [b"x"])
+        storage.write("a", 1, parts)
+        assert service.outside_read("a") == b"x" + b"".join(parts)
+
+    def test_write_keeps_no_buffer(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "append")
+        buffer = bytearray(b"content")
+        storage.create("a", [b"_"])
+        storage.write("a", 1, [buffer, memoryview(buffer)[:3]])
+        buffer[:] = b"changed"
+        buffer.extend(b"a buffer that is still exported can not grow")
+        assert service.outside_read("a") == b"_contentcon"
+
+    def test_write_refuses_too_long_a_chunk(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        most = storage.capabilities.chunk_bytes_max
+        if most == UNLIMITED or most > 1 << 24:
+            pytest.skip("missing capability: chunk_bytes_max")
+        storage.create("a", [bytes(most)])
+        with pytest.raises(ValueError, match="large"):
+            storage.write("a", most, [b"x"])
+        assert service.outside_read("a") == bytes(most)
+
+    def test_write_refuses_too_many_writes(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        most = storage.capabilities.appends_max
+        if most > 100:
+            pytest.skip("missing capability: appends_max")
+        storage.create("a", [b"x"])
+        for offset in range(1, most):
+            storage.write("a", offset, [b"x"])
+        with pytest.raises(ValueError, match="many"):
+            storage.write("a", most, [b"x"])
+        assert service.outside_read("a") == b"x" * most
+
+    def test_write_once_service_says_so(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need_missing(storage, "append")
+        storage.create("a", [b"abc"])
+        with pytest.raises(CapabilityError):
+            storage.write("a", 3, [b"x"])
+        assert service.outside_read("a") == b"abc"
+
+
+class DeleteChecks(ChunkSubject):
+    """A chunk is removed once, and no other with it."""
+
+    def test_delete_removes_the_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
+        storage.create("a/b", [b"x"])
+        storage.delete("a/b")
+        assert not service.outside_names()
+        with pytest.raises(ChunkNotFoundError):
+            storage.stat("a/b")
+
+    def test_delete_twice_is_noticed(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"x"])
+        storage.delete("a")
+        with pytest.raises(ChunkNotFoundError) as caught:
+            storage.delete("a")
+        assert (caught.value.chunk, caught.value.operation) == ("a", "delete")
+        assert caught.value.outcome is Outcome.NOT_APPLIED
+
+    def test_delete_of_what_never_was_is_noticed(self, storage: ChunkStorage) -> None:
+        with pytest.raises(ChunkNotFoundError):
+            storage.delete("a/b/c")
+
+    def test_delete_removes_what_another_program_made(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        service.outside_write("a", b"theirs")
+        storage.delete("a")
+        assert service.outside_read("a") is None
+
+    def test_delete_leaves_the_neighbours(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        for name in ("d/a", "d/ab", "d/a-", "e/a"):
+            storage.create(name, [b"x"])
+        storage.delete("d/a")
+        assert names(storage) == ["d/a-", "d/ab", "e/a"]
+        assert sorted(service.outside_names()) == ["d/a-", "d/ab", "e/a"]
+
+    def test_delete_of_a_folder_removes_nothing(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("d/a", [b"x"])
+        with pytest.raises(ChunkNotFoundError):
+            storage.delete("d")
+        assert list(service.outside_names()) == ["d/a"]

@@ -1,0 +1,30 @@
+"""The binding ``nfs`` keeps the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.power_cut import PowerCut
+from tests.contract.services import FolderService
+
+
+class TestNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks")
+
+
+class TestNfsThroughTheLayers(ChunkStorageContract):
+    """The layers of the test kit change nothing while nothing is injected."""
+
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", calls=FileLayer(PowerCut(tmp_path)))
