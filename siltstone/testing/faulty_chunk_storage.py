@@ -1,0 +1,191 @@
+"""A chunk storage that fails as a test wants it: applied or not, reported or not.
+
+The model: a call may have its effect or not, and its caller may hear of it or not: four outcomes.
+Which call has which is the ``Plan``. What may not fail: a call has its effect once at most, and
+``close``. Nothing is random here; a plan may be.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeVar
+
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.errors import ChunkUnavailableError, Outcome
+
+T = TypeVar("T")
+Hook = Callable[[str, str], None]
+
+
+class Fate(Enum):
+    """What becomes of one call: whether it was applied, and what its caller hears.
+
+    ``DONE``: applied, and so reported. ``REFUSED``: not applied, and so reported (``NOT_APPLIED``).
+    ``LOST_REPLY``: applied, but its caller hears of a failure (``UNKNOWN``). ``LOST_CALL``: not
+    applied, and its caller can not know (``UNKNOWN``).
+    """
+
+    DONE = "done"
+    REFUSED = "refused"
+    LOST_REPLY = "lost reply"
+    LOST_CALL = "lost call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageCall:
+    """One call as it was made.
+
+    Attributes:
+        number: 1 for the first call of the wrapper, whatever the operation.
+        operation: the verb.
+        name: the chunk, the target of a concat, or the prefix of a listing.
+    """
+
+    number: int
+    operation: str
+    name: str
+
+
+class Plan(Protocol):
+    """Decides the fate of each call."""
+
+    def __call__(self, call: StorageCall) -> Fate:
+        """Return what becomes of ``call``."""
+        ...
+
+
+def all_done(call: StorageCall) -> Fate:
+    """The plan under which nothing fails."""
+    return Fate.DONE
+
+
+def fail_number(number: int, fate: Fate, operation: str | None = None) -> Plan:
+    """Return the plan that gives ``fate`` to one call.
+
+    Args:
+        number: which one, 1 being the first; of ``operation`` if that is given, else of all.
+        fate: what becomes of it.
+        operation: count calls of this verb only.
+    """
+    lock = threading.Lock()
+    seen = 0
+
+    def plan(call: StorageCall) -> Fate:
+        nonlocal seen
+        if operation not in (None, call.operation):
+            return Fate.DONE
+        with lock:
+            seen += 1
+            return fate if seen == number else Fate.DONE
+
+    return plan
+
+
+class FaultyChunkStorage:
+    """Delegates everything to ``inner``, but as ``plan`` says.
+
+    Thread-safe. Hooks run on the caller's thread, outside of any lock; what they raise comes out of
+    the call. A listing is one call, made when it is asked for its first chunk.
+
+    Attributes:
+        calls: every call so far, in the order of their numbers.
+        plan: decides; may be replaced at any time.
+        before: called as ``before(operation, name)`` ahead of the inner call.
+        after: called alike when the inner call returned, before its caller hears of it.
+    """
+
+    def __init__(
+        self,
+        inner: ChunkStorage,
+        plan: Plan = all_done,
+        *,
+        before: Hook | None = None,
+        after: Hook | None = None,
+    ) -> None:
+        self.inner = inner
+        self.plan = plan
+        self.before = before or _ignore
+        self.after = after or _ignore
+        self.calls: list[StorageCall] = []
+        self._lock = threading.Lock()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of ``inner``."""
+        return self.inner.capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.create``."""
+        self._call("create", name, lambda: self.inner.create(name, buffers))
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.write``."""
+        self._call("write", name, lambda: self.inner.write(name, offset, buffers))
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """``ChunkStorage.read_into``."""
+        return self._call("read_into", name, lambda: self.inner.read_into(name, offset, buffer))
+
+    def stat(self, name: str) -> ChunkStat:
+        """``ChunkStorage.stat``."""
+        return self._call("stat", name, lambda: self.inner.stat(name))
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """``ChunkStorage.list``."""
+        listing = self.inner.list(prefix, start_after)
+
+        def listed() -> Iterator[ChunkStat]:
+            yield from self._call("list", prefix, lambda: listing)
+
+        return listed()
+
+    def delete(self, name: str) -> None:
+        """``ChunkStorage.delete``."""
+        self._call("delete", name, lambda: self.inner.delete(name))
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """``ChunkStorage.concat``."""
+        self._call("concat", target, lambda: self.inner.concat(target, sources))
+
+    def seal(self, name: str) -> None:
+        """``ChunkStorage.seal``."""
+        self._call("seal", name, lambda: self.inner.seal(name))
+
+    def used_space(self) -> int:
+        """``ChunkStorage.used_space``."""
+        return self._call("used_space", "", self.inner.used_space)
+
+    def close(self) -> None:
+        """``ChunkStorage.close``, which never fails."""
+        self.inner.close()
+
+    def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
+        with self._lock:
+            call = StorageCall(number=len(self.calls) + 1, operation=operation, name=name)
+            self.calls.append(call)
+        fate = self.plan(call)
+        self.before(operation, name)
+        if fate in (Fate.REFUSED, Fate.LOST_CALL):
+            raise _failure(call, fate)
+        result = action()
+        self.after(operation, name)
+        if fate is Fate.LOST_REPLY:
+            raise _failure(call, fate)
+        return result
+
+
+def _failure(call: StorageCall, fate: Fate) -> ChunkUnavailableError:
+    return ChunkUnavailableError(
+        f"injected: {fate.value}",
+        chunk=call.name,
+        operation=call.operation,
+        outcome=Outcome.NOT_APPLIED if fate is Fate.REFUSED else Outcome.UNKNOWN,
+        number=call.number,
+    )
+
+
+def _ignore(operation: str, name: str) -> None:
+    """The hook that does nothing."""
