@@ -1,0 +1,107 @@
+"""The pinned layout store: a ``LayoutStore`` that shows only what is durable."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from siltstone.core.chunk_names import system_chunk
+from siltstone.core.errors import LogError
+from siltstone.core.layout_store import LayoutStore
+from siltstone.core.records.layout import Layout
+from siltstone.core.words import TABLE_LOG_ID, TABLE_LOG_NAME
+from siltstone.journal.journal import ATTEMPTS_MAX
+from tests.unit.journal.world import CONTAINER, Bucket, Client, Fate, Owner, make_owner
+
+
+async def opened(*, epoch: int = 1, flushes: int = 0) -> Owner:
+    owner = make_owner(Client(Bucket(), append=False), epoch=epoch)
+    await owner.begin()
+    for _ in range(flushes):
+        await owner.flush(100)
+    return owner
+
+
+def test_a_new_store_is_empty_and_live() -> None:
+    async def run() -> None:
+        store: LayoutStore = (await opened()).store
+        assert store.layout(TABLE_LOG_ID) == Layout(segment_id=TABLE_LOG_ID)
+        assert store.floor(TABLE_LOG_ID, 5) is None
+        assert store.extents(TABLE_LOG_ID, 0, 10, 5) == []
+        assert store.chunk(1) is None
+        assert store.sums(1, 0) == ()
+        state = store.state(TABLE_LOG_ID)
+        assert state is not None
+        assert (state.name, state.sealed_length, state.deleted) == (TABLE_LOG_NAME, None, False)
+
+    asyncio.run(run())
+
+
+def test_chunk_ids_hold_the_epoch_and_names_hold_the_id() -> None:
+    async def run() -> None:
+        store = (await opened(epoch=9)).store
+        first, second = await store.new_chunk(0, 0), await store.new_chunk(0, 70)
+        assert (first.chunk_id, second.chunk_id) == (9 << 32 | 1, 9 << 32 | 2)
+        assert second.name == system_chunk(CONTAINER, 9, 70, second.chunk_id)
+        assert store.uncommitted == {first.name, second.name}
+
+    asyncio.run(run())
+
+
+def test_extents_and_floor() -> None:
+    async def run() -> None:
+        store = (await opened(flushes=4)).store
+        starts = [extent.start for extent in store.extents(0, 0, 400, 10)]
+        assert starts == [0, 100, 200, 300]
+        assert [extent.start for extent in store.extents(0, 100, 300, 10)] == [100, 200]
+        assert [extent.start for extent in store.extents(0, 199, 201, 10)] == [100, 200]
+        assert [extent.start for extent in store.extents(0, 50, 400, 2)] == [0, 100]
+        assert store.extents(0, 400, 500, 10) == []
+        assert store.extents(0, 100, 100, 10) == []
+        floors = [store.floor(0, offset) for offset in (0, 99, 100, 1_000)]
+        assert [extent and extent.start for extent in floors] == [0, 0, 100, 300]
+        last = store.layout(0).last_chunk_id
+        chunk = store.chunk(last)
+        assert chunk is not None
+        assert chunk.length == 100
+        assert len(store.sums(last, 0)) == 1
+
+    asyncio.run(run())
+
+
+def test_a_committed_chunk_is_not_in_progress_any_more() -> None:
+    async def run() -> None:
+        owner = await opened(flushes=2)
+        assert owner.store.uncommitted == frozenset()
+
+    asyncio.run(run())
+
+
+def test_a_failed_commit_changes_nothing_in_memory() -> None:
+    async def run() -> None:
+        owner = await opened(flushes=1)
+        before = owner.store.snapshot()
+        owner.client.fates = iter([Fate.TORN] * ATTEMPTS_MAX)
+        with pytest.raises(LogError):
+            await owner.flush(100)
+        assert owner.store.snapshot() == before
+        assert owner.store.layout(0).storage_length == 100
+        assert len(owner.store.uncommitted) == 1
+
+    asyncio.run(run())
+
+
+def test_the_start_follows_what_was_asked_and_what_was_dropped() -> None:
+    async def run() -> None:
+        owner = await opened(flushes=4)
+        store = owner.store
+        store.set_start(0, 250)
+        store.set_start(0, 40)
+        assert store.state(0).start_offset == 250
+        await owner.trim()
+        assert store.state(0).start_offset == 300
+        with pytest.raises(AssertionError, match="no dead bytes"):
+            store.set_start(0, 401)
+
+    asyncio.run(run())

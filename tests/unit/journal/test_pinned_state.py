@@ -1,0 +1,128 @@
+"""What a change may do to a layout, as a table of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from siltstone.core.records.block_sums import BlockSumsPatch
+from siltstone.core.records.checkpoint import SystemLayout
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.layout import Layout
+from siltstone.core.records.layout_change import LayoutChange
+from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
+from siltstone.journal.pinned_state import Pinned, apply_change, check_system_layout
+
+
+def extent(start: int, chunk_id: int, length: int, chunk_offset: int = 0) -> Extent:
+    return Extent(
+        segment_id=0, start=start, chunk_id=chunk_id, chunk_offset=chunk_offset, length=length
+    )
+
+
+def chunk(chunk_id: int, length: int) -> Chunk:
+    return Chunk(chunk_id=chunk_id, name=f"chunk-{chunk_id}", epoch=1, length=length)
+
+
+def sums(chunk_id: int, *values: int, first: int = 0, group: int = 0) -> BlockSumsPatch:
+    return BlockSumsPatch(chunk_id=chunk_id, group=group, first_block=first, sums=values)
+
+
+ONE = SystemLayout(
+    layout=Layout(segment_id=0, storage_start=10, storage_length=60, last_chunk_id=6),
+    extents=(extent(10, 5, 30), extent(40, 6, 20)),
+    chunks=(chunk(5, 30), chunk(6, 20)),
+    sums=(sums(5, 55), sums(6, 66)),
+)
+PINNED: Pinned = (ONE,)
+APPEND = LayoutChange(
+    segment_id=0,
+    before=ONE.layout,
+    after=replace(ONE.layout, storage_length=70),
+    extents_put=(extent(40, 6, 30),),
+    chunks_put=(chunk(6, 30),),
+    sums=(sums(6, 67),),
+)
+TRIM = LayoutChange(
+    segment_id=0,
+    before=ONE.layout,
+    after=replace(ONE.layout, storage_start=40),
+    extents_removed=(ONE.extents[0],),
+    chunks_dropped=(ONE.chunks[0],),
+)
+
+
+def test_append_and_trim() -> None:
+    (appended,) = apply_change(PINNED, APPEND)
+    assert appended.extents == (extent(10, 5, 30), extent(40, 6, 30))
+    assert appended.sums == (sums(5, 55), sums(6, 67))
+    (trimmed,) = apply_change(PINNED, TRIM)
+    assert trimmed.chunks == (chunk(6, 20),)
+    assert trimmed.sums == (sums(6, 66),)
+    assert PINNED == (ONE,)
+
+
+def test_a_second_segment_stands_beside_the_first() -> None:
+    change = LayoutChange(segment_id=7, before=Layout(segment_id=7), after=Layout(segment_id=7))
+    assert [system.layout.segment_id for system in apply_change(PINNED, change)] == [0, 7]
+
+
+def test_sums_of_a_large_chunk_stand_in_groups() -> None:
+    blocks = GROUP_BLOCKS + 2
+    length = blocks * BLOCK_BYTES - 1
+    change = LayoutChange(
+        segment_id=0,
+        before=Layout(segment_id=0),
+        after=Layout(segment_id=0, storage_length=length, last_chunk_id=1),
+        extents_put=(extent(0, 1, length),),
+        chunks_put=(chunk(1, length),),
+        sums=(sums(1, *range(GROUP_BLOCKS)), sums(1, 7, 8, group=1)),
+    )
+    assert apply_change((), change)[0].sums == change.sums
+    with pytest.raises(ValueError, match="do not cover"):
+        apply_change((), replace(change, sums=change.sums[:1]))
+
+
+CASES = {
+    "another state": replace(APPEND, before=Layout(segment_id=0)),
+    "removal of the layout": replace(APPEND, after=None),
+    "layout of another segment": replace(APPEND, after=replace(ONE.layout, segment_id=1)),
+    "gap at the end": replace(APPEND, after=replace(ONE.layout, storage_length=71)),
+    "gap at the start": replace(TRIM, after=replace(ONE.layout, storage_start=39)),
+    "overlap": replace(APPEND, extents_put=(extent(39, 6, 31),)),
+    "extent of another segment": replace(
+        APPEND, extents_put=(replace(extent(40, 6, 30), segment_id=3),)
+    ),
+    "extent beyond its chunk": replace(APPEND, chunks_put=()),
+    "extent of an unknown chunk": replace(APPEND, extents_put=(extent(40, 9, 30),)),
+    "removal of an extent that is not there": replace(TRIM, extents_removed=(extent(10, 5, 29),)),
+    "drop of a chunk that is not there": replace(TRIM, chunks_dropped=(chunk(5, 29),)),
+    "chunk without an extent": replace(TRIM, chunks_dropped=()),
+    "wrong references": replace(APPEND, chunks_put=(replace(chunk(6, 30), references=2),)),
+    "shorter chunk": replace(APPEND, chunks_put=(chunk(6, 30), chunk(5, 29))),
+    "another name": replace(APPEND, chunks_put=(replace(chunk(6, 30), name="other"),)),
+    "another epoch": replace(APPEND, chunks_put=(replace(chunk(6, 30), epoch=2),)),
+    "unknown last chunk": replace(APPEND, after=replace(ONE.layout, last_chunk_id=9)),
+    "gap in the sums": replace(APPEND, sums=(sums(6, 1, first=2),)),
+    "too many sums": replace(APPEND, sums=(sums(6, 1, 2),)),
+    "sums of an unknown chunk": replace(APPEND, sums=(sums(8, 1),)),
+}
+
+
+@pytest.mark.parametrize("change", CASES.values(), ids=CASES.keys())
+def test_refused(change: LayoutChange) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        apply_change(PINNED, change)
+
+
+def test_a_closed_chunk_does_not_grow() -> None:
+    closed = replace(ONE, chunks=(ONE.chunks[0], replace(ONE.chunks[1], closed=True)))
+    with pytest.raises(ValueError, match="closed"):
+        apply_change((closed,), APPEND)
+
+
+def test_chunks_are_in_order() -> None:
+    with pytest.raises(ValueError, match="in order"):
+        check_system_layout(replace(ONE, chunks=ONE.chunks[::-1]))

@@ -1,0 +1,207 @@
+"""Which epoch and which files a boot reads, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from siltstone.core.chunk_names import claim_file, journal_file, system_prefix
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatError
+from siltstone.core.records.envelope import RecordKind, seal
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.recovery import STARTS_MAX, list_epochs, recover
+from tests.unit.journal.world import (
+    CONTAINER,
+    Bucket,
+    Client,
+    Owner,
+    Stage,
+    check_recovered,
+    make_owner,
+    recover_from,
+)
+
+
+def file(epoch: int, number: int) -> str:
+    return journal_file(CONTAINER, epoch, number)
+
+
+async def lived(bucket: Bucket, *, epoch: int = 1, flushes: int = 2) -> Owner:
+    owner = make_owner(Client(bucket), epoch=epoch, recovered=await recover_from(bucket, epoch))
+    await owner.begin()
+    for _ in range(flushes):
+        await owner.flush(10)
+    return owner
+
+
+async def highest(bucket: Bucket) -> int:
+    return await list_epochs(AsyncChunkStorage(Client(bucket), Stage()), CONTAINER)
+
+
+def test_a_new_container_has_no_journal() -> None:
+    async def run() -> None:
+        assert await recover_from(Bucket()) is None
+        assert await highest(Bucket()) == 0
+
+    asyncio.run(run())
+
+
+def test_any_system_file_counts_for_the_highest_epoch_and_foreign_names_do_not() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        bucket.chunks[claim_file(CONTAINER, 7)] = bytearray(b"x")
+        bucket.chunks[claim_file(CONTAINER + 1, 9)] = bytearray(b"x")
+        bucket.chunks[f"{system_prefix(CONTAINER)}exyz/readme"] = bytearray(b"x")
+        bucket.chunks[f"{system_prefix(CONTAINER)}e12/journal-00000000000000000001"] = bytearray(
+            b"x"
+        )
+        assert await highest(bucket) == 7
+        assert await recover_from(bucket, 20) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 1_000])
+def test_the_newest_epoch_below_mine_is_read(page: int) -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        first = await lived(bucket)
+        second = await lived(bucket, epoch=5)
+        check_recovered(second, await recover_from(bucket, 6, page=page))
+        check_recovered(first, await recover_from(bucket, 5, page=page))
+        assert await recover_from(bucket, 1, page=page) is None
+
+    asyncio.run(run())
+
+
+def test_batches_before_the_newest_checkpoint_are_not_read() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket)
+        await owner.write_checkpoint()
+        await owner.flush(10)
+        bucket.chunks[file(1, 3)][:] = b"damage"
+        recovered = await recover_from(bucket)
+        check_recovered(owner, recovered)
+        assert recovered
+        assert (recovered.batches, recovered.next_sequence) == (1, 3)
+        assert recovered.checkpoint_file == file(1, 4)
+        assert recovered.warnings == ()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 5, 11, 12, 60])
+def test_an_epoch_whose_first_checkpoint_is_cut_never_opened(length: int) -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket)
+        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)][:length]
+        recovered = await recover_from(bucket, 3)
+        check_recovered(owner, recovered)
+        assert recovered
+        assert recovered.highest_epoch == 2
+        assert "never opened" in recovered.warnings[0]
+
+    asyncio.run(run())
+
+
+def test_a_failed_first_boot_leaves_nothing_to_recover() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        await lived(bucket)
+        first = bucket.chunks[file(1, 1)][:20]
+        bucket.chunks = {file(1, 1): first}
+        assert await recover_from(bucket) is None
+        assert await highest(bucket) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_an_opened_epoch_without_a_whole_checkpoint_is_corrupt(cut: bool) -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        await lived(bucket)
+        await lived(bucket, epoch=2, flushes=int(cut))
+        for number in (1, 2):
+            if cut:
+                del bucket.chunks[file(2, number)][-1:]
+            else:
+                bucket.chunks[file(2, number)][-1] ^= 1
+        with pytest.raises(CorruptDataError, match="no whole checkpoint") as caught:
+            await recover_from(bucket, 3)
+        assert caught.value.where.startswith(file(2, 1)[:-1])
+
+    asyncio.run(run())
+
+
+def test_a_missing_file_between_is_corrupt() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = make_owner(Client(bucket, append=False))
+        await owner.begin()
+        for _ in range(3):
+            await owner.flush(10)
+        del bucket.chunks[file(1, 4)]
+        stage = Stage()
+        with pytest.raises(CorruptDataError, match="lacks sequence 1"):
+            await recover_from(bucket, stage=stage)
+        assert len(stage.slept) == 1
+
+    asyncio.run(run())
+
+
+def test_a_sequence_with_two_contents_is_corrupt() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket, flushes=1)
+        other = make_owner(Client(Bucket()))
+        await other.begin()
+        await other.flush(11)
+        bucket.chunks[file(1, 4)] = other.client.bucket.chunks[file(1, 3)]
+        assert owner.acknowledged == 1
+        with pytest.raises(CorruptDataError, match="two contents"):
+            await recover_from(bucket)
+
+    asyncio.run(run())
+
+
+def test_files_of_another_epoch_in_a_folder_are_corrupt() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        await lived(bucket)
+        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 1)]
+        with pytest.raises(CorruptDataError, match="another epoch"):
+            await recover_from(bucket, 3)
+
+    asyncio.run(run())
+
+
+def test_a_whole_record_of_an_unknown_kind_is_a_format_error() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        await lived(bucket)
+        bucket.chunks[file(1, 9)] = bytearray(seal(RecordKind.PIN, 1, b"body"))
+        with pytest.raises(FormatError):
+            await recover_from(bucket)
+
+    asyncio.run(run())
+
+
+def test_a_file_that_is_gone_again_and_again_ends_the_recovery() -> None:
+    class Vanishing(Client):
+        def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+            raise ChunkNotFoundError("gone", chunk=name, operation="read_into")
+
+    async def run() -> None:
+        bucket = Bucket()
+        await lived(bucket)
+        stage = Stage()
+        storage = AsyncChunkStorage(Vanishing(bucket), stage)
+        with pytest.raises(ChunkNotFoundError):
+            await recover(storage, stage, CONTAINER, 2)
+        assert len(stage.slept) == STARTS_MAX - 1
+
+    asyncio.run(run())
