@@ -188,7 +188,7 @@ class Rows:
         """Id of the table of this name, as assigned."""
         return self._pending_number(RowKind.TABLE, table_name_key(name))
 
-    def tables(
+    def table_names(
         self, prefix: str = "", start_after: str = "", limit: int = ROWS_PER_SLICE
     ) -> list[tuple[str, int]]:
         """Tables whose names start with ``prefix`` and are above ``start_after``, with ids."""

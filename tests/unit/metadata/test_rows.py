@@ -48,7 +48,7 @@ def test_nothing_is_there_at_first(rows: Rows) -> None:
     assert rows.layout(4) == rows.pending_layout(4) == Layout(segment_id=4)
     assert rows.sums(1, 0) == ()
     assert not [*rows.extents(1, 0, 9, 9), *rows.writers(1), *rows.tasks(9)]
-    assert rows.segments() == rows.tables() == []
+    assert rows.segments() == rows.table_names() == []
     assert {rows.counter(kind) for kind in CounterKind} == {1}
 
 
@@ -130,8 +130,8 @@ def test_names_are_listed_in_pages(tables: Tables, rows: Rows) -> None:
     assert rows.segments("a", "a/b", 2) == [("a/b/c", 3), ("aé", 4)]
     assert rows.segments("a", "A") == rows.segments("a")
     assert rows.segments("a", "b") == []
-    assert rows.tables("a") == [("a/t", 9)]
-    assert rows.tables("a", "a/t") == []
+    assert rows.table_names("a") == [("a/t", 9)]
+    assert rows.table_names("a", "a/t") == []
 
 
 def test_tasks_come_when_they_are_due(tables: Tables, rows: Rows) -> None:

@@ -1,0 +1,152 @@
+"""The examples on the pages of metadata formats are what the code reads and writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.records import keys
+from siltstone.core.records.block_sums import decode_block_sums, encode_block_sums
+from siltstone.core.records.chunk import Chunk, decode_chunk, encode_chunk
+from siltstone.core.records.extent import Extent, decode_extent, encode_extent
+from siltstone.core.records.keys import CounterKind, RowKind
+from siltstone.core.records.layout import Layout, decode_layout, encode_layout
+from siltstone.core.records.number import decode_number, encode_number
+from siltstone.core.records.segment_state import (
+    SegmentState,
+    decode_segment_state,
+    encode_segment_state,
+)
+from siltstone.core.records.table_record import (
+    TableEntry,
+    decode_table_record,
+    encode_table_record,
+)
+from siltstone.core.records.task import Task, TaskKind, TaskStage, decode_task, encode_task
+from siltstone.core.records.tombstone import Tombstone, decode_tombstone, encode_tombstone
+from siltstone.core.records.writer_row import WriterRow, decode_writer_row, encode_writer_row
+from siltstone.metadata.position import Position, decode_position, encode_position
+
+FORMATS = Path(__file__).resolve().parents[3] / "docs" / "formats"
+_EXAMPLE = re.compile(r"^```hex (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+STATE = SegmentState(
+    segment_id=300,
+    name="flights/2013",
+    start_offset=4096,
+    sealed_length=10_000,
+    created_ms=1_700_000_000_000,
+)
+LAYOUT = Layout(segment_id=300, storage_start=4096, storage_length=9000, last_chunk_id=42)
+EXTENT = Extent(segment_id=300, start=4096, chunk_id=42, chunk_offset=0, length=4904)
+CHUNK = Chunk(chunk_id=42, name="import/7/0-0-ab", epoch=0, length=4904, closed=True, adopted=True)
+SUMS = (0xE3069283, 0x01020304)
+WRITER = WriterRow(
+    segment_id=300,
+    number=5,
+    name="loader-7",
+    sequence=9,
+    offset=8000,
+    length=1000,
+    used_ms=1_700_000_000_000,
+)
+TASK = Task(
+    due_ms=1_700_000_900_000,
+    kind=TaskKind.DELETE_CHUNK,
+    subject=42,
+    name="import/7/0-0-ab",
+    stage=TaskStage.STATED,
+    attempts=2,
+    dropped_version=5000,
+)
+TOMBSTONE = Tombstone(
+    name="part-1",
+    source_id=299,
+    target_id=300,
+    offset=4096,
+    length=500,
+    made_ms=1_700_000_000_000,
+)
+POSITION = Position(bytes(range(16)), 5000, 0xAABBCCDD, 77)
+
+
+def examples(page: str) -> dict[str, str]:
+    return dict(_EXAMPLE.findall((FORMATS / page).read_text(encoding="utf-8")))
+
+
+def row(text: str) -> tuple[bytes, bytes]:
+    key, _, value = text.partition(":")
+    return bytes.fromhex(key), bytes.fromhex(value)
+
+
+ROWS = {name: row(text) for name, text in examples("rows.md").items()}
+
+
+WRITTEN: dict[str, tuple[bytes, bytes]] = {
+    "segment-state": (keys.state_key(300), encode_segment_state(STATE)),
+    "layout": (keys.layout_key(300), encode_layout(LAYOUT)),
+    "extent": (keys.extent_key(300, 4096), encode_extent(EXTENT)),
+    "chunk": (keys.chunk_key(42), encode_chunk(CHUNK)),
+    "block-sums": (keys.block_sums_key(42, 0), encode_block_sums(SUMS)),
+    "writer": (keys.writer_key(300, 5), encode_writer_row(WRITER)),
+    "task": (keys.task_key(1_700_000_900_000, 1, 42), encode_task(TASK)),
+    "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
+    "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
+    "writer-name": (
+        keys.writer_name_key(300, "loader-7"),
+        encode_number(RowKind.WRITER_NAME, 5),
+    ),
+    "table": (keys.table_name_key("prices"), encode_number(RowKind.TABLE, 3)),
+    "counter": (keys.counter_key(CounterKind.CHUNK_ID), encode_number(RowKind.COUNTER, 1025)),
+    "position": (b"\0", encode_position(POSITION)),
+}
+
+READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
+    "segment-state": (STATE, lambda _, value: decode_segment_state(300, value)),
+    "layout": (LAYOUT, lambda _, value: decode_layout(300, value)),
+    "extent": (EXTENT, lambda key, value: decode_extent(*keys.extent_of(key), value)),
+    "chunk": (CHUNK, lambda _, value: decode_chunk(42, value)),
+    "block-sums": (SUMS, lambda _, value: decode_block_sums(42, 0, value)),
+    "writer": (WRITER, lambda key, value: decode_writer_row(*keys.writer_of(key), value)),
+    "task": (TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
+    "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
+    "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),
+    "writer-name": (5, lambda _, value: decode_number(RowKind.WRITER_NAME, value)),
+    "table": (3, lambda _, value: decode_number(RowKind.TABLE, value)),
+    "counter": (1025, lambda _, value: decode_number(RowKind.COUNTER, value)),
+    "position": (POSITION, lambda _, value: decode_position(value)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_rows_are_as_the_page_says(name: str) -> None:
+    key, value = ROWS[name]
+    assert (key, value) == WRITTEN[name]
+    expected, decode = READ[name]
+    assert decode(key, value) == expected
+
+
+def test_every_kind_of_row_has_an_example() -> None:
+    assert {key[0] for key, _ in ROWS.values()} == {0, *RowKind}
+    assert WRITTEN.keys() == READ.keys() == ROWS.keys()
+
+
+def test_the_record_is_as_the_page_says() -> None:
+    page = examples("table-record.md")
+    data = bytes.fromhex(page["table-record"])
+    entries = (
+        TableEntry(0, keys.name_key("a"), encode_number(RowKind.NAME, 7)),
+        TableEntry(1, b"price", b"9", 2),
+        TableEntry(1, b"old", None),
+    )
+    record, crc = encode_table_record(entries, start_version=1000, running_crc=0x11223344)
+    assert record == data
+    decoded = decode_table_record(data, where="page")
+    assert decoded.entries == entries
+    assert decoded.table_version - decoded.length == 1000
+    assert decoded.crc_after == crc
+    text = (FORMATS / "table-record.md").read_text(encoding="utf-8")
+    assert f"running sum behind it is `{crc:08x}`" in text
