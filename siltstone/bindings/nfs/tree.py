@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
 
 from siltstone.core.errors import ClosedError
-from siltstone.core.posix import FileCalls
+from siltstone.core.posix import FileCalls, sync_folder
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 RACES_MAX = 16
@@ -32,6 +32,7 @@ class Tree:
         self._calls = calls
         self._lock = threading.Lock()
         self._root: int | None = None
+        self._is_root_durable = False
         self._users = 0
         self._is_closed = False
 
@@ -98,7 +99,16 @@ class Tree:
                     if not make:
                         raise
                     self._root = self._make_root()
+            if make and not self._is_root_durable:
+                self._sync_above_root()
+                self._is_root_durable = True
             return self._root
+
+    def _sync_above_root(self) -> None:
+        """Make the root's own name durable: whoever made it may have died before doing so."""
+        # Who may not read the folder above can not have made the root either.
+        with suppress(PermissionError):
+            sync_folder(self._calls, os.path.dirname(self.path))
 
     def _make_root(self) -> int:
         """Make the root with its parents, durably, and open it."""
@@ -112,7 +122,8 @@ class Tree:
                 missing.append(os.fsencode(part))
         while missing:
             child = self._make(missing.pop(), fd)
-            self._calls.fsync(fd)
+            if missing:
+                self._calls.fsync(fd)
             self._calls.close(fd)
             fd = child
         return fd
