@@ -1,6 +1,6 @@
 """The contract of long-term storage: what a binding must do, and what it may be able to do.
 
-Only the contract lives here. Bindings are synchronous and thread-safe; they never see an event loop.
+Only the contract lives here. Bindings are synchronous and thread-safe, and never see an event loop.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
-
-from siltstone.core.words import Buffer as Buffer
 
 from siltstone.core.words import Buffer as Buffer
 
@@ -53,8 +51,10 @@ class ChunkStat:
     Attributes:
         name: the exact key.
         length: physical length in bytes; never less than what was acknowledged.
-        version: opaque; changes whenever the content may have changed (inode, mtime and size, or an ETag).
-        modified_s: time of the last change, seconds since 1970, as far as the service tells; else 0.
+        version: opaque; changes whenever the content may have changed (inode, mtime and size, or an
+            ETag).
+        modified_s: time of the last change, seconds since 1970, as far as the service tells;
+            else 0.
     """
 
     name: str
@@ -67,10 +67,10 @@ class ChunkStat:
 class ChunkStorage(Protocol):
     """Chunks under exact keys. What is acknowledged is durable and visible to every client at once.
 
-    Every method is thread-safe and raises only ``ChunkError`` (with ``outcome``), ``CapabilityError``,
-    ``ValueError``/``TypeError`` for arguments that no service could take, and ``ClosedError``.
-    An empty name, one over 1,024 bytes of UTF-8, one with NUL or with an empty, ``.`` or ``..`` part
-    is ``ChunkNameError``. No method retries a mutation.
+    Every method is thread-safe and raises only ``ChunkError`` (with ``outcome``),
+    ``CapabilityError``, ``ValueError``/``TypeError`` for arguments that no service could take, and
+    ``ClosedError``. An empty name, one over 1,024 bytes of UTF-8, one with NUL or with an empty,
+    ``.`` or ``..`` part is ``ChunkNameError``. No method retries a mutation.
     """
 
     @property
@@ -102,9 +102,9 @@ class ChunkStorage(Protocol):
         ...
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """Fill ``buffer`` from ``offset`` on; return the count of bytes, fewer only at the chunk's end.
+        """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the chunk's end.
 
-        At the physical end the count is 0; beyond it ``ChunkOffsetError``. An empty buffer is allowed.
+        At the physical end that is 0; beyond it ``ChunkOffsetError``. An empty buffer is allowed.
         """
         ...
 
