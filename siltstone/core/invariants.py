@@ -116,7 +116,7 @@ def check_references(chunks: Mapping[int, Chunk], extents: Iterable[Extent]) -> 
     """I17: the references of a chunk are the extents that name it, and each lies within it.
 
     Args:
-        chunks: all rows, by id.
+        chunks: all rows, by id; one without references waits for its task.
         extents: all extents of all segments.
     """
     counts: Counter[int] = Counter()
@@ -132,7 +132,7 @@ def check_references(chunks: Mapping[int, Chunk], extents: Iterable[Extent]) -> 
             )
         counts[extent.chunk_id] += 1
     for chunk_id, chunk in chunks.items():
-        if counts[chunk_id] != chunk.references or chunk.references < 1:
+        if counts[chunk_id] != chunk.references:
             raise CorruptDataError(
                 "I17: references are not the extents that name a chunk",
                 where=chunk.name,

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from siltstone.core.block_reads import Scratch
+from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.chunk_memory import ChunkMemory
@@ -43,6 +44,16 @@ class Context:
     def chunk_bytes(self) -> int:
         """A chunk of so many bytes is full."""
         return min(self.settings.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
+
+    def takes_appends(self, chunk_id: int) -> bool:
+        """Whether the service lets a chunk of this owner be written once more."""
+        capabilities = self.storage.capabilities
+        if not capabilities.append:
+            return False
+        if capabilities.appends_max == UNLIMITED:
+            return True
+        writes = self.memory.writes(chunk_id)
+        return writes is not None and writes < capabilities.appends_max
 
     def live_state(self, segment_id: int) -> SegmentState:
         """The state of a segment that is not deleted. Raises ``SegmentNotFoundError``."""

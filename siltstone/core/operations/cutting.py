@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -35,7 +35,7 @@ def plan_steps(
         At most one append, first; then new chunks. An append that does not fit in the rest of the
         open chunk begins a new one; only one that is larger than a chunk is cut elsewhere.
     """
-    borders = [*cuts[bisect_right(cuts, start) :], end]
+    borders = [*cuts[bisect_right(cuts, start) : bisect_left(cuts, end)], end]
     steps: list[Step] = []
     append = room > 0
     position = start

@@ -89,7 +89,9 @@ def plan_commit(
         writers: rows as of the end.
     """
     extents, chunks = [], []
-    if last_chunk is not None and not (tail and written[0].step.append):
+    left = tail is None or not written[0].step.append
+    # The row of a shared chunk may change at any time by another segment's transaction.
+    if last_chunk is not None and left and last_chunk.references == 1:
         chunks.append(replace(last_chunk, closed=True))
     for index, item in enumerate(written):
         length = item.step.end - item.step.start
@@ -176,19 +178,17 @@ async def run_write(
 def find_tail(context: Context, segment_id: int) -> Tail | None:
     """Return the chunk that the segment's next bytes may be appended to, if there is one."""
     layout = context.layouts.layout(segment_id)
-    capabilities = context.storage.capabilities
-    if layout.last_chunk_id == 0 or not capabilities.append:
+    if layout.last_chunk_id == 0:
         return None
     chunk = context.chunk(layout.last_chunk_id)
     extent = context.layouts.floor(segment_id, layout.storage_length - 1)
-    writes = context.memory.writes(chunk.chunk_id)
     usable = (
         chunk.epoch == context.layouts.epoch
         and not chunk.closed
         and not chunk.adopted
         and chunk.references == 1
         and not context.memory.is_spoilt(chunk.chunk_id)
-        and (writes or capabilities.appends_max) < capabilities.appends_max
+        and context.takes_appends(chunk.chunk_id)
     )
     if not usable or extent is None or extent.chunk_id != chunk.chunk_id:
         return None
@@ -226,9 +226,7 @@ class _Writing:
 
     async def commit(self, writers: tuple[WriterRow, ...]) -> bool:
         """State in one transaction where the bytes are."""
-        context, capabilities = self.context, self.context.storage.capabilities
-        last_id = self.layout.last_chunk_id
-        writes = context.memory.writes(self.written[-1].chunk_id) or 0
+        context, last_id = self.context, self.layout.last_chunk_id
         change = plan_commit(
             self.layout,
             context.chunk(last_id) if last_id else None,
@@ -236,7 +234,7 @@ class _Writing:
             self.written,
             epoch=context.layouts.epoch,
             chunk_bytes=context.chunk_bytes,
-            appendable=capabilities.append and writes < capabilities.appends_max,
+            appendable=context.takes_appends(self.written[-1].chunk_id),
             writers=writers,
         )
         try:
@@ -311,18 +309,21 @@ class _Writing:
                 storage.create(name, buffers)
                 return sums
 
-            self.made.append(new)
             try:
                 sums = await context.storage.run("create", new.name, call)
             except ChunkError as error:
-                exists = isinstance(error, ChunkExistsError)
-                unknown = error.outcome is Outcome.UNKNOWN
-                if exists or not unknown:
-                    self.made.remove(new)  # what has this name, if anything, is not ours
+                burnt = error.outcome is Outcome.UNKNOWN
+                if burnt:
+                    context.memory.abandon([new])
+                again = burnt or isinstance(error, ChunkExistsError)
                 full = isinstance(error, ChunkStorageFullError)
-                if full or attempts == CREATE_ATTEMPTS or not (exists or unknown):
+                if not again or full or attempts == CREATE_ATTEMPTS:
                     raise
                 continue
+            except BaseException:  # cancelled: the call may still be on its way
+                context.memory.abandon([new])
+                raise
+            self.made.append(new)
             context.memory.count_write(new.chunk_id)
             return Written(
                 step=step,

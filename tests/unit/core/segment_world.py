@@ -1,0 +1,233 @@
+"""A segment layer over memory, on a storage that fails as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeVar
+
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
+from siltstone.core.environment import Pool
+from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.invariants import check_chunk
+from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.testing.memory_layout_store import MemoryLayoutStore, check_rows
+
+T = TypeVar("T")
+
+
+class InlineEnvironment:
+    """An environment whose threads are the caller's own and whose clock stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def random_bytes(self, count: int) -> bytes:
+        return bytes(count)
+
+    def uuid(self) -> bytes:
+        return bytes(16)
+
+    def random(self) -> float:
+        return 0.5
+
+    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+        return call()
+
+    def close(self) -> None:
+        pass
+
+
+class Fault(Enum):
+    """How a call fails. Each mutation has these outcomes besides success."""
+
+    REFUSED = auto()
+    """Not applied, and reported so."""
+    LOST = auto()
+    """Not applied; the outcome is unknown."""
+    UNREPORTED = auto()
+    """Applied; the outcome is unknown."""
+    PARTIAL = auto()
+    """Half applied; the outcome is unknown."""
+    LATE = auto()
+    """Applied after the next call of any kind; the outcome is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that reached the storage."""
+
+    verb: str
+    name: str
+    offset: int
+    length: int
+
+
+class FailingStorage:
+    """Counts calls and lets each fail as ``decide`` says; what is late comes with the next call."""
+
+    def __init__(self, inner: MemoryChunkStorage) -> None:
+        self.inner = inner
+        self.calls: list[Call] = []
+        self.decide: Callable[[Call], Fault | None] = lambda _: None
+        self._late: list[Callable[[], None]] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        half = _half(buffers)
+        self._mutate(
+            "create",
+            name,
+            0,
+            buffers,
+            lambda: self.inner.create(name, buffers),
+            lambda: self.inner.create(name, half),
+        )
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        kept, half = [bytes(buffer) for buffer in buffers], _half(buffers)
+        self._mutate(
+            "write",
+            name,
+            offset,
+            buffers,
+            lambda: self.inner.write(name, offset, kept),
+            lambda: self.inner.write(name, offset, half),
+        )
+
+    def _mutate(
+        self,
+        verb: str,
+        name: str,
+        offset: int,
+        buffers: Sequence[Buffer],
+        apply: Callable[[], None],
+        apply_half: Callable[[], None],
+    ) -> None:
+        self._settle_late()
+        call = Call(verb, name, offset, sum(map(len, buffers)))
+        self.calls.append(call)
+        fault = self.decide(call)
+        if fault is Fault.LATE:
+            self._late.append(apply)
+        if fault in (None, Fault.UNREPORTED):
+            apply()
+        if fault is Fault.PARTIAL:
+            apply_half()
+        if fault is not None:
+            outcome = Outcome.NOT_APPLIED if fault is Fault.REFUSED else Outcome.UNKNOWN
+            raise ChunkUnavailableError("no answer", chunk=name, operation=verb, outcome=outcome)
+
+    def _settle_late(self) -> None:
+        late, self._late = self._late, []
+        for apply in late:
+            apply()
+
+    def _note(self, verb: str, name: str, offset: int = 0, length: int = 0) -> None:
+        self._settle_late()
+        call = Call(verb, name, offset, length)
+        self.calls.append(call)
+        if self.decide(call) is not None:
+            raise ChunkUnavailableError("no answer", chunk=name, operation=verb)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        self._note("read_into", name, offset, len(buffer))
+        return self.inner.read_into(name, offset, buffer)
+
+    def stat(self, name: str) -> ChunkStat:
+        self._note("stat", name)
+        return self.inner.stat(name)
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        return self.inner.list(prefix, start_after)
+
+    def delete(self, name: str) -> None:
+        self._note("delete", name)
+        self.inner.delete(name)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        raise NotImplementedError
+
+    def seal(self, name: str) -> None:
+        self.inner.seal(name)
+
+    def used_space(self) -> int:
+        return self.inner.used_space()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def _half(buffers: Sequence[Buffer]) -> list[Buffer]:
+    data = b"".join(buffers)
+    return [data[: -(-len(data) // 2)]]
+
+
+class World:
+    """A segment layer and what it stands on."""
+
+    def __init__(
+        self,
+        profile: Profile | None = None,
+        *,
+        bucket: Bucket | None = None,
+        layouts: MemoryLayoutStore | None = None,
+        environment: InlineEnvironment | None = None,
+        settings: SegmentStorageSettings | None = None,
+    ) -> None:
+        self.bucket = bucket or Bucket()
+        self.storage = FailingStorage(MemoryChunkStorage(self.bucket, profile))
+        self.layouts = layouts or MemoryLayoutStore()
+        self.environment = environment or InlineEnvironment()
+        self.settings = settings or SegmentStorageSettings()
+        self.segments = ChunkedSegmentStorage(
+            AsyncChunkStorage(self.storage, self.environment),
+            self.layouts,
+            self.environment,
+            self.settings,
+        )
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.storage.calls
+
+    def content(self, name: str) -> bytearray:
+        """The physical bytes of a chunk, to be looked at and damaged."""
+        return self.bucket.chunks[name.encode()].content
+
+    def chunk_lengths(self, segment_id: int = 1) -> list[int]:
+        return [entry.extent.length for entry in self.segments.chunks(segment_id)]
+
+    async def read(self, segment_id: int, offset: int, length: int) -> bytes:
+        buffer = bytearray(length)
+        count = await self.segments.read_into(segment_id, offset, memoryview(buffer))
+        return bytes(buffer[:count])
+
+    def check(self) -> None:
+        """Check every invariant of rows and chunks from outside the segment layer."""
+        rows = self.layouts.rows
+        check_rows(rows)
+        for chunk in rows.chunks.values():
+            content = self.content(chunk.name)
+            check_chunk(chunk, ChunkStat(name=chunk.name, length=len(content), version=""))
+        for segment_id in rows.extents:
+            for entry in self.segments.chunks(segment_id):
+                whole = bytes(self.content(entry.chunk.name)[: entry.chunk.length])
+                assert entry.crc == crc32c(whole)
