@@ -126,7 +126,7 @@ def test_buffers_are_passed_through() -> None:
             create(name, buffers)
 
         world.storage.inner.create = spy  # type: ignore[method-assign]
-        parts = [b"a" * 10, bytearray(b"b" * 10), b""]
+        parts: list[bytes | bytearray] = [b"a" * 10, bytearray(b"b" * 10), b""]
         await world.segments.write(1, 0, parts)
         assert seen == parts[:2]
         assert all(one is other for one, other in zip(seen, parts, strict=False))
@@ -795,11 +795,11 @@ def test_one_bad_answer_is_read_again(offset: int) -> None:
 
         def read_into(name: str, at: int, buffer: memoryview | bytearray) -> int:
             count = inner(name, at, buffer)
-            if bad.pop() if bad else False:
+            if bad and bad.pop():
                 buffer[count // 2] ^= 1
             return count
 
-        world.storage.inner.read_into = read_into  # type: ignore[method-assign]
+        world.storage.inner.read_into = read_into  # type: ignore[assignment, method-assign]
         length = 3 * BLOCK_BYTES - offset
         assert await world.read(1, offset, length) == whole[offset:]
 
