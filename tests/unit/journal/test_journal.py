@@ -253,3 +253,21 @@ def test_a_batch_before_the_first_checkpoint_is_a_defect() -> None:
             await owner.store.commit(await flush_change(owner.store, owner.client, 10))
 
     asyncio.run(run())
+
+
+def test_chunks_that_batches_behind_the_older_checkpoint_name_are_kept() -> None:
+    async def run() -> None:
+        owner = await opened(append=False)
+        await owner.flush(10)
+        (passed,) = [chunk.name for chunk in owner.store.snapshot()[0].chunks]
+        await owner.flush(10)
+        await owner.trim()
+        assert passed not in owner.collect()
+        await owner.write_checkpoint()
+        assert passed not in owner.collect()
+        # Now both checkpoints are behind the batches that named it.
+        await owner.write_checkpoint()
+        assert passed in owner.collect()
+        check_recovered(owner, await recover_from(owner.client.bucket))
+
+    asyncio.run(run())

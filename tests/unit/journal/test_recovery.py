@@ -205,3 +205,38 @@ def test_a_file_that_is_gone_again_and_again_ends_the_recovery() -> None:
         assert len(stage.slept) == STARTS_MAX - 1
 
     asyncio.run(run())
+
+
+def test_a_file_is_read_up_to_the_length_that_the_listing_showed() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket)
+        stage = Stage()
+        stage.pause_at = 1
+        reading = asyncio.create_task(recover_from(bucket, stage=stage))
+        await stage.paused.wait()
+        await owner.flush(10)
+        stage.resume.set()
+        recovered = await reading
+        assert recovered
+        assert recovered.next_sequence == 2
+        assert recovered.warnings == ()
+
+    asyncio.run(run())
+
+
+def test_a_torn_batch_before_a_damaged_checkpoint_is_corrupt() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket)
+        await owner.write_checkpoint()
+        bucket.chunks[file(1, 4)][30] ^= 1
+        recovered = await recover_from(bucket)
+        check_recovered(owner, recovered)
+        assert recovered
+        assert file(1, 4) in recovered.warnings[0]
+        del bucket.chunks[file(1, 3)][-1]
+        with pytest.raises(CorruptDataError, match="not repeated"):
+            await recover_from(bucket)
+
+    asyncio.run(run())

@@ -1,0 +1,62 @@
+"""The pin: an object by which anyone, without a claim, keeps what a table version names.
+
+Body of a record of kind 5, version 1, little-endian::
+
+    lineage: bytes[16]
+    version: u64
+    expires_ms: u64
+
+The envelope is that of ``siltstone.core.records.envelope``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from siltstone.core.records.envelope import RecordKind, open_only, seal
+from siltstone.core.records.fields import FieldReader, FieldWriter
+from siltstone.core.words import LINEAGE_BYTES, Buffer
+
+VERSION = 1
+
+_LINEAGE = struct.Struct("16s")
+_HEAD = struct.Struct("<QQ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A promise that nothing which ``version`` or a later one names is deleted before its expiry.
+
+    Attributes:
+        lineage: 16 bytes; a pin of another lineage promises nothing.
+        version: a table version of the container that is in the pin's name.
+        expires_ms: milliseconds since 1970, by the clock of whoever made it.
+    """
+
+    lineage: bytes
+    version: int
+    expires_ms: int
+
+
+def encode_pin(pin: Pin) -> bytes:
+    """Encode the content of a pin."""
+    assert len(pin.lineage) == LINEAGE_BYTES, "a lineage has 16 bytes"
+    fields = FieldWriter()
+    fields.put(_LINEAGE, pin.lineage)
+    fields.put(_HEAD, pin.version, pin.expires_ms)
+    return seal(RecordKind.PIN, VERSION, fields.to_bytes())
+
+
+def decode_pin(data: Buffer, *, where: str) -> Pin:
+    """Decode the content of a pin.
+
+    Raises:
+        CorruptDataError: damaged; ``where`` is named.
+        FormatError: a newer version.
+    """
+    fields = FieldReader(open_only(data, RecordKind.PIN, VERSION, where=where), where=where)
+    lineage = fields.take_bytes(LINEAGE_BYTES)
+    version, expires_ms = fields.take(_HEAD)
+    fields.finish()
+    return Pin(lineage=lineage, version=version, expires_ms=expires_ms)
