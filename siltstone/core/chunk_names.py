@@ -1,9 +1,8 @@
 """How chunks, journal files and other objects are called on long-term storage. Pure functions.
 
-Data chunks::   data/c<container>/e<epoch>/<segment name>/<start offset, 20 digits>-<chunk id, 16 hex>
-System files::  system/c<container>/e<epoch>/…
-The store::     system/store
-Pins::          system/pins/<container>-<nonce>
+Data chunks::   data/c<container>/e<epoch>/<segment name>/<start offset, 20 digits>-<chunk id, 16
+hex> System files::  system/c<container>/e<epoch>/… The store::     system/store Pins::
+system/pins/<container>-<nonce>
 
 Epochs are written with 20 digits, so that a listing is in their order.
 """
@@ -40,14 +39,17 @@ def _shortened(part: str) -> str:
 def segment_folder(name: str) -> str:
     """Return the folder that the chunks of segment ``name`` lie in, below their epoch.
 
-    Each byte outside ``[A-Za-z0-9-]`` becomes ``_`` and two hex digits; ``/`` separates parts. A part over 120
-    bytes keeps its first 100 and gets a hash; beyond 6 parts the rest is hashed into the last; an
-    empty part becomes ``_``, which no escape yields.
+    Each byte outside ``[A-Za-z0-9-]`` becomes ``_`` and two hex digits; ``/`` separates parts. A
+    part over 120 bytes keeps its first 100 and gets a hash; beyond 6 parts the rest is hashed into
+    the last; an empty part becomes ``_``, which no escape yields.
     """
     parts = [_escaped(part) or "_" for part in name.encode("utf-8").split(b"/")]
     if len(parts) > _PARTS_MAX:
         rest = "/".join(parts[_PARTS_MAX - 1 :])
-        parts = [*parts[: _PARTS_MAX - 1], f"{parts[_PARTS_MAX - 1][:_PART_KEPT]}-{_digest(rest.encode())}"]
+        parts = [
+            *parts[: _PARTS_MAX - 1],
+            f"{parts[_PARTS_MAX - 1][:_PART_KEPT]}-{_digest(rest.encode())}",
+        ]
     return "/".join(_shortened(part) for part in parts)
 
 

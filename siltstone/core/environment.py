@@ -62,8 +62,8 @@ class Environment(Protocol):
     async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
         """Run ``call`` on a thread of ``pool`` and return its result.
 
-        Cancelling frees the caller at once; the call itself goes on. Who must know its end waits for
-        the task (``threads.finish``).
+        Cancelling frees the caller at once; the call itself goes on. Who must know its end waits
+        for the task (``threads.finish``).
         """
         ...
 

@@ -3,16 +3,17 @@
 A class exists only where a caller would act differently. What a handler may conclude:
 
     SiltstoneError            anything of ours
-    ├── ChunkError            one call to long-term storage failed; ``outcome`` says whether it may have happened
-    ├── SegmentError          the request does not fit the segment as it is
-    ├── TableError            the request does not fit the table as it is
-    ├── ConditionFailedError  a condition of a commit does not hold; nothing was applied; read again and retry
-    ├── LogError              the tier-1 log: fenced (stop), lost (call a person), failed (outcome unknown)
-    ├── StoreError            the store as a whole: missing, in use, of a newer format, closed
-    ├── CorruptDataError      bytes are not what was written: stop, call a person
-    └── SettingsError         what a person wrote is wrong
+    ├── ChunkError            one call to long-term storage failed; ``outcome`` says whether it may
+    have happened ├── SegmentError          the request does not fit the segment as it is ├──
+    TableError            the request does not fit the table as it is ├── ConditionFailedError  a
+    condition of a commit does not hold; nothing was applied; read again and retry ├── LogError
+    the tier-1 log: fenced (stop), lost (call a person), failed (outcome unknown) ├── StoreError
+    the store as a whole: missing, in use, of a newer format, closed ├── CorruptDataError      bytes
+    are not what was written: stop, call a person └── SettingsError         what a person wrote is
+    wrong
 
-Messages are lower case, without a full stop, facts at the end as ``key=value``; never secrets, never data.
+Messages are lower case, without a full stop, facts at the end as ``key=value``; never secrets,
+never data.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Outcome(StrEnum):
 class SiltstoneError(Exception):
     """Base of all errors of Siltstone.
 
-    ``outcome`` tells whether the call that failed may have had its effect. It is ``NOT_APPLIED`` for
-    every error that is raised before anything was attempted.
+    ``outcome`` tells whether the call that failed may have had its effect. It is ``NOT_APPLIED``
+    for every error that is raised before anything was attempted.
     """
 
     outcome: Outcome = Outcome.NOT_APPLIED

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from siltstone.core.chunk_storage import Buffer
 from siltstone.core.records.frame import Frame
+from siltstone.core.words import Buffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +70,10 @@ class LogReader(Protocol):
 
 @runtime_checkable
 class FencedLog(Protocol):
-    """The log of one container. One frame is in flight at most; ``append`` returns when it is durable.
+    """The log of one container: one frame in flight, durable when ``append`` returns.
 
-    Any failure or doubt poisons the handle for ever: every later call but ``close`` raises ``LogError``.
-    The one exception is ``StorageFullError``, which leaves it usable.
+    Any failure or doubt poisons the handle for ever: every later call but ``close`` raises
+    ``LogError``. The one exception is ``StorageFullError``, which leaves it usable.
     """
 
     @property
@@ -89,15 +89,18 @@ class FencedLog(Protocol):
 
         Args:
             lineage: 16 bytes that every frame of this handle carries.
-            new: the container is new: the log must hold no frame. Otherwise it must be of ``lineage``.
+            new: the container is new: the log must hold no frame. Otherwise it must be of
+                ``lineage``.
             above: the highest epoch that was seen elsewhere, at least 0.
             takeover: claim although a live holder is known.
             owner: what to tell others about this holder, at most 200 characters.
 
         Raises:
             StoreInUseError: a live holder exists and ``takeover`` is false.
-            LogLostError: empty, of another lineage, or not empty for a new container; nothing was written.
-            StorageFullError: no room for the first file; nothing changed for the older owner or all of it.
+            LogLostError: empty, of another lineage, or not empty for a new container; nothing was
+                written.
+            StorageFullError: no room for the first file; nothing changed for the older owner or all
+                of it.
         """
         ...
 
@@ -133,7 +136,7 @@ class FencedLog(Protocol):
         ...
 
     def read(self, from_index: int) -> Iterator[Frame]:
-        """Yield the committed frames from ``from_index`` up to ``end()``; see ``LogReader.read``."""
+        """Yield committed frames from ``from_index`` up to ``end()``; see ``LogReader.read``."""
         ...
 
     def dropped_tail(self) -> int:
@@ -157,5 +160,5 @@ class FencedLog(Protocol):
         ...
 
     def close(self) -> None:
-        """Append an ``End`` frame if the handle is claimed and healthy, then free everything. Idempotent."""
+        """Append an ``End`` frame if claimed and healthy, then free everything. Idempotent."""
         ...

@@ -1,8 +1,8 @@
 """The contract between the segment layer and whoever keeps layouts.
 
-Two implementations exist: table rows (``siltstone.metadata``) for the segments of applications, and the pinned,
-journalled one (``siltstone.journal``) for system segments. An operation on a system segment gets the second
-and therefore can not write the table.
+Two implementations exist: table rows (``siltstone.metadata``) for the segments of applications, and
+the pinned, journalled one (``siltstone.journal``) for system segments. An operation on a system
+segment gets the second and therefore can not write the table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NewChunk:
 
 
 class LayoutStore(Protocol):
-    """Layouts of segments. Reads show what was acknowledged; they are quick and do no network I/O."""
+    """Layouts of segments. Reads show what was acknowledged, quickly and without network I/O."""
 
     @property
     def epoch(self) -> int:
@@ -54,7 +54,7 @@ class LayoutStore(Protocol):
         ...
 
     def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
-        """CRC32C of the blocks of one group, the last of them up to the chunk's committed length."""
+        """CRC32C of the blocks of one group, the last one up to the chunk's committed length."""
         ...
 
     async def new_chunk(self, segment_id: int, start: int) -> NewChunk:
@@ -62,7 +62,7 @@ class LayoutStore(Protocol):
         ...
 
     async def commit(self, change: LayoutChange) -> bool:
-        """Apply ``change`` once it is acknowledged; ``False`` when ``live`` was asked and the segment is deleted.
+        """Apply ``change``, acknowledged; ``False`` if it asks for a live segment and that is deleted.
 
         Raises:
             LogError: the log failed; the change may or may not be durable, this owner must stop.

@@ -26,8 +26,8 @@ class LogWriter(Protocol):
     async def update(self, entries: Sequence[TableEntry]) -> int:
         """Put one atomic update into the next frame; return its table version when acknowledged.
 
-        The update is assigned before this coroutine first suspends: what was read by ``pending`` in the
-        same step of the loop is still true. It does not wait for back-pressure.
+        The update is assigned before this coroutine first suspends: what was read by ``pending`` in
+        the same step of the loop is still true. It does not wait for back-pressure.
 
         Raises:
             LogError: the log failed; outcome unknown, the owner is closing.

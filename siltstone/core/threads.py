@@ -1,7 +1,7 @@
 """The one bridge between the asyncio core and blocking bindings.
 
-Every call has a deadline. A call that misses it is answered with an unknown outcome while its thread
-goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
+Every call has a deadline. A call that misses it is answered with an unknown outcome while its
+thread goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
 its call has ended or has missed its deadline, so that nobody goes on beside a call that still runs.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment, Pool
@@ -57,7 +57,7 @@ class AsyncChunkStorage:
         self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
         self._deadline_s = deadline_s
         self._threads = threads
-        self._late: set[asyncio.Future[object]] = set()
+        self._late: set[asyncio.Future[Any]] = set()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -125,9 +125,7 @@ class AsyncChunkStorage:
         """See ``ChunkStorage.stat``."""
         return await self._call("stat", name, lambda: self._storage.stat(name))
 
-    async def list(
-        self, prefix: str, start_after: str = "", limit: int = 1_000
-    ) -> list[ChunkStat]:
+    async def list(self, prefix: str, start_after: str = "", limit: int = 1_000) -> list[ChunkStat]:
         """Return the next ``limit`` chunks of a listing; see ``ChunkStorage.list``."""
         return await self._call(
             "list", prefix, lambda: list(islice(self._storage.list(prefix, start_after), limit))

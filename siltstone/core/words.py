@@ -49,7 +49,8 @@ def check_segment_name(name: str) -> str:
 
     Raises:
         TypeError: not a string.
-        SegmentNameError: empty, over 1,024 bytes of UTF-8, with NUL, with a lone surrogate, or reserved.
+        SegmentNameError: empty, over 1,024 bytes of UTF-8, with NUL, with a lone surrogate, or
+            reserved.
     """
     if not isinstance(name, str):
         raise TypeError(f"a segment name is a str, not {type(name).__name__}")

@@ -104,9 +104,10 @@ def encode_frame(
 
 
 def decode_frame(data: Buffer, offset: int = 0) -> Frame | None:
-    """Decode the frame that starts at ``offset``; ``None`` when the bytes there are no whole valid frame.
+    """Decode the frame that starts at ``offset``; ``None`` where no whole valid frame stands.
 
-    ``None`` covers a torn frame, zeros and damage alike: the reader of a log knows what follows and decides.
+    ``None`` covers a torn frame, zeros and damage alike: the reader of a log knows what follows and
+    decides.
 
     Raises:
         FormatError: the bytes are a valid frame of a newer version.

@@ -2,10 +2,11 @@
 
 Layout, little-endian::
 
-    append:   kind: u8 = 1, reserved: u8 = 0, writers: u16, segment_id: u64, offset: u64, length: u32,
-              (number: u64, sequence: u64, offset: u64, length: u64)[writers], bytes[length]
+    append:   kind: u8 = 1, reserved: u8 = 0, writers: u16, segment_id: u64, offset: u64, length:
+              u32, (number: u64, sequence: u64, offset: u64, length: u64)[writers], bytes[length]
     table:    kind: u8 = 2, reserved: u8[3], length: u32, record: bytes[length]
-    control:  kind: u8 = 3, control: u8, version: u8 = 1, reserved: u8, length: u32, payload: bytes[length]
+    control:  kind: u8 = 3, control: u8, version: u8 = 1, reserved: u8, length: u32, payload:
+        bytes[length]
 
 A writer mark states the newest append of an exactly-once writer in this piece.
 """

@@ -120,6 +120,16 @@ def encode_table_record(
     return record, crc32c(body, running_crc)
 
 
+def encoded_length(data: Buffer, offset: int) -> int | None:
+    """Bytes of the record that starts at ``offset``; ``None`` if too little is there to tell.
+
+    Not verified: a damaged length is found when the record is decoded. Never 0.
+    """
+    if len(data) - offset < HEADER_BYTES:
+        return None
+    return max(OVERHEAD_BYTES, int(_HEADER.unpack_from(data, offset)[3]))
+
+
 def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRecord:
     """Decode the record that starts at ``offset`` of ``data``.
 

@@ -31,6 +31,8 @@ class TaskKind(IntEnum):
     """Drop the extents below a segment's start; ``subject`` is the segment id."""
     REMOVE_SEGMENT = 3
     """Drop all rows of a deleted segment; ``subject`` is the segment id."""
+    FORGET_TOMBSTONE = 4
+    """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
 
 
 class TaskStage(IntEnum):

@@ -1,0 +1,251 @@
+"""Appends: the hot path, and the ways around it for whatever is not the plain case.
+
+An append enters the batch being filled and gets its offset at once; its future completes when the
+frame is acknowledged. The plain case makes no decision that the batch does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any
+
+from siltstone.container.open_segment import OpenSegment, WriterMemory
+from siltstone.container.pipeline import MARK_BYTES, PIECE_BYTES, Pipeline
+from siltstone.container.pressure import Pressure
+from siltstone.container.replica import Replica, advanced
+from siltstone.core.errors import (
+    AppendTooLargeError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentSealedError,
+    SequenceError,
+    WriterExpiredError,
+)
+from siltstone.core.records.piece import WriterMark
+from siltstone.core.words import Buffer
+
+
+class Appender:
+    """Takes appends of one container.
+
+    Attributes:
+        data_bytes_max: most bytes of one append.
+    """
+
+    def __init__(self, pipeline: Pipeline, pressure: Pressure) -> None:
+        self.data_bytes_max = pipeline.body_bytes_max - PIECE_BYTES - MARK_BYTES
+        self._pipeline = pipeline
+        self._pressure = pressure
+        self._replica: Replica = pipeline.replica
+        self._by_name = pipeline.replica.by_name
+        self._create_future = asyncio.get_running_loop().create_future
+
+    def append(self, name: str, data: Buffer, expected_offset: int | None = None) -> Awaitable[int]:
+        """Append ``data``; the awaited result is the offset at which it begins.
+
+        Raises, when awaited:
+            SegmentNotFoundError: there is no such segment.
+            SegmentSealedError: it is sealed.
+            OffsetError: ``expected_offset`` is not its length; nothing was appended.
+            AppendTooLargeError: ``data`` does not fit in a frame; nothing was appended.
+            BackPressureError: no room was made before the deadline; nothing was appended.
+            StorageFullError: tier 1 is full; nothing was appended.
+            OutcomeUnknownError: the log failed; the bytes may or may not be there.
+        """
+        pipeline = self._pipeline
+        segment = self._by_name.get(name)
+        if (
+            segment is None
+            or not segment.writable
+            or expected_offset is not None
+            or type(data) is not bytes
+            or not self._pressure.open
+            or not pipeline.accepting
+        ):
+            return self._append_slowly(name, data, expected_offset)
+        size = len(data)
+        batch = pipeline.batch
+        if batch.size + size > self.data_bytes_max or not size:
+            return self._append_slowly(name, data, expected_offset)
+        piece = segment.piece
+        if piece is None or piece.batch is not batch:
+            piece = pipeline.piece(segment)
+        piece.parts.append(data)
+        offset = segment.assigned
+        segment.assigned = offset + size
+        batch.size += size
+        future = self._create_future()
+        batch.futures.append(future)
+        batch.results.append(offset)
+        if not pipeline.started:
+            pipeline.start()
+        return future
+
+    def append_many(
+        self, name: str, records: Sequence[Buffer], expected_offset: int | None = None
+    ) -> Awaitable[int]:
+        """Append all records in one commit, contiguous; the result is the first one's offset."""
+        return self.append(name, b"".join(records), expected_offset)
+
+    async def _append_slowly(self, name: str, data: Buffer, expected_offset: int | None) -> int:
+        kept = _kept(data)
+        self._check_size(name, kept)
+        if not kept:
+            segment = await self.writable(name)
+            await self._check_offset(segment, expected_offset)
+            return segment.assigned
+        await self._admit(len(kept))
+        try:
+            segment = await self.writable(name)
+            await self._check_offset(segment, expected_offset)
+            future = self._assign(segment, kept, None)
+        except BaseException:
+            self._pressure.release(len(kept))
+            raise
+        return await future
+
+    def append_as(
+        self, name: str, number: int, sequence: int, data: Buffer
+    ) -> Coroutine[Any, Any, int]:
+        """Append exactly once: a repeat of the newest sequence returns its first offset.
+
+        Raises, when awaited, what ``append`` raises, and:
+            WriterExpiredError: the writer was evicted or never registered.
+            SequenceError: ``sequence`` is older than the writer's newest, or repeats it with other
+                bytes.
+        """
+        return self._append_as(name, number, sequence, data)
+
+    async def _append_as(self, name: str, number: int, sequence: int, data: Buffer) -> int:
+        kept = _kept(data)
+        self._check_size(name, kept)
+        if not kept or sequence < 0:
+            raise ValueError("a writer's append has at least one byte and a sequence of at least 0")
+        await self._admit(len(kept))
+        assigned = False
+        try:
+            segment = await self.writable(name, number)
+            writer = self.writer(segment, number)
+            row = writer.row
+            if sequence > row.sequence:
+                mark = WriterMark(number, sequence, segment.assigned, len(kept))
+                future = self._assign(segment, kept, mark)
+                writer.row = advanced(row, mark)
+                assigned = True
+                return await future
+        finally:
+            if not assigned:
+                self._pressure.release(len(kept))
+        if sequence < row.sequence or len(kept) != row.length:
+            raise SequenceError(
+                "sequence was used already",
+                segment=name,
+                sequence=sequence,
+                last_sequence=row.sequence,
+            )
+        if row.offset + row.length > segment.length:
+            await self._pipeline.barrier()
+        return row.offset
+
+    def writer(self, segment: OpenSegment, number: int) -> WriterMemory:
+        """The memory of one writer. Raises ``WriterExpiredError``."""
+        writer = self._replica.writers(segment).get(number)
+        if writer is None:
+            raise WriterExpiredError("no such writer", segment=segment.name, writer=number)
+        return writer
+
+    def _assign(
+        self, segment: OpenSegment, data: bytes, mark: WriterMark | None
+    ) -> asyncio.Future[int]:
+        """Put admitted bytes into a batch with room for them."""
+        pipeline = self._pipeline
+        pipeline.check_open()
+        marks = 0 if mark is None else MARK_BYTES
+        batch = pipeline.room(len(data) + PIECE_BYTES + marks)
+        piece = pipeline.piece(segment)
+        piece.parts.append(data)
+        if mark is not None:
+            if piece.marks is None:
+                piece.marks = {}
+            piece.marks[mark.number] = mark
+        offset = segment.assigned
+        segment.assigned = offset + len(data)
+        batch.size += len(data) + marks
+        batch.admitted += len(data)
+        return pipeline.promise(offset)
+
+    async def _admit(self, size: int) -> None:
+        self._pipeline.check_open()
+        await self._pressure.admit(size)
+
+    async def writable(self, name: str, writer: int | None = None) -> OpenSegment:
+        """Return the segment if it takes bytes now, waiting while a concat holds it.
+
+        A refusal that rests on something not yet acknowledged is told only once that is.
+        """
+        while True:
+            segment = self._replica.find(name)
+            if segment is None:
+                pending = self._replica.rows.pending_find(name)
+                await self._pipeline.barrier()
+                if pending is not None and self._replica.find(name) is not None:
+                    continue
+                raise SegmentNotFoundError("no such segment", segment=name)
+            if segment.writable:
+                if writer is None or writer in self._replica.writers(segment):
+                    return segment
+                raise WriterExpiredError("no such writer", segment=name, writer=writer)
+            if segment.held is not None:
+                await segment.held.wait()
+                continue
+            await self._refuse(segment)
+
+    async def existing(self, name: str) -> OpenSegment:
+        """Return the segment of this name, sealed or not.
+
+        Raises:
+            SegmentNotFoundError: there is none, or it is about to be deleted.
+        """
+        segment = self._replica.find(name)
+        pending = self._replica.rows.pending_find(name)
+        if segment is None or pending != segment.segment_id:
+            await self._pipeline.barrier()
+            segment = self._replica.find(name)
+        if segment is None:
+            raise SegmentNotFoundError("no such segment", segment=name)
+        return segment
+
+    async def _refuse(self, segment: OpenSegment) -> None:
+        state = self._replica.rows.pending_state(segment.segment_id)
+        await self._pipeline.barrier()
+        if state is None or state.deleted:
+            if self._replica.rows.pending_find(segment.name) in (None, segment.segment_id):
+                raise SegmentNotFoundError("no such segment", segment=segment.name)
+        elif state.sealed_length is not None:
+            raise SegmentSealedError("segment is sealed", segment=segment.name)
+
+    async def _check_offset(self, segment: OpenSegment, expected_offset: int | None) -> None:
+        if expected_offset is None or expected_offset == segment.assigned:
+            return
+        actual = segment.assigned
+        await self._pipeline.barrier()
+        raise OffsetError(
+            "segment has another length",
+            segment=segment.name,
+            expected=actual,
+            actual=expected_offset,
+        )
+
+    def _check_size(self, name: str, data: bytes) -> None:
+        if len(data) > self.data_bytes_max:
+            raise AppendTooLargeError(segment=name, length=len(data), limit=self.data_bytes_max)
+
+
+def _kept(data: Buffer) -> bytes:
+    """Return bytes that nobody can change any more."""
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise TypeError(f"an append takes bytes, not {type(data).__name__}")

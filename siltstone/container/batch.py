@@ -1,0 +1,112 @@
+"""The batch that becomes the next frame, while it is being filled. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import accumulate
+
+from siltstone.container.open_segment import OpenSegment
+from siltstone.core.records.piece import WriterMark, append_header, table_header
+from siltstone.core.words import KIB, Buffer
+from siltstone.metadata.tables import AssignedUpdate
+
+BORDER_BYTES = 64 * KIB
+
+
+class OpenPiece:
+    """Appends of one segment in one batch."""
+
+    __slots__ = ("batch", "marks", "offset", "parts", "segment")
+
+    def __init__(self, batch: Batch, segment: OpenSegment) -> None:
+        self.batch = batch
+        self.segment = segment
+        self.offset = segment.assigned
+        self.parts: list[bytes] = []
+        self.marks: dict[int, WriterMark] | None = None
+
+
+class SealedPiece:
+    """A piece whose appends were joined: what goes into the frame and then into the tail."""
+
+    __slots__ = ("borders", "data", "marks", "offset", "segment")
+
+    def __init__(self, piece: OpenPiece) -> None:
+        parts = piece.parts
+        self.segment = piece.segment
+        self.offset = piece.offset
+        self.data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.marks = tuple(piece.marks.values()) if piece.marks else ()
+        self.borders = _borders(piece.offset, parts, len(self.data))
+
+
+def _borders(offset: int, parts: list[bytes], length: int) -> tuple[int, ...]:
+    """Append borders, at most one in every ``BORDER_BYTES``, the end included."""
+    if length <= BORDER_BYTES or len(parts) == 1:
+        return (offset + length,)
+    chosen = []
+    last = 0
+    for end in accumulate(map(len, parts)):
+        if end - last >= BORDER_BYTES:
+            chosen.append(offset + end)
+            last = end
+    if last != length:
+        chosen.append(offset + length)
+    return tuple(chosen)
+
+
+class Batch:
+    """What will be one frame.
+
+    Attributes:
+        size: bytes of its body so far, headers of pieces included, roughly and never too few.
+        relief: it holds nothing but what helps to free space, so it may use the log's reserve.
+        admitted: bytes of its appends that back-pressure has counted already.
+        futures: who waits, and what each is told.
+    """
+
+    __slots__ = (
+        "admitted",
+        "controls",
+        "futures",
+        "pieces",
+        "relief",
+        "results",
+        "size",
+        "updates",
+    )
+
+    def __init__(self) -> None:
+        self.pieces: list[OpenPiece] = []
+        self.updates: list[AssignedUpdate] = []
+        self.controls: list[bytes] = []
+        self.futures: list[asyncio.Future[int]] = []
+        self.results: list[int] = []
+        self.size = 0
+        self.relief = True
+        self.admitted = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether it would be a frame without pieces."""
+        return not (self.pieces or self.updates or self.controls)
+
+    def seal(self) -> tuple[list[SealedPiece], list[Buffer], int]:
+        """Return the joined pieces, the frame's body and the count of its pieces."""
+        buffers: list[Buffer] = []
+        sealed = []
+        for update in self.updates:
+            buffers.append(table_header(len(update.record)))
+            buffers.append(update.record)
+        for piece in self.pieces:
+            joined = SealedPiece(piece)
+            sealed.append(joined)
+            buffers.append(
+                append_header(
+                    piece.segment.segment_id, piece.offset, len(joined.data), list(joined.marks)
+                )
+            )
+            buffers.append(joined.data)
+        buffers.extend(self.controls)
+        count = len(self.updates) + len(self.pieces) + len(self.controls)
+        return sealed, buffers, count

@@ -1,0 +1,192 @@
+"""Checkpoints of an owned container, and the deletion of system files that none needs any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from siltstone.container.fence import Fence
+from siltstone.container.pipeline import Pipeline
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.table_writer import TableWriter
+from siltstone.container.trouble import Trouble
+from siltstone.core.chunk_names import system_prefix
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, LogError
+from siltstone.core.records.checkpoint import Checkpoint, IndexFile
+from siltstone.core.records.piece import ControlKind
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import TABLE_LOG_ID
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.metadata.checkpoint import upload_index
+from siltstone.metadata.index import Index
+
+logger = logging.getLogger(__name__)
+
+NAMES_PER_RECORD = 500
+
+
+class Checkpointer:
+    """Writes checkpoints when they are due.
+
+    Args:
+        known: index files of the checkpoint that the boot started from.
+        first: that checkpoint's position: table version and running CRC32C.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        table_writer: TableWriter,
+        journal: Journal,
+        pinned: PinnedLayoutStore,
+        system: ChunkedSegmentStorage,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+        fence: Fence,
+        index: Index,
+    ) -> None:
+        self._pipeline = pipeline
+        self._replica = pipeline.replica
+        self._table_writer = table_writer
+        self._journal = journal
+        self._pinned = pinned
+        self._system = system
+        self._storage = storage
+        self._environment = environment
+        self._settings = settings
+        self._fence = fence
+        self._index = index
+        self._scratch: Path = index.folder.with_name(index.folder.name + "-checkpoint")
+        self._lock = asyncio.Lock()
+        self._time_s = environment.monotonic()
+        self.trouble = Trouble(environment)
+
+    @property
+    def version(self) -> int:
+        """Table version of the newest durable checkpoint."""
+        checkpoints = self._journal.checkpoints
+        return checkpoints[-1].checkpoint.index_version if checkpoints else 0
+
+    def compose(
+        self, sequence: int, files: tuple[IndexFile, ...], version: int, crc: int
+    ) -> Checkpoint:
+        """The checkpoint of this moment, with an index of ``version``."""
+        safe_index = self._table_writer.safe_index(self._replica.table_flushed)
+        return Checkpoint(
+            lineage=self._journal.lineage,
+            epoch=self._journal.epoch,
+            sequence=sequence,
+            system=self._pinned.snapshot(),
+            index_files=files,
+            index_version=version,
+            index_crc=crc,
+            replay_index=safe_index,
+            safe_index=safe_index,
+            newest_index=self._replica.newest_index,
+        )
+
+    async def write_first(self, files: tuple[IndexFile, ...], version: int, crc: int) -> None:
+        """Make the epoch's first checkpoint durable, twice, and let the log point at it."""
+        name = await self._journal.write_first_checkpoint(
+            lambda sequence: self.compose(sequence, files, version, crc)
+        )
+        await self._point_at(name)
+
+    async def run(self) -> None:
+        """Write checkpoints by growth of the table log and by age until cancelled."""
+        settings = self._settings
+        while True:
+            await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
+            grown = self._replica.tables.applied_version - self.version
+            age = self._environment.monotonic() - self._time_s
+            due = grown >= settings.checkpoint_bytes or (
+                grown > 0 and age >= settings.checkpoint_age_s
+            )
+            if not due or self.trouble.pausing:
+                continue
+            try:
+                await self.write()
+                self.trouble.over()
+            except (ChunkError, CorruptDataError) as error:
+                logger.warning("checkpoint failed: %s", error)
+                self.trouble.happened(error)
+
+    async def write(self) -> None:
+        """Write a checkpoint of the applied state, then drop what it makes needless.
+
+        Raises:
+            ChunkError: long-term storage failed; the older checkpoints still hold.
+            LogError: the journal or the log failed; this owner must stop.
+        """
+        async with self._lock:
+            await self._fence.check()
+            known = [
+                file
+                for durable in self._journal.checkpoints
+                for file in durable.checkpoint.index_files
+            ]
+            uploaded = await upload_index(
+                self._index,
+                self._storage,
+                self._environment,
+                self._journal.container,
+                self._journal.epoch,
+                known,
+                self._scratch,
+            )
+            position = uploaded.position
+            if position is None:
+                return
+            # An index ahead of the table log would not be a cut that long-term storage alone holds.
+            await self._table_writer.flush()
+            try:
+                name = await self._journal.write_checkpoint(
+                    lambda sequence: self.compose(
+                        sequence, uploaded.files, position.version, position.running_crc
+                    )
+                )
+            except LogError as error:
+                self._pipeline.fail(error)
+                raise
+            self._time_s = self._environment.monotonic()
+            await self._point_at(name)
+            await self._table_writer.truncate_log()
+            await self._trim_table_log()
+            await self._delete_needless()
+
+    async def _point_at(self, name: str) -> None:
+        self._replica.checkpoint_index = await self._pipeline.control(
+            ControlKind.CHECKPOINT, name.encode()
+        )
+
+    async def _trim_table_log(self) -> None:
+        """Drop the table log's head below the older of the two newest checkpoints."""
+        oldest = self._journal.checkpoints[0].checkpoint.index_version
+        self._pinned.set_start(TABLE_LOG_ID, oldest)
+        while not await self._system.trim(TABLE_LOG_ID, oldest):
+            pass
+
+    async def _delete_needless(self) -> None:
+        """Delete system files that nothing needs, after the log has stated their names."""
+        listing: list[str] = []
+        start_after = ""
+        prefix = system_prefix(self._journal.container)
+        while page := await self._storage.list(prefix, start_after):
+            listing += [stat.name for stat in page]
+            start_after = page[-1].name
+        names = self._journal.deletable(listing, self._pinned.snapshot(), self._pinned.uncommitted)
+        for begin in range(0, len(names), NAMES_PER_RECORD):
+            part = names[begin : begin + NAMES_PER_RECORD]
+            await self._fence.check()
+            await self._pipeline.control(ControlKind.JOURNAL_DELETION, "\n".join(part).encode())
+            for name in part:
+                try:
+                    await self._storage.delete(name)
+                except ChunkNotFoundError:
+                    # Gone already: an earlier attempt whose answer was lost.
+                    continue

@@ -1,0 +1,218 @@
+"""Tasks: what truncation and deletion leave to do, and the deletion of unreferenced chunks.
+
+A chunk is deleted only when its deletion was stated in the log by this epoch, the table log on
+long-term storage covers the version that dropped it, its delay has passed and no pin is older.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from siltstone.container.fence import Fence
+from siltstone.container.pins import oldest_pin
+from siltstone.container.pipeline import Pipeline
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.trouble import Trouble
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.metadata.changes import (
+    put_task,
+    remove_chunk,
+    remove_state,
+    remove_task,
+    remove_tombstone,
+    remove_writer,
+)
+
+logger = logging.getLogger(__name__)
+
+DELETIONS_PARALLEL = 8
+WRITERS_PER_SLICE = 400
+RETRY_MS = 60_000
+NEVER_MS = 2**62
+"""Due time of a task that was set aside for a person."""
+
+
+class Collector:
+    """Carries out the tasks of one owned container."""
+
+    def __init__(
+        self,
+        container: int,
+        pipeline: Pipeline,
+        segments: ChunkedSegmentStorage,
+        storage: AsyncChunkStorage,
+        storage_writer: StorageWriter,
+        environment: Environment,
+        settings: ContainerSettings,
+        fence: Fence,
+    ) -> None:
+        self._container = container
+        self._pipeline = pipeline
+        self._replica = pipeline.replica
+        self._rows = pipeline.replica.rows
+        self._segments = segments
+        self._storage = storage
+        self._storage_writer = storage_writer
+        self._environment = environment
+        self._settings = settings
+        self._fence = fence
+        self._awake = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self.trouble = Trouble(environment)
+
+    def wake(self) -> None:
+        """Look at once for something to do."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Carry out due tasks until cancelled."""
+        while True:
+            try:
+                await self.collect()
+                self.trouble.over()
+            except (ChunkError, CorruptDataError) as error:
+                logger.warning("garbage collection failed: %s", error)
+                self.trouble.happened(error)
+            if self.trouble.pausing:
+                await self._environment.sleep(self.trouble.remaining_s)
+            try:
+                async with asyncio.timeout(self._settings.garbage_interval_s):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+
+    async def collect(self) -> int:
+        """Carry out every task that is due and allowed; return how many chunks were deleted."""
+        deleted = 0
+        after: Task | None = None
+        async with self._lock:
+            while True:
+                tasks = self._rows.tasks(self._now_ms(), after=after)
+                if not tasks:
+                    return deleted
+                after = tasks[-1]
+                chunks = []
+                for task in tasks:
+                    if task.kind is TaskKind.TRIM_SEGMENT:
+                        await self._trim(task)
+                    elif task.kind is TaskKind.REMOVE_SEGMENT:
+                        await self._remove(task)
+                    elif task.kind is TaskKind.FORGET_TOMBSTONE:
+                        await self._forget(task)
+                    else:
+                        chunks.append(task)
+                if chunks:
+                    deleted += await self._delete(chunks)
+
+    def _now_ms(self) -> int:
+        return int(self._environment.time() * 1000)
+
+    # --- rows of segments -------------------------------------------------------------------------
+
+    async def _trim(self, task: Task) -> None:
+        """Drop the extents below a segment's start, and the task with the last of them."""
+        while True:
+            state = self._rows.state(task.subject)
+            if state is None or state.deleted:
+                break
+            start = state.start_offset
+            if start > self._replica.flushed_length(task.subject):
+                segment = self._replica.open(task.subject)
+                if segment is not None:
+                    await self._storage_writer.flush(segment)
+            if not await self._segments.trim(task.subject, start):
+                continue
+            pending = self._rows.pending_state(task.subject)
+            if pending is None or pending.deleted or pending.start_offset == start:
+                break
+            await self._pipeline.barrier()
+        await self._pipeline.update([remove_task(task)])
+
+    async def _remove(self, task: Task) -> None:
+        """Remove every row of a deleted segment, the state and the task last."""
+        segment_id = task.subject
+        if self._rows.state(segment_id) is not None:
+            while not await self._segments.remove(segment_id):
+                pass
+            while writers := self._rows.writers(segment_id, WRITERS_PER_SLICE):
+                await self._pipeline.update(
+                    [entry for row in writers for entry in remove_writer(row)]
+                )
+        await self._pipeline.update([remove_state(segment_id), remove_task(task)])
+
+    async def _forget(self, task: Task) -> None:
+        entries = [remove_task(task)]
+        tombstone = self._rows.pending_tombstone(task.name)
+        if tombstone is not None and tombstone.source_id == task.subject:
+            entries.append(remove_tombstone(task.name))
+        await self._pipeline.update(entries)
+
+    # --- chunks -----------------------------------------------------------------------------------
+
+    async def _delete(self, tasks: Sequence[Task]) -> int:
+        """State the deletion of chunks, wait for the acknowledgement, then delete them."""
+        covered = self._replica.table_flushed
+        pin = await oldest_pin(self._storage, self._environment, self._container)
+        allowed = [
+            task
+            for task in tasks
+            if task.dropped_version <= covered and (pin is None or task.dropped_version <= pin)
+        ]
+        if not allowed:
+            return 0
+        await self._fence.check()
+        entries: list[TableEntry] = []
+        stated: list[Task] = []
+        for task in allowed:
+            chunk = self._rows.pending_chunk(task.subject)
+            if chunk is not None and chunk.references:
+                raise CorruptDataError(
+                    "I17: a chunk with a deletion task is referenced", where=chunk.name
+                )
+            if chunk is not None:
+                entries += remove_chunk(chunk)
+            stated.append(replace(task, stage=TaskStage.STATED))
+            entries.append(put_task(stated[-1]))
+        # Stated anew in every epoch: an older epoch's statement gives this one no right to destroy.
+        await self._pipeline.update(entries)
+        limit = asyncio.Semaphore(DELETIONS_PARALLEL)
+        async with asyncio.TaskGroup() as group:
+            results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
+        outcome = [(task, result.result()) for task, result in zip(stated, results, strict=True)]
+        await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
+        failures = [error for _, error in outcome if error is not None]
+        if failures:
+            self.trouble.happened(failures[0])
+        return len(outcome) - len(failures)
+
+    async def _delete_chunk(self, task: Task, limit: asyncio.Semaphore) -> ChunkError | None:
+        async with limit:
+            try:
+                await self._storage.delete(task.name)
+            except ChunkNotFoundError:
+                return None
+            except ChunkError as error:
+                return error
+            return None
+
+    def _after(self, task: Task, error: ChunkError | None) -> list[TableEntry]:
+        """The entries that follow a deletion: the task is done, or comes again later."""
+        if error is None:
+            return [remove_task(task)]
+        attempts = task.attempts + 1
+        if attempts >= self._settings.garbage_attempts:
+            logger.error("chunk can not be deleted: %s", error)
+            again = replace(task, attempts=attempts, stage=TaskStage.FAILED, due_ms=NEVER_MS)
+        else:
+            again = replace(task, attempts=attempts, due_ms=self._now_ms() + RETRY_MS * attempts)
+        return [remove_task(task), put_task(again)]

@@ -1,0 +1,197 @@
+"""Commits: several operations in one frame, on conditions decided at assignment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from siltstone.container.appender import Appender
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.pipeline import PIECE_BYTES, Pipeline
+from siltstone.container.pressure import Pressure
+from siltstone.container.views import (
+    Append,
+    CommitResult,
+    Condition,
+    LengthIs,
+    Operation,
+    Put,
+    Remove,
+    VersionIs,
+)
+from siltstone.core.errors import (
+    AppendTooLargeError,
+    ConditionFailedError,
+    TableNotFoundError,
+)
+from siltstone.core.records.piece import TABLE_HEADER
+from siltstone.core.records.table_record import KEY_BYTES_MAX, TableEntry, record_length
+
+
+class Committer:
+    """Takes the commits of one container."""
+
+    def __init__(self, pipeline: Pipeline, appender: Appender, pressure: Pressure) -> None:
+        self._pipeline = pipeline
+        self._appender = appender
+        self._pressure = pressure
+        self._replica = pipeline.replica
+
+    async def commit(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition]
+    ) -> CommitResult:
+        """Apply all operations, or none, if all conditions hold.
+
+        Raises:
+            ConditionFailedError: a condition does not hold; it names what was found.
+            SegmentNotFoundError: an operation or a condition names no segment.
+            SegmentSealedError: an append names a sealed segment.
+            TableNotFoundError: an operation or a condition names no table.
+            AppendTooLargeError: the commit does not fit in a frame.
+            BackPressureError: no room was made before the deadline.
+            LogError: as for an append.
+        """
+        appends, changes = _sorted(operations)
+        size = sum(len(data) for _, data in appends)
+        await self._admit(size)
+        try:
+            segments = await self._segments(appends, conditions)
+            tables = self._table_ids(operations, conditions)
+            entries = [
+                TableEntry(tables[change.table], change.key, change.value)
+                if isinstance(change, Put)
+                else TableEntry(tables[change.table], change.key, None)
+                for change in changes
+            ]
+            self._check_size(size, appends, entries)
+            failed = self._failed(conditions, segments, tables)
+            if failed is not None:
+                await self._pipeline.barrier()
+                raise failed
+            result, future = self._assign(appends, entries, segments)
+        except BaseException:
+            self._pressure.release(size)
+            raise
+        if future is None:
+            await self._pipeline.barrier()
+        else:
+            await future
+        return result
+
+    async def _admit(self, size: int) -> None:
+        self._pipeline.check_open()
+        await self._pressure.admit(size)
+
+    async def _segments(
+        self, appends: Sequence[tuple[str, bytes]], conditions: Sequence[Condition]
+    ) -> dict[str, OpenSegment]:
+        """Every segment that is named, all of them as they are in this step of the loop."""
+        while True:
+            found = {name: await self._appender.writable(name) for name, _ in appends}
+            for condition in conditions:
+                if isinstance(condition, LengthIs) and condition.segment not in found:
+                    segment = await self._appender.existing(condition.segment)
+                    found[condition.segment] = segment
+            current = {name: self._replica.find(name) for name in found}
+            names = {name for name, _ in appends}
+            if all(
+                current[name] is segment and (name not in names or segment.writable)
+                for name, segment in found.items()
+            ):
+                return found
+
+    def _table_ids(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition]
+    ) -> dict[str, int]:
+        names = {o.table for o in operations if not isinstance(o, Append)}
+        names |= {c.table for c in conditions if isinstance(c, VersionIs)}
+        found = {}
+        for name in names:
+            table_id = self._replica.rows.table_id(name)
+            if table_id is None:
+                raise TableNotFoundError("no such table", table=name)
+            found[name] = table_id
+        return found
+
+    def _failed(
+        self,
+        conditions: Sequence[Condition],
+        segments: dict[str, OpenSegment],
+        tables: dict[str, int],
+    ) -> ConditionFailedError | None:
+        """The first condition that does not hold against what is assigned."""
+        for condition in conditions:
+            current: int | None
+            if isinstance(condition, LengthIs):
+                current = segments[condition.segment].assigned
+                expected: int | None = condition.length
+            else:
+                entry = self._replica.tables.pending(tables[condition.table], condition.key)
+                current = None if entry is None else entry.version
+                expected = condition.version
+            if current != expected:
+                return ConditionFailedError(condition=condition, current=current)
+        return None
+
+    def _check_size(
+        self, size: int, appends: Sequence[tuple[str, bytes]], entries: Sequence[TableEntry]
+    ) -> None:
+        total = size + PIECE_BYTES * len(appends) + TABLE_HEADER.size + record_length(entries)
+        limit = self._pipeline.body_bytes_max
+        if total > limit:
+            named = appends[0][0] if appends else "none"
+            raise AppendTooLargeError(segment=named, length=total, limit=limit)
+
+    def _assign(
+        self,
+        appends: Sequence[tuple[str, bytes]],
+        entries: Sequence[TableEntry],
+        segments: dict[str, OpenSegment],
+    ) -> tuple[CommitResult, asyncio.Future[int] | None]:
+        pipeline = self._pipeline
+        pipeline.check_open()
+        size = sum(len(data) for _, data in appends)
+        total = size + PIECE_BYTES * len(appends)
+        if entries:
+            total += TABLE_HEADER.size + record_length(entries)
+        batch = pipeline.room(total)
+        version = pipeline.replica.tables.version
+        if entries:
+            version = pipeline.assign(entries, relief=False)
+        offsets = []
+        for name, data in appends:
+            segment = segments[name]
+            offsets.append(segment.assigned)
+            if data:
+                pipeline.piece(segment).parts.append(data)
+                segment.assigned += len(data)
+                batch.size += len(data)
+        batch.admitted += size
+        result = CommitResult(version=version, offsets=tuple(offsets))
+        if not entries and not size:
+            return result, None
+        return result, pipeline.promise(version)
+
+
+def _sorted(
+    operations: Sequence[Operation],
+) -> tuple[list[tuple[str, bytes]], list[Put | Remove]]:
+    """Check the operations; return appends with bytes of their own, and changes of tables."""
+    appends: list[tuple[str, bytes]] = []
+    changes: list[Put | Remove] = []
+    candidate: object
+    for candidate in operations:
+        operation = candidate
+        if isinstance(operation, Append):
+            if not isinstance(operation.data, bytes | bytearray | memoryview):
+                raise TypeError(f"an append takes bytes, not {type(operation.data).__name__}")
+            appends.append((operation.segment, bytes(operation.data)))
+        elif isinstance(operation, Put | Remove):
+            if not isinstance(operation.key, bytes) or len(operation.key) > KEY_BYTES_MAX:
+                raise ValueError("a key is at most 65,535 bytes")
+            if isinstance(operation, Put) and not isinstance(operation.value, bytes):
+                raise TypeError("a value is bytes")
+            changes.append(operation)
+        else:
+            raise TypeError(f"not an operation: {operation!r}")
+    return appends, changes

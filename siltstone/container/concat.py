@@ -1,0 +1,188 @@
+"""Concat: the bytes of a sealed segment become the end of another one, of the same container.
+
+A small source is one frame: its bytes appended, the segment deleted, a tombstone. A large one moves
+its extents by one transaction, with both segments flushed and the target standing still meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from siltstone.container.appender import Appender
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.pipeline import PIECE_BYTES, Pipeline
+from siltstone.container.pressure import Pressure
+from siltstone.container.reading import Reading
+from siltstone.container.segment_verbs import deletion_entries
+from siltstone.container.storage_writer import StorageWriter
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    BackPressureError,
+    SegmentNotFoundError,
+    SegmentNotSealedError,
+)
+from siltstone.core.records.piece import TABLE_HEADER
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.table_record import TableEntry, record_length
+from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.records.tombstone import Tombstone
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.words import MIB
+from siltstone.metadata.changes import put_task, put_tombstone
+
+SMALL_BYTES = MIB
+TOMBSTONE_MS = 7 * 24 * 3600 * 1000
+"""How long a repeat of a concat is recognised."""
+
+
+class Concatenator:
+    """Joins segments of one owned container."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        appender: Appender,
+        reading: Reading,
+        segments: ChunkedSegmentStorage,
+        storage_writer: StorageWriter,
+        pressure: Pressure,
+        environment: Environment,
+        deadline_s: float,
+    ) -> None:
+        self._pipeline = pipeline
+        self._appender = appender
+        self._reading = reading
+        self._rows = pipeline.replica.rows
+        self._segments = segments
+        self._storage_writer = storage_writer
+        self._pressure = pressure
+        self._environment = environment
+        self._deadline_s = deadline_s
+
+    async def concat(self, target: str, source: str) -> int:
+        """Join ``source`` to the end of ``target``; return where its bytes begin. Repeatable.
+
+        Raises:
+            SegmentNotFoundError: one of them does not exist.
+            SegmentNotSealedError: the source is not sealed.
+            SegmentSealedError: the target is sealed.
+            ValueError: both are the same.
+            CapabilityError: the source has more extents than one transaction may move.
+            BackPressureError: the target could not be held long enough; nothing was joined.
+            ChunkError: a flush failed; nothing was joined.
+        """
+        if target == source:
+            raise ValueError("a segment can not be joined to itself")
+        done = await self._done_before(target, source)
+        if done is not None:
+            return done
+        source_segment = await self._appender.existing(source)
+        state = self._rows.pending_state(source_segment.segment_id)
+        if state is None or state.deleted:
+            raise SegmentNotFoundError("no such segment", segment=source)
+        if state.sealed_length is None:
+            raise SegmentNotSealedError("source is not sealed", segment=source)
+        await self._pipeline.barrier()
+        target_segment = await self._appender.writable(target)
+        if state.sealed_length - state.start_offset <= SMALL_BYTES:
+            return await self._join_small(target, source_segment)
+        return await self._join_large(target_segment, source_segment)
+
+    async def _done_before(self, target: str, source: str) -> int | None:
+        tombstone = self._rows.pending_tombstone(source)
+        if tombstone is None or self._rows.pending_find(source) is not None:
+            return None
+        if tombstone.target_id != self._rows.pending_find(target):
+            return None
+        await self._pipeline.barrier()
+        return tombstone.offset
+
+    async def _join_small(self, target: str, source: OpenSegment) -> int:
+        """Append the source's bytes and delete it, in one frame."""
+        start = source.state.start_offset
+        length = source.length - start
+        data = await self._reading.read(source.name, start, length)
+        await self._pressure.admit(length)
+        try:
+            segment = await self._appender.writable(target)
+            state = self._pending(source)
+            # A truncation meanwhile only makes the readable part shorter.
+            data = data[state.start_offset - start :]
+            offset = segment.assigned
+            entries = self._ending(state, segment, offset, len(data))
+            pipeline = self._pipeline
+            batch = pipeline.room(
+                len(data) + PIECE_BYTES + TABLE_HEADER.size + record_length(entries)
+            )
+            pipeline.assign(entries, relief=False)
+            source.writable = False
+            if data:
+                pipeline.piece(segment).parts.append(data)
+                segment.assigned += len(data)
+                batch.size += len(data)
+            batch.admitted += length
+            future = pipeline.promise(offset)
+        except BaseException:
+            self._pressure.release(length)
+            raise
+        return await future
+
+    async def _join_large(self, target: OpenSegment, source: OpenSegment) -> int:
+        """Move the source's extents, while appends to the target wait."""
+        held = asyncio.Event()
+        target.held = held
+        target.writable = False
+        target.users += 1
+        try:
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    await self._pipeline.barrier()
+                    await self._storage_writer.flush(source)
+                    await self._storage_writer.flush(target)
+            except TimeoutError as error:
+                raise BackPressureError(
+                    "target could not be held long enough for a concat",
+                    target=target.name,
+                    deadline_s=self._deadline_s,
+                ) from error
+            state = self._pending(source)
+            length = source.length - state.start_offset
+            entries = self._ending(state, target, target.length, length)
+            return await self._segments.concat(
+                target.segment_id,
+                source.segment_id,
+                expected_target_length=target.length,
+                extra=tuple(entries),
+            )
+        finally:
+            target.users -= 1
+            target.held = None
+            self._pipeline.replica.recompute(target)
+            held.set()
+
+    def _pending(self, source: OpenSegment) -> SegmentState:
+        state = self._rows.pending_state(source.segment_id)
+        if state is None or state.deleted:
+            raise SegmentNotFoundError("source was deleted", segment=source.name)
+        return state
+
+    def _ending(
+        self, state: SegmentState, target: OpenSegment, offset: int, length: int
+    ) -> list[TableEntry]:
+        """The source's deletion, and a tombstone by which a repeat is recognised for a week."""
+        now_ms = int(self._environment.time() * 1000)
+        tombstone = Tombstone(
+            name=state.name,
+            source_id=state.segment_id,
+            target_id=target.segment_id,
+            offset=offset,
+            length=length,
+            made_ms=now_ms,
+        )
+        forget = Task(
+            due_ms=now_ms + TOMBSTONE_MS,
+            kind=TaskKind.FORGET_TOMBSTONE,
+            subject=state.segment_id,
+            name=state.name,
+        )
+        return [*deletion_entries(state), put_tombstone(tombstone), put_task(forget)]

@@ -1,0 +1,502 @@
+"""The owner of segments: what an application's writes and reads meet.
+
+``open_container`` claims and boots one; a ``Container`` then runs its background work until it is
+closed, or until its log fails, after which every call says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from siltstone.container.appender import Appender
+from siltstone.container.check import check_segments, check_system
+from siltstone.container.checkpointer import Checkpointer
+from siltstone.container.collector import Collector
+from siltstone.container.commits import Committer
+from siltstone.container.concat import Concatenator
+from siltstone.container.fence import Fence
+from siltstone.container.owner import Claimed, claim, replay, segment_storage
+from siltstone.container.pipeline import Pipeline
+from siltstone.container.pressure import Pressure
+from siltstone.container.reading import Reading
+from siltstone.container.segment_verbs import SegmentVerbs
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.table_writer import TableWriter
+from siltstone.container.tables import TableVerbs
+from siltstone.container.views import (
+    ChunkInfo,
+    CommitResult,
+    Condition,
+    ContainerStats,
+    Finding,
+    Operation,
+    SegmentInfo,
+    TableValue,
+    WriterInfo,
+)
+from siltstone.core.chunk_names import claim_file
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import SiltstoneError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.records.claim import Claim, encode_claim
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.layout_store import TableLayoutStore
+
+logger = logging.getLogger(__name__)
+
+
+class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of background tasks
+    pass
+
+
+class Container:
+    """One owned container. Made by ``open_container``.
+
+    Attributes:
+        append: see ``Appender.append``; bound here so that a call has no frame of ours in between.
+        append_many: see ``Appender.append_many``.
+        append_as: see ``Appender.append_as``.
+    """
+
+    append: Callable[..., Awaitable[int]]
+    append_many: Callable[..., Awaitable[int]]
+    append_as: Callable[..., Coroutine[Any, Any, int]]
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        parts: Parts,
+    ) -> None:
+        self._parts = parts
+        self._claimed = claimed
+        self.append = parts.appender.append
+        self.append_many = parts.appender.append_many
+        self.append_as = parts.appender.append_as
+        self._stopped = asyncio.Event()
+        parts.on_failure = self._failed
+        self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")
+        self._main: asyncio.Task[None] | None = None
+        self._closed = False
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def _boot(self, owner: str) -> None:
+        """The last steps of a boot: state the claim, write the first checkpoint twice, open."""
+        parts = self._parts
+        journal = parts.journal
+        record = Claim(
+            lineage=journal.lineage,
+            epoch=journal.epoch,
+            owner=owner,
+            claimed_ms=int(parts.environment.time() * 1000),
+        )
+        name = claim_file(journal.container, journal.epoch)
+        await parts.storage.create(name, [encode_claim(record)])
+        recovered = self._claimed.found.recovered
+        files = () if recovered is None else recovered.checkpoint.index_files
+        where = self._claimed.found
+        await parts.checkpointer.write_first(files, where.index_version, where.index_crc)
+        self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
+
+    async def _run(self) -> None:
+        """Run the background work; whatever ends it unexpectedly closes the container."""
+        parts = self._parts
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(parts.storage_writer.run())
+                group.create_task(parts.table_writer.run())
+                group.create_task(parts.checkpointer.run())
+                group.create_task(parts.collector.run())
+                await self._stopped.wait()
+                raise _Stop
+        except* _Stop:
+            pass
+        except* Exception as group_error:
+            # A defect of ours, or a log that failed: either way this owner must not go on.
+            error = group_error.exceptions[0]
+            if parts.pipeline.failure is None:
+                logger.exception("background work of the container failed", exc_info=error)
+            failure = error if isinstance(error, SiltstoneError) else SiltstoneError(repr(error))
+            parts.pipeline.fail(failure)
+
+    def _failed(self, error: SiltstoneError) -> None:
+        logger.error("container closes: %s", error)
+        self._stopped.set()
+
+    @property
+    def failure(self) -> SiltstoneError | None:
+        """Why the container closed by itself, if it did."""
+        return self._parts.pipeline.failure
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._closed or self.failure is not None
+
+    async def close(self) -> None:
+        """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        parts = self._parts
+        self._stopped.set()
+        if self._main is not None:
+            await self._main
+        parts.pipeline.stop()
+        await self._pipeline_task
+        parts.pipeline.shut()
+        await parts.pipeline.close_log()
+        await parts.environment.run_blocking(INDEX_POOL, parts.index.close)
+        parts.storage.close()
+
+    # --- segments ---------------------------------------------------------------------------------
+
+    @property
+    def frame_data_max(self) -> int:
+        """Most data bytes of one append."""
+        return self._parts.appender.data_bytes_max
+
+    async def create(self, name: str, *, exist_ok: bool = False) -> SegmentInfo:
+        """Make an empty segment; see ``SegmentVerbs.create``."""
+        await self._parts.verbs.create(name, exist_ok=exist_ok)
+        return self._parts.reading.info(name)
+
+    async def info(self, name: str) -> SegmentInfo:
+        """What is acknowledged of a segment."""
+        return self._reading().info(name)
+
+    async def read(self, name: str, offset: int, length: int) -> bytes:
+        """See ``Reading.read``."""
+        return await self._reading().read(name, offset, length)
+
+    async def read_into(self, name: str, offset: int, buffer: memoryview) -> int:
+        """See ``Reading.read_into``."""
+        return await self._reading().read_into(name, offset, buffer)
+
+    async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
+        """See ``Reading.wait_for_length``."""
+        return await self._reading().wait_for_length(name, offset, timeout_s)
+
+    async def list_segments(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[SegmentInfo]:
+        """See ``Reading.list_segments``."""
+        return self._reading().list_segments(prefix, start_after, limit)
+
+    async def chunks(self, name: str, start: int = 0, limit: int = 1_000) -> list[ChunkInfo]:
+        """See ``Reading.chunks``."""
+        return self._reading().chunks(name, start, limit)
+
+    async def register_writer(self, name: str, writer: str) -> WriterInfo:
+        """See ``SegmentVerbs.register_writer``."""
+        return await self._parts.verbs.register_writer(name, writer)
+
+    async def commit(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()
+    ) -> CommitResult:
+        """See ``Committer.commit``."""
+        return await self._parts.committer.commit(operations, conditions)
+
+    async def seal(self, name: str) -> SegmentInfo:
+        """See ``SegmentVerbs.seal``."""
+        await self._parts.verbs.seal(name)
+        return self._parts.reading.info(name)
+
+    async def truncate(self, name: str, offset: int) -> None:
+        """See ``SegmentVerbs.truncate``."""
+        if offset < 0:
+            raise ValueError(f"offset must be at least 0, not {offset}")
+        await self._parts.verbs.truncate(name, offset)
+
+    async def delete(self, name: str) -> None:
+        """See ``SegmentVerbs.delete``."""
+        await self._parts.verbs.delete(name)
+
+    async def concat(self, target: str, source: str) -> int:
+        """See ``Concatenator.concat``."""
+        return await self._parts.concatenator.concat(target, source)
+
+    async def flush(self, name: str | None = None) -> None:
+        """Bring the bytes of one segment or all, and all metadata, to long-term storage.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            ChunkError: long-term storage failed; nothing is lost, the bytes stay in tier 1.
+        """
+        parts = self._parts
+        parts.pipeline.check_open()
+        await parts.pipeline.barrier()
+        if name is None:
+            for segment in list(parts.pipeline.replica.dirty.values()):
+                await parts.storage_writer.flush(segment)
+        else:
+            await parts.storage_writer.flush(parts.reading.segment(name))
+        await parts.table_writer.flush()
+        await parts.table_writer.truncate_log()
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    async def create_table(self, table: str, *, exist_ok: bool = False) -> None:
+        """See ``TableVerbs.create``."""
+        await self._parts.tables.create(table, exist_ok=exist_ok)
+
+    async def table_get(self, table: str, key: bytes) -> TableValue | None:
+        """See ``Reading.table_get``."""
+        return self._reading().table_get(table, key)
+
+    async def table_scan(
+        self,
+        table: str,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int = 1_000,
+    ) -> list[tuple[bytes, TableValue]]:
+        """See ``Reading.table_scan``."""
+        return self._reading().table_scan(table, start, end, reverse=reverse, limit=limit)
+
+    async def list_tables(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[str]:
+        """See ``Reading.list_tables``."""
+        return self._reading().list_tables(prefix, start_after, limit)
+
+    # --- care -------------------------------------------------------------------------------------
+
+    async def checkpoint(self) -> None:
+        """Write a checkpoint now."""
+        self._parts.pipeline.check_open()
+        await self._parts.checkpointer.write()
+
+    async def collect(self) -> int:
+        """Carry out due tasks now; return how many chunks were deleted."""
+        self._parts.pipeline.check_open()
+        return await self._parts.collector.collect()
+
+    async def check(self) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        parts = self._parts
+        for warning in self.stats().warnings:
+            yield Finding(severity="warning", where="journal", message=warning)
+        checkpoints = parts.journal.checkpoints
+        newest = checkpoints[-1].checkpoint if checkpoints else None
+        async for finding in check_system(
+            parts.system, parts.storage, parts.pinned.snapshot(), newest
+        ):
+            yield finding
+        async for finding in check_segments(self._reading(), parts.segments):
+            yield finding
+
+    def stats(self) -> ContainerStats:
+        """The container at a glance."""
+        return self._parts.stats(self._claimed)
+
+    def _reading(self) -> Reading:
+        if self._closed or self.failure is not None:
+            raise self._parts.pipeline.closed_error()
+        return self._parts.reading
+
+
+class Parts:
+    """The parts of an owned container, put together in the order in which they need each other."""
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        container: int,
+        log: FencedLog,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+    ) -> None:
+        self.environment = environment
+        self.settings = settings
+        self.storage = storage
+        self.log = log
+        self.container = container
+        self.on_failure: Callable[[SiltstoneError], None] = lambda _: None
+        where = claimed.found
+        self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
+        layouts = () if where.recovered is None else where.recovered.layouts
+        self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
+        self.system = segment_storage(storage, self.pinned, environment, settings)
+
+    def _statement(self) -> tuple[int, int]:
+        return self.table_writer.statement()
+
+    async def build(self, claimed: Claimed, index_folder: Path) -> None:
+        """Build the replica, then everything that works on it."""
+        environment, settings, storage = self.environment, self.settings, self.storage
+        replica, self.index = await replay(
+            claimed, self.log, self.system, storage, environment, settings, index_folder
+        )
+        pressure = Pressure(
+            bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s
+        )
+        pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
+        self.pressure = pressure
+        self.pipeline = Pipeline(
+            self.log, environment, replica, pressure, lambda error: self.on_failure(error)
+        )
+        self._build_storage(replica.rows)
+        self._build_verbs()
+
+    def _build_storage(self, rows: Any) -> None:
+        environment, settings, storage = self.environment, self.settings, self.storage
+        pipeline = self.pipeline
+        layouts = TableLayoutStore(
+            rows, pipeline, self.container, environment, settings.garbage_delay_s
+        )
+        self.segments = segment_storage(storage, layouts, environment, settings)
+        self.storage_writer = StorageWriter(
+            pipeline, self.segments, environment, settings, self.pressure
+        )
+        fence = Fence(pipeline, storage, self.container)
+        self.table_writer = TableWriter(
+            pipeline, self.system, self.journal, environment, settings, fence
+        )
+        self.checkpointer = Checkpointer(
+            pipeline,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            self.system,
+            storage,
+            environment,
+            settings,
+            fence,
+            self.index,
+        )
+        self.collector = Collector(
+            self.container,
+            pipeline,
+            self.segments,
+            storage,
+            self.storage_writer,
+            environment,
+            settings,
+            fence,
+        )
+
+    def _build_verbs(self) -> None:
+        environment, settings, pipeline = self.environment, self.settings, self.pipeline
+        self.appender = Appender(pipeline, self.pressure)
+        self.reading = Reading(pipeline.replica, self.segments)
+        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
+        self.committer = Committer(pipeline, self.appender, self.pressure)
+        self.tables = TableVerbs(pipeline)
+        self.concatenator = Concatenator(
+            pipeline,
+            self.appender,
+            self.reading,
+            self.segments,
+            self.storage_writer,
+            self.pressure,
+            environment,
+            settings.append_deadline_s,
+        )
+        pipeline.replica.flush_bytes = settings.flush_bytes
+        pipeline.replica.on_large = self.storage_writer.wake
+        self.pressure.on_bound = self.storage_writer.wake
+
+    def _wake(self) -> None:
+        self.storage_writer.wake()
+        self.collector.wake()
+
+    def stats(self, claimed: Claimed) -> ContainerStats:
+        """The container at a glance."""
+        replica = self.pipeline.replica
+        now = self.environment.monotonic()
+        dirty = list(replica.dirty.values())
+        oldest = min((segment.tail.first.time_s for segment in dirty), default=now)
+        recovered = claimed.found.recovered
+        troubles = [
+            part.trouble.error
+            for part in (self.storage_writer, self.table_writer, self.checkpointer, self.collector)
+            if part.trouble.error is not None
+        ]
+        return ContainerStats(
+            container=self.container,
+            epoch=claimed.epoch,
+            lineage=claimed.found.lineage.hex(),
+            unflushed_bytes=sum(segment.tail.size for segment in dirty),
+            unflushed_age_s=now - oldest,
+            unflushed_table_bytes=replica.table_tail.size,
+            safe_index=self.journal.stated_safe_index,
+            log_first=self.log.first(),
+            log_end=self.log.end(),
+            table_version=replica.tables.applied_version,
+            checkpoint_version=self.checkpointer.version,
+            dropped_tail=self.log.dropped_tail(),
+            warnings=() if recovered is None else recovered.warnings,
+            last_error=str(troubles[0]) if troubles else None,
+        )
+
+
+async def open_container(
+    *,
+    container: int,
+    log: FencedLog,
+    storage: ChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+    owner: str,
+    takeover: bool,
+) -> Container:
+    """Claim a container and bring it up.
+
+    The container owns ``log`` and ``storage`` from now on and closes them, also when opening fails.
+
+    Args:
+        container: its index in the store.
+        log: its tier-1 log, not claimed yet.
+        storage: long-term storage of the store.
+        environment: gives time, chance and threads.
+        settings: its knobs.
+        index_folder: where the local index lies; a cache of this container alone.
+        owner: what others are told about this owner.
+        takeover: claim although a live owner exists.
+
+    Raises:
+        StoreInUseError: a live owner exists and ``takeover`` is false.
+        LogLostError: tier 1 is lost; only an explicit recovery goes on.
+        CorruptDataError: journal, log or index checkpoint are damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    chunks = AsyncChunkStorage(
+        storage,
+        environment,
+        threads=settings.storage_threads,
+        deadline_s=settings.storage_deadline_s,
+    )
+    opened: Container | None = None
+    try:
+        claimed = await claim(log, chunks, environment, container, owner=owner, takeover=takeover)
+        parts = Parts(claimed, container, log, chunks, environment, settings)
+        await parts.build(claimed, index_folder)
+        opened = Container(claimed, parts)
+        await opened._boot(owner)
+    except BaseException:
+        if opened is not None:
+            await opened.close()
+        else:
+            await environment.run_blocking(INDEX_POOL, partial(_abandon, log, storage))
+        raise
+    return opened
+
+
+def _abandon(log: FencedLog, storage: ChunkStorage) -> None:
+    log.close()
+    storage.close()

@@ -1,0 +1,108 @@
+"""How an owner claims a container and brings it up: the steps of a boot, in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from siltstone.container.boot import Found, build_replica, check_log, found
+from siltstone.container.replica import Replica
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import LogLostError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.layout_store import LayoutStore
+from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.verified_blocks import VerifiedBlocks
+from siltstone.journal.recovery import list_epochs, recover
+from siltstone.metadata.index import Index
+
+LOG_POOL = Pool(name="log-boot", threads=4)
+EPOCH_END = 2**63
+CLAIMS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claimed container before its replica is built.
+
+    Attributes:
+        epoch: this owner's.
+        found: where the boot starts from.
+    """
+
+    epoch: int
+    found: Found
+
+
+async def claim(
+    log: FencedLog,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    *,
+    owner: str,
+    takeover: bool,
+) -> Claimed:
+    """Claim the log, above every epoch that the journal shows, and find what to boot from.
+
+    Raises:
+        StoreInUseError: a live owner holds it and ``takeover`` is false.
+        LogLostError: the log is not the one that the journal belongs to, or older.
+        CorruptDataError: the journal is damaged beyond what recovery may pass over.
+    """
+    above = await list_epochs(storage, container)
+    before = await recover(storage, environment, container, EPOCH_END)
+    lineage = environment.uuid() if before is None else before.checkpoint.lineage
+    epoch = await environment.run_blocking(
+        LOG_POOL,
+        partial(
+            log.claim,
+            lineage=lineage,
+            new=before is None,
+            above=above,
+            takeover=takeover,
+            owner=owner,
+        ),
+    )
+    # Listed again: whatever an older owner wrote before it was fenced counts, nothing later does.
+    recovered = await recover(storage, environment, container, epoch)
+    if recovered is not None and recovered.checkpoint.lineage != lineage:
+        raise LogLostError("another first owner opened the container meanwhile")
+    if recovered is None and before is not None:
+        raise LogLostError("the journal is gone")
+    where = found(lineage, recovered)
+    check_log(where, log.first(), log.end())
+    return Claimed(epoch=epoch, found=where)
+
+
+async def replay(
+    claimed: Claimed,
+    log: FencedLog,
+    system: ChunkedSegmentStorage,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+) -> tuple[Replica, Index]:
+    """Build the replica of a claimed container from everything that was acknowledged."""
+    frames = await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
+    return await build_replica(
+        claimed.found, frames, system, storage, environment, settings, index_folder
+    )
+
+
+def segment_storage(
+    storage: AsyncChunkStorage,
+    layouts: LayoutStore,
+    environment: Environment,
+    settings: ContainerSettings,
+) -> ChunkedSegmentStorage:
+    """The segment layer over ``layouts`` as the settings say."""
+    choices = SegmentStorageSettings(
+        chunk_bytes=settings.chunk_bytes, verify_reads=settings.verify_reads
+    )
+    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
+    return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)

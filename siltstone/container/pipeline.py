@@ -1,0 +1,296 @@
+"""From assigned operations to acknowledged ones: one batch in the log while the next one fills.
+
+Everything here runs on the loop but ``log.append``, which has a thread of its own. An offset or a
+table version is assigned when its operation enters the batch, and becomes visible when the frame is
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from siltstone.container.batch import Batch, OpenPiece, SealedPiece
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.pressure import Pressure
+from siltstone.container.replica import Replica
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import (
+    ClosedError,
+    FencedError,
+    LogError,
+    OutcomeUnknownError,
+    SiltstoneError,
+    StorageFullError,
+)
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.records.frame import OVERHEAD_BYTES
+from siltstone.core.records.piece import (
+    APPEND_HEADER,
+    TABLE_HEADER,
+    WRITER_MARK,
+    ControlKind,
+    control_piece,
+)
+from siltstone.core.records.table_record import TableEntry, record_length
+
+PIECE_BYTES = APPEND_HEADER.size
+MARK_BYTES = WRITER_MARK.size
+LOG_INDEX = -1
+"""A result that stands for the index of the frame."""
+
+FULL_PAUSE_S = 1.0
+
+
+class Pipeline:
+    """The commit pipeline of an owned container; also its ``LogWriter``.
+
+    Attributes:
+        batch: the batch that is being filled.
+        replica: the acknowledged state.
+        started: whether the open batch is on its way to the log.
+        accepting: whether the hot path may add to the batch; false after a failure and while tier 1
+            is full.
+        failure: why the container closed, if it did.
+        body_bytes_max: most bytes of a frame's body.
+    """
+
+    def __init__(
+        self,
+        log: FencedLog,
+        environment: Environment,
+        replica: Replica,
+        pressure: Pressure,
+        on_failure: Callable[[SiltstoneError], None],
+    ) -> None:
+        self.replica = replica
+        self.batch = Batch()
+        self.accepting = True
+        self.failure: SiltstoneError | None = None
+        self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES
+        self._log = log
+        self._environment = environment
+        self._pressure = pressure
+        self._on_failure = on_failure
+        self._pool = Pool(name=f"log-{id(self):x}", threads=1)
+        self._queue: deque[Batch] = deque()
+        self._sending: Batch | None = None
+        self.started = False
+        self._stopping = False
+        self._wake: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._full_until = 0.0
+
+    @property
+    def epoch(self) -> int:
+        """The owner's epoch."""
+        return self._log.epoch
+
+    # --- adding to the batch ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Let the batch go to the log as soon as the log is free. Cheap to call again."""
+        if not self.started:
+            self.started = True
+            if self._wake is not None and not self._wake.done():
+                self._wake.set_result(None)
+
+    def room(self, size: int) -> Batch:
+        """Return a batch with room for ``size`` more bytes: the open one or the next."""
+        if self.failure is not None:
+            raise self.closed_error()
+        if self.batch.size + size > self.body_bytes_max and not self.batch.empty:
+            self._queue.append(self.batch)
+            self.batch = Batch()
+        return self.batch
+
+    def piece(self, segment: OpenSegment) -> OpenPiece:
+        """Return the segment's piece of the open batch."""
+        piece = segment.piece
+        if piece is None or piece.batch is not self.batch:
+            piece = OpenPiece(self.batch, segment)
+            segment.piece = piece
+            self.batch.pieces.append(piece)
+            self.batch.size += PIECE_BYTES
+            self.batch.relief = False
+        return piece
+
+    def promise(self, result: int) -> asyncio.Future[int]:
+        """Return a future of the open batch's acknowledgement, which gets ``result``."""
+        future = self._loop.create_future()
+        batch = self.batch
+        batch.futures.append(future)
+        batch.results.append(result)
+        if not self.started:
+            self.start()
+        return future
+
+    def assign(self, entries: Sequence[TableEntry], *, relief: bool) -> int:
+        """Put a table update into a batch with room for it and return its table version."""
+        batch = self.room(record_length(entries) + TABLE_HEADER.size)
+        update = self.replica.tables.assign(entries)
+        batch.updates.append(update)
+        batch.size += len(update.record) + TABLE_HEADER.size
+        batch.relief = batch.relief and relief
+        return update.table_version
+
+    async def update(self, entries: Sequence[TableEntry], *, relief: bool = True) -> int:
+        """See ``LogWriter.update``. Updates that help to free space may use the log's reserve."""
+        if not relief:
+            self.check_open()
+        return await self.promise(self.assign(entries, relief=relief))
+
+    def pending(self, table_id: int, key: bytes) -> bytes | None:
+        """See ``LogWriter.pending``."""
+        entry = self.replica.tables.pending(table_id, key)
+        return None if entry is None else entry.value
+
+    async def control(self, kind: ControlKind, payload: bytes) -> int:
+        """Put a control record into the log; return the index of its frame."""
+        piece = control_piece(kind, payload)
+        batch = self.room(len(piece))
+        batch.controls.append(piece)
+        batch.size += len(piece)
+        return await self.promise(LOG_INDEX)
+
+    async def barrier(self) -> None:
+        """Wait until everything that was assigned so far is acknowledged."""
+        batch = self.batch
+        if batch.empty:
+            newest = self._queue[-1] if self._queue else self._sending
+            if newest is None:
+                return
+            batch = newest
+        future: asyncio.Future[int] = self._loop.create_future()
+        batch.futures.append(future)
+        batch.results.append(0)
+        await future
+
+    def check_open(self) -> None:
+        """Refuse work for users after a failure, and for a moment after tier 1 was full."""
+        if self.failure is not None:
+            raise self.closed_error()
+        if not self.accepting:
+            if self._environment.monotonic() < self._full_until:
+                raise StorageFullError("tier 1 is full")
+            self.accepting = True
+
+    def closed_error(self) -> SiltstoneError:
+        """What a call after the end of this owner gets."""
+        if isinstance(self.failure, FencedError):
+            return FencedError(str(self.failure))
+        return ClosedError(f"container is closed: {self.failure}")
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send batches until stopped or failed."""
+        while self.failure is None:
+            if self._queue:
+                batch = self._queue.popleft()
+            elif not self.batch.empty:
+                batch, self.batch = self.batch, Batch()
+            elif self._stopping:
+                return
+            else:
+                self.started = False
+                self._wake = self._loop.create_future()
+                await self._wake
+                continue
+            await self._send(batch)
+
+    def stop(self) -> None:
+        """Let ``run`` end when everything that was assigned is acknowledged."""
+        self._stopping = True
+        self.started = False
+        self.start()
+
+    def shut(self) -> None:
+        """Refuse everything from now on: the container was closed."""
+        self.accepting = False
+        if self.failure is None:
+            self.failure = ClosedError("container is closed")
+
+    async def truncate(self, before_index: int) -> None:
+        """Truncate the log, in turn with appends."""
+        await self._environment.run_blocking(self._pool, lambda: self._log.truncate(before_index))
+
+    async def newest_epoch(self) -> int:
+        """Ask the log for the highest epoch that anybody claimed."""
+        return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+
+    async def close_log(self) -> None:
+        """Close the log, in turn with appends."""
+        await self._environment.run_blocking(self._pool, self._log.close)
+
+    async def _send(self, batch: Batch) -> None:
+        sealed, buffers, count = batch.seal()
+        size = sum(len(piece.data) for piece in sealed)
+        self._pressure.add(size - batch.admitted)
+        self._sending = batch
+        log = self._log
+        try:
+            index = await self._environment.run_blocking(
+                self._pool, lambda: log.append(buffers, count=count, reserve=batch.relief)
+            )
+        except StorageFullError as error:
+            self._pressure.release(size)
+            self._refuse(batch, error)
+        except LogError as error:
+            self.fail(error)
+        except asyncio.CancelledError:
+            self.fail(OutcomeUnknownError("container was stopped while a frame was in flight"))
+            raise
+        else:
+            self._acknowledge(batch, sealed, index)
+        finally:
+            self._sending = None
+
+    def _acknowledge(self, batch: Batch, sealed: Sequence[SealedPiece], index: int) -> None:
+        dropped = self.replica.acknowledge(batch.updates, sealed, index)
+        if dropped:
+            self._pressure.release(dropped)
+        for future, result in zip(batch.futures, batch.results, strict=True):
+            if not future.done():
+                future.set_result(index if result == LOG_INDEX else result)
+
+    def _refuse(self, batch: Batch, error: StorageFullError) -> None:
+        """Tier 1 had no room: what was assigned from this batch on did not happen."""
+        self.accepting = False
+        self._full_until = self._environment.monotonic() + FULL_PAUSE_S
+        self._drop(batch, lambda: StorageFullError(str(error)))
+
+    def fail(self, error: SiltstoneError) -> None:
+        """The log failed: nothing that was assigned and not acknowledged is known any more."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self.accepting = False
+        fenced = isinstance(error, FencedError)
+
+        def told() -> SiltstoneError:
+            if fenced:
+                return FencedError(str(error))
+            return OutcomeUnknownError(f"the log failed: {error}")
+
+        self._drop(self._sending, told)
+        self._pressure.fail(told())
+        self._on_failure(error)
+
+    def _drop(self, first: Batch | None, error: Callable[[], SiltstoneError]) -> None:
+        batches = [*([] if first is None else [first]), *self._queue, self.batch]
+        self._queue.clear()
+        self.batch = Batch()
+        for batch in batches:
+            if batch is not first:
+                self._pressure.release(batch.admitted)
+            for piece in batch.pieces:
+                self.replica.forget_assigned(piece.segment)
+        self.replica.tables.drop_pending()
+        self.replica.refresh_all()
+        for batch in batches:
+            for future in batch.futures:
+                if not future.done():
+                    future.set_exception(error())
+                    future.exception()

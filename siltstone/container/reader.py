@@ -1,0 +1,357 @@
+"""The read-only open of a container: no claim, nothing written but a local index of its own.
+
+It starts like a boot and then follows the log. It never shows a length below one it has shown, and
+works beside an owner that flushes, truncates and deletes meanwhile: when something is gone, it
+looks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from siltstone.container.boot import Found, build_replica, found
+from siltstone.container.check import check_segments, check_system
+from siltstone.container.no_writer import NoWriter
+from siltstone.container.owner import EPOCH_END, LOG_POOL, segment_storage
+from siltstone.container.reading import Reading
+from siltstone.container.replica import Replica
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.views import ChunkInfo, ContainerStats, Finding, SegmentInfo, TableValue
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    ClosedError,
+    CorruptDataError,
+    LogTruncatedError,
+    LostDataError,
+    StoreNotFoundError,
+)
+from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.recovery import recover
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.index import Index
+from siltstone.metadata.layout_store import TableLayoutStore
+
+T = TypeVar("T")
+
+POLL_S = 0.2
+STARTS_MAX = 5
+
+
+class _View:
+    """What a reader knows since it last started from a checkpoint."""
+
+    def __init__(
+        self,
+        where: Found,
+        replica: Replica,
+        index: Index,
+        system: ChunkedSegmentStorage,
+        segments: ChunkedSegmentStorage,
+    ) -> None:
+        self.where = where
+        self.replica = replica
+        self.index = index
+        self.system = system
+        self.reading = Reading(replica, segments)
+        self.segments = segments
+
+
+class ReadContainer:
+    """One container, opened read-only. Made by ``open_reader``."""
+
+    def __init__(
+        self,
+        container: int,
+        log: FencedLog,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+        index_folder: Path,
+    ) -> None:
+        self._container = container
+        self._log = log
+        self._storage = storage
+        self._environment = environment
+        self._settings = settings
+        self._folder = index_folder
+        self._reader: LogReader | None = None
+        self._view: _View | None = None
+        self._generation = 0
+        self._refreshed_s = 0.0
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    # --- following --------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """See what was acknowledged since.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+            CorruptDataError: something is damaged.
+        """
+        async with self._lock:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        view = self._current()
+        assert self._reader is not None, "a view comes with a log reader"
+        reader = self._reader
+        start = view.replica.newest_index + 1
+        try:
+            frames = await self._blocking(lambda: list(reader.read(start)))
+            for frame in frames:
+                view.replica.apply(frame)
+        except (LogTruncatedError, CorruptDataError):
+            # A log that was truncated between two looks has a gap: only a fresh start tells
+            # whether that is all.
+            await self._start()
+        self._refreshed_s = self._environment.monotonic()
+
+    async def _start(self) -> None:
+        """Start from the newest checkpoint, again if it is replaced meanwhile."""
+        failure: Exception | None = None
+        for attempt in range(STARTS_MAX):
+            if attempt:
+                await self._environment.sleep(POLL_S * 2**attempt)
+            try:
+                view = await self._build()
+            except CorruptDataError as error:
+                # A truncation or deletion between two steps looks like damage, but only once.
+                if isinstance(failure, CorruptDataError):
+                    raise
+                failure = error
+                continue
+            except (LogTruncatedError, ChunkNotFoundError) as error:
+                failure = error
+                continue
+            old, self._view = self._view, view
+            if old is not None:
+                await self._blocking(old.index.close)
+            return
+        assert failure is not None, "the loop ends early or with a failure"
+        raise failure
+
+    async def _build(self) -> _View:
+        recovered = await recover(self._storage, self._environment, self._container, EPOCH_END)
+        if recovered is None:
+            raise StoreNotFoundError("container was never opened", container=self._container)
+        if self._reader is None:
+            self._reader = await self._blocking(self._log.open_read)
+        reader = self._reader
+        where = found(recovered.checkpoint.lineage, recovered)
+        frames = await self._blocking(lambda: list(reader.read(reader.first())))
+        # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
+        journal = Journal(
+            self._storage, self._environment, self._container, recovered.epoch, where.lineage
+        )
+        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda: (0, -1))
+        system = segment_storage(self._storage, pinned, self._environment, self._settings)
+        self._generation += 1
+        folder = self._folder / f"{self._generation}"
+        replica, index = await build_replica(
+            where, frames, system, self._storage, self._environment, self._settings, folder
+        )
+        layouts = TableLayoutStore(
+            replica.rows, NoWriter(replica.tables), self._container, self._environment, 0.0
+        )
+        segments = segment_storage(self._storage, layouts, self._environment, self._settings)
+        return _View(where, replica, index, system, segments)
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        return await self._environment.run_blocking(LOG_POOL, call)
+
+    def _current(self) -> _View:
+        if self._closed or self._view is None:
+            raise ClosedError("container is closed")
+        return self._view
+
+    async def _fresh(self) -> Reading:
+        """The view after a look at the log that is at most ``POLL_S`` old."""
+        self._current()
+        async with self._lock:
+            if self._environment.monotonic() - self._refreshed_s >= POLL_S:
+                await self._refresh()
+        return self._current().reading
+
+    async def _retried(self, call: Callable[[Reading], Awaitable[T]]) -> T:
+        """Run a read; when what it needs went away meanwhile, look again and run it once more."""
+        try:
+            return await call(self._current().reading)
+        except (LostDataError, ChunkNotFoundError):
+            await self.refresh()
+            return await call(self._current().reading)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def info(self, name: str) -> SegmentInfo:
+        """What is acknowledged of a segment."""
+        return (await self._fresh()).info(name)
+
+    async def read(self, name: str, offset: int, length: int) -> bytes:
+        """See ``Reading.read``."""
+        if self._beyond(name, offset, length):
+            await self._fresh()
+        return await self._retried(lambda reading: reading.read(name, offset, length))
+
+    async def read_into(self, name: str, offset: int, buffer: memoryview) -> int:
+        """See ``Reading.read_into``."""
+        if self._beyond(name, offset, len(buffer)):
+            await self._fresh()
+        return await self._retried(lambda reading: reading.read_into(name, offset, buffer))
+
+    def _beyond(self, name: str, offset: int, length: int) -> bool:
+        """Whether a newer look could show more of what is asked for."""
+        segment = self._current().replica.find(name)
+        return segment is None or offset + length > segment.length
+
+    async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
+        """Wait until the segment is longer than ``offset``, or sealed, or the time is over."""
+        end = self._environment.monotonic() + timeout_s
+        while True:
+            await self.refresh()
+            info = self._current().reading.info(name)
+            left = end - self._environment.monotonic()
+            if info.length > offset or info.sealed or left <= 0:
+                return info
+            await self._environment.sleep(min(POLL_S, left))
+
+    async def list_segments(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[SegmentInfo]:
+        """See ``Reading.list_segments``."""
+        return (await self._fresh()).list_segments(prefix, start_after, limit)
+
+    async def chunks(self, name: str, start: int = 0, limit: int = 1_000) -> list[ChunkInfo]:
+        """See ``Reading.chunks``."""
+        return (await self._fresh()).chunks(name, start, limit)
+
+    async def table_get(self, table: str, key: bytes) -> TableValue | None:
+        """See ``Reading.table_get``."""
+        return (await self._fresh()).table_get(table, key)
+
+    async def table_scan(
+        self,
+        table: str,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int = 1_000,
+    ) -> list[tuple[bytes, TableValue]]:
+        """See ``Reading.table_scan``."""
+        reading = await self._fresh()
+        return reading.table_scan(table, start, end, reverse=reverse, limit=limit)
+
+    async def list_tables(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[str]:
+        """See ``Reading.list_tables``."""
+        return (await self._fresh()).list_tables(prefix, start_after, limit)
+
+    # --- care -------------------------------------------------------------------------------------
+
+    async def check(self) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        await self.refresh()
+        view = self._current()
+        recovered = view.where.recovered
+        assert recovered is not None, "a view has a journal"
+        for warning in self.stats().warnings:
+            yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_system(
+            view.system, self._storage, recovered.layouts, recovered.checkpoint
+        ):
+            yield finding
+        async for finding in check_segments(view.reading, view.segments):
+            yield finding
+
+    def stats(self) -> ContainerStats:
+        """The container at a glance."""
+        view = self._current()
+        replica, recovered = view.replica, view.where.recovered
+        assert self._reader is not None, "a view comes with a log reader"
+        assert recovered is not None, "a view has a journal"
+        now = self._environment.monotonic()
+        dirty = list(replica.dirty.values())
+        dropped = self._reader.dropped_tail()
+        warnings = recovered.warnings
+        if dropped:
+            warnings = (*warnings, f"tier-1 log ends in {dropped} bytes of a torn frame")
+        return ContainerStats(
+            container=self._container,
+            epoch=self._reader.epoch(),
+            lineage=view.where.lineage.hex(),
+            unflushed_bytes=sum(segment.tail.size for segment in dirty),
+            unflushed_age_s=now - min((s.tail.first.time_s for s in dirty), default=now),
+            unflushed_table_bytes=replica.table_tail.size,
+            safe_index=recovered.safe_index,
+            log_first=self._reader.first(),
+            log_end=replica.newest_index + 1,
+            table_version=replica.tables.applied_version,
+            checkpoint_version=recovered.checkpoint.index_version,
+            dropped_tail=dropped,
+            warnings=warnings,
+        )
+
+    async def close(self) -> None:
+        """Free everything. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._view is not None:
+            await self._environment.run_blocking(INDEX_POOL, self._view.index.close)
+        if self._reader is not None:
+            await self._blocking(self._reader.close)
+        await self._blocking(self._log.close)
+        self._storage.close()
+
+
+async def open_reader(
+    *,
+    container: int,
+    log: FencedLog,
+    storage: ChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+) -> ReadContainer:
+    """Open a container read-only, beside an owner or without one.
+
+    The container owns ``log`` and ``storage`` from now on and closes them, also when opening fails.
+
+    Args:
+        container: its index in the store.
+        log: its tier-1 log; never claimed.
+        storage: long-term storage of the store.
+        environment: gives time, chance and threads.
+        settings: its knobs.
+        index_folder: a folder of this reader alone, such as a temporary one.
+
+    Raises:
+        StoreNotFoundError: nobody ever opened the container for writing.
+        CorruptDataError: journal, log or index checkpoint are damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    chunks = AsyncChunkStorage(
+        storage,
+        environment,
+        threads=settings.storage_threads,
+        deadline_s=settings.storage_deadline_s,
+    )
+    reader = ReadContainer(container, log, chunks, environment, settings, index_folder)
+    try:
+        await reader._start()
+    except BaseException:
+        await reader.close()
+        raise
+    return reader

@@ -1,0 +1,200 @@
+"""Reads of a container's segments and tables, shared by owners and read-only opens.
+
+A read takes the flushed part from chunks and the rest from the tail; both parts are of one
+acknowledged moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.replica import Replica
+from siltstone.container.views import ChunkInfo, SegmentInfo, TableValue
+from siltstone.core.errors import (
+    LostDataError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+    TableNotFoundError,
+)
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.words import READ_BYTES_MAX
+
+SCAN_ROWS_MAX = 10_000
+
+
+class Reading:
+    """The reading verbs over one replica."""
+
+    def __init__(self, replica: Replica, segments: ChunkedSegmentStorage) -> None:
+        self.replica = replica
+        self._segments = segments
+
+    # --- segments ---------------------------------------------------------------------------------
+
+    def segment(self, name: str) -> OpenSegment:
+        """The acknowledged segment of this name. Raises ``SegmentNotFoundError``."""
+        segment = self.replica.find(name)
+        if segment is None:
+            raise SegmentNotFoundError("no such segment", segment=name)
+        return segment
+
+    def info(self, name: str) -> SegmentInfo:
+        """What is acknowledged of a segment."""
+        segment = self.segment(name)
+        return _info(segment.state, segment.length, segment.flushed)
+
+    def list_segments(self, prefix: str, start_after: str, limit: int) -> list[SegmentInfo]:
+        """The next ``limit`` segments whose names start with ``prefix``, in the order of names."""
+        found = []
+        replica = self.replica
+        for name, segment_id in replica.rows.segments(prefix, start_after, limit):
+            segment = replica.by_id.get(segment_id)
+            if segment is not None:
+                found.append(_info(segment.state, segment.length, segment.flushed))
+                continue
+            state = replica.rows.state(segment_id)
+            if state is None:
+                raise LostDataError("a name without a state", where=f"segment {name}")
+            flushed = replica.flushed_length(segment_id)
+            found.append(_info(state, flushed, flushed))
+        return found
+
+    def chunks(self, name: str, start: int, limit: int) -> list[ChunkInfo]:
+        """Where the flushed bytes from ``start`` on lie, in order."""
+        segment = self.segment(name)
+        return [
+            ChunkInfo(
+                start=row.extent.start,
+                length=row.extent.length,
+                chunk=row.chunk.name,
+                chunk_offset=row.extent.chunk_offset,
+                chunk_length=row.chunk.length,
+                epoch=row.chunk.epoch,
+                crc32c=row.crc,
+            )
+            for row in self._segments.chunks(segment.segment_id, start, limit)
+        ]
+
+    async def read(self, name: str, offset: int, length: int) -> bytes:
+        """Return what there is of ``[offset, offset + length)``; at the end ``b""``."""
+        check_range(offset, length)
+        segment = self.segment(name)
+        available = self._available(segment, offset, length)
+        if offset >= segment.flushed and available:
+            whole = segment.tail.read_whole(offset, available)
+            if whole is not None:
+                return whole
+        buffer = bytearray(available)
+        count = await self._fill(segment, offset, memoryview(buffer))
+        del buffer[count:]
+        return bytes(buffer)
+
+    async def read_into(self, name: str, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset`` on; return the count, fewer only at the end."""
+        check_range(offset, len(buffer))
+        segment = self.segment(name)
+        return await self._fill(
+            segment, offset, buffer[: self._available(segment, offset, len(buffer))]
+        )
+
+    def _available(self, segment: OpenSegment, offset: int, length: int) -> int:
+        if offset < segment.state.start_offset:
+            raise SegmentTruncatedError(
+                segment=segment.name, offset=offset, start_offset=segment.state.start_offset
+            )
+        if offset > segment.length:
+            raise OffsetError(
+                "read beyond the end", segment=segment.name, expected=segment.length, actual=offset
+            )
+        return min(length, segment.length - offset)
+
+    async def _fill(self, segment: OpenSegment, offset: int, buffer: memoryview) -> int:
+        if not buffer:
+            return 0
+        flushed = segment.flushed
+        from_chunks = max(0, min(len(buffer), flushed - offset))
+        if from_chunks < len(buffer):
+            # Before anything is awaited: what is in the tail now may be in chunks only later.
+            copied = segment.tail.read_into(offset + from_chunks, buffer[from_chunks:])
+            assert copied == len(buffer) - from_chunks, "the tail has a gap"
+        if not from_chunks:
+            return len(buffer)
+        segment.users += 1
+        try:
+            count = await self._segments.read_into(segment.segment_id, offset, buffer[:from_chunks])
+        finally:
+            segment.users -= 1
+        assert count == from_chunks, "flushed bytes are all there or an error says why not"
+        return len(buffer)
+
+    async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
+        """Wait until the segment is longer than ``offset``, or sealed, or the time is over."""
+        segment = self.segment(name)
+        segment.users += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (
+                    segment.length <= offset
+                    and segment.state.sealed_length is None
+                    and not segment.state.deleted
+                ):
+                    await segment.changed()
+        except TimeoutError:
+            pass
+        finally:
+            segment.users -= 1
+        return self.info(name)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def table_id(self, table: str) -> int:
+        """Id of a table. Raises ``TableNotFoundError``."""
+        table_id = self.replica.rows.table_id(table)
+        if table_id is None:
+            raise TableNotFoundError("no such table", table=table)
+        return table_id
+
+    def table_get(self, table: str, key: bytes) -> TableValue | None:
+        """The acknowledged value of a key."""
+        entry = self.replica.tables.get(self.table_id(table), key)
+        return None if entry is None else TableValue(value=entry.value, version=entry.version)
+
+    def table_scan(
+        self, table: str, start: bytes, end: bytes | None, *, reverse: bool, limit: int
+    ) -> list[tuple[bytes, TableValue]]:
+        """Acknowledged entries of ``[start, end)`` in order, at most ``limit``, at most 10,000."""
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        entries = self.replica.tables.scan(
+            self.table_id(table), start, end, reverse=reverse, limit=min(limit, SCAN_ROWS_MAX)
+        )
+        return [
+            (key, TableValue(value=entry.value, version=entry.version)) for key, entry in entries
+        ]
+
+    def list_tables(self, prefix: str, start_after: str, limit: int) -> list[str]:
+        """Names of tables, in order."""
+        return [name for name, _ in self.replica.rows.table_names(prefix, start_after, limit)]
+
+
+def check_range(offset: int, length: int) -> None:
+    """Refuse a range that no segment could have. Raises ``ValueError``."""
+    if offset < 0:
+        raise ValueError(f"offset must be at least 0, not {offset}")
+    if not 0 <= length <= READ_BYTES_MAX:
+        raise ValueError(f"length must be between 0 and {READ_BYTES_MAX}, not {length}")
+
+
+def _info(state: SegmentState, length: int, flushed: int) -> SegmentInfo:
+    return SegmentInfo(
+        name=state.name,
+        segment_id=state.segment_id,
+        start_offset=state.start_offset,
+        length=length,
+        flushed_length=flushed,
+        sealed=state.sealed_length is not None,
+        created_ms=state.created_ms,
+    )

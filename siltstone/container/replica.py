@@ -1,0 +1,288 @@
+"""The acknowledged state of a container, as its frames make it. Owner and read-only opens share it.
+
+What lives here is a pure function of the frames and of the index it started from; there is no I/O
+but the local index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from siltstone.container.batch import SealedPiece
+from siltstone.container.open_segment import OpenSegment, WriterMemory
+from siltstone.container.tail import TableTail, TableTailRecord, TailPiece
+from siltstone.core.chunk_storage import UNLIMITED
+from siltstone.core.environment import Environment
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.records.frame import Frame
+from siltstone.core.records.keys import METADATA_TABLE, RowKind
+from siltstone.core.records.piece import (
+    AppendPiece,
+    ControlKind,
+    TablePiece,
+    WriterMark,
+    decode_pieces,
+)
+from siltstone.core.records.table_record import decode_table_record
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.metadata.index import index_key
+from siltstone.metadata.rows import Rows
+from siltstone.metadata.tables import AssignedUpdate, Tables
+
+_STATE = index_key(METADATA_TABLE, bytes((RowKind.STATE,)))
+_LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
+_ROW_KEY_BYTES = len(_STATE)
+
+
+class Replica:
+    """Tables, open segments and tails of one container.
+
+    Attributes:
+        tables: all tables, acknowledged and pending.
+        rows: typed reads of the metadata table.
+        by_name: open segments that new operations may use.
+        by_id: all open segments.
+        dirty: those with a tail.
+        table_tail: table-log records beyond what the journal covers.
+        table_flushed: table version that durable journal batches cover.
+        table_covering: the version that a table-log flush in progress will cover.
+        newest_index: index of the newest frame that was applied, -1 before the first.
+        flush_bytes: a tail of so many bytes is large.
+        on_large: called when a tail is.
+        checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
+    """
+
+    def __init__(self, tables: Tables, environment: Environment, *, idle_max: int) -> None:
+        self.tables = tables
+        self.rows = Rows(tables)
+        self.by_name: dict[str, OpenSegment] = {}
+        self.by_id: dict[int, OpenSegment] = {}
+        self.dirty: dict[int, OpenSegment] = {}
+        self.table_tail = TableTail()
+        self.table_flushed = 0
+        self.table_covering = 0
+        self.newest_index = -1
+        self.checkpoint_index: int | None = None
+        self.flush_bytes = UNLIMITED
+        self.on_large: Callable[[], None] = lambda: None
+        self._environment = environment
+        self._idle_max = idle_max
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def find(self, name: str) -> OpenSegment | None:
+        """The acknowledged segment of this name, or ``None``."""
+        segment = self.by_name.get(name)
+        if segment is not None:
+            return segment
+        segment_id = self.rows.find(name)
+        return None if segment_id is None else self.open(segment_id)
+
+    def open(self, segment_id: int) -> OpenSegment | None:
+        """The segment of this id, its state in memory; ``None`` when it is gone or deleted."""
+        segment = self.by_id.get(segment_id)
+        if segment is not None:
+            return segment
+        state = self.rows.state(segment_id)
+        if state is None or state.deleted:
+            return None
+        if len(self.by_id) >= self._idle_max:
+            self._evict()
+        segment = OpenSegment(state, self.flushed_length(segment_id))
+        self.by_id[segment_id] = segment
+        self.by_name[segment.name] = segment
+        return segment
+
+    def flushed_length(self, segment_id: int) -> int:
+        """How much of a segment lies in chunks, as its acknowledged layout says."""
+        return self.rows.layout(segment_id).storage_length
+
+    def _evict(self) -> None:
+        idle = [segment for segment in self.by_id.values() if segment.idle]
+        for segment in idle[: max(1, len(idle) // 2)]:
+            self._close(segment)
+
+    def _close(self, segment: OpenSegment) -> None:
+        segment.writable = False
+        self.by_id.pop(segment.segment_id, None)
+        self.dirty.pop(segment.segment_id, None)
+        if self.by_name.get(segment.name) is segment:
+            del self.by_name[segment.name]
+
+    def writers(self, segment: OpenSegment) -> dict[int, WriterMemory]:
+        """The segment's exactly-once writers by number: their rows, continued by the tail."""
+        if segment.writers is None:
+            rows = {row.number: row for row in self.rows.writers(segment.segment_id)}
+            for piece in segment.tail.pieces:
+                for mark in piece.marks:
+                    if mark.number in rows:
+                        rows[mark.number] = advanced(rows[mark.number], mark)
+            segment.writers = {number: WriterMemory(row) for number, row in rows.items()}
+        return segment.writers
+
+    # --- the owner's frames -----------------------------------------------------------------------
+
+    def acknowledge(
+        self, updates: Sequence[AssignedUpdate], pieces: Sequence[SealedPiece], index: int
+    ) -> int:
+        """Apply a frame of this owner; return how many bytes of tails it made needless."""
+        now = self._environment.monotonic()
+        dropped = 0
+        self.newest_index = index
+        if updates:
+            self.tables.acknowledge(updates, index)
+            for update in updates:
+                self.table_tail.add(
+                    TableTailRecord(update.table_version, update.record, index, now)
+                )
+                dropped += self._refresh(key for key, _ in update.changes)
+        for piece in pieces:
+            segment = piece.segment
+            if self.by_id.get(segment.segment_id) is not segment:
+                dropped += len(piece.data)
+                continue
+            segment.tail.add(
+                TailPiece(piece.offset, piece.data, index, now, piece.marks, piece.borders)
+            )
+            segment.length = piece.offset + len(piece.data)
+            self.dirty[segment.segment_id] = segment
+            if segment.tail.size >= self.flush_bytes:
+                self.on_large()
+            segment.notify()
+        return dropped
+
+    def forget_assigned(self, segment: OpenSegment) -> None:
+        """Drop what was assigned to a segment and never acknowledged."""
+        segment.assigned = segment.length
+        segment.piece = None
+        segment.writers = None
+
+    def refresh_all(self) -> None:
+        """Make every open segment as its acknowledged rows say."""
+        for segment in list(self.by_id.values()):
+            self._refresh_state(segment)
+            if segment.segment_id in self.by_id:
+                self.by_name.setdefault(segment.name, segment)
+                segment.assigned = segment.length
+                segment.writers = None
+
+    # --- frames from the log ----------------------------------------------------------------------
+
+    def apply(self, frame: Frame) -> None:
+        """Apply a frame that was read from the log. A frame may be applied again.
+
+        Raises:
+            CorruptDataError: the frame does not continue what is there.
+            FormatError: it holds something newer than this version.
+        """
+        where = f"frame {frame.index}"
+        appends: list[AppendPiece] = []
+        for piece in decode_pieces(frame.body, frame.count, where=where):
+            if isinstance(piece, TablePiece):
+                self._apply_table(piece.record, frame.index, where)
+            elif isinstance(piece, AppendPiece):
+                appends.append(piece)
+            elif piece.control is ControlKind.CHECKPOINT:
+                self.checkpoint_index = frame.index
+        for append in appends:
+            self._apply_append(append, frame.index)
+        self.newest_index = frame.index
+
+    def _apply_table(self, record: bytes, index: int, where: str) -> None:
+        decoded = decode_table_record(record, where=where)
+        self.tables.replay(decoded, index)
+        if decoded.table_version > self.table_flushed and (
+            not self.table_tail or decoded.table_version > self.table_tail.end
+        ):
+            now = self._environment.monotonic()
+            self.table_tail.add(TableTailRecord(decoded.table_version, record, index, now))
+        self._refresh(index_key(entry.table_id, entry.key) for entry in decoded.entries)
+
+    def _apply_append(self, piece: AppendPiece, index: int) -> None:
+        segment = self.open(piece.segment_id)
+        end = piece.offset + len(piece.data)
+        if segment is None or end <= segment.length:
+            return
+        if piece.offset > segment.length:
+            raise CorruptDataError(
+                "the log has a gap",
+                where=f"frame {index}",
+                segment=segment.name,
+                expected=segment.length,
+                actual=piece.offset,
+            )
+        now = self._environment.monotonic()
+        segment.tail.add(TailPiece(piece.offset, piece.data, index, now, piece.writers, (end,)))
+        segment.length = segment.assigned = end
+        segment.writers = None
+        self.dirty[piece.segment_id] = segment
+        segment.notify()
+
+    # --- rows that changed ------------------------------------------------------------------------
+
+    def _refresh(self, index_keys: Iterable[bytes]) -> int:
+        """Bring open segments up to date with changed rows; return the bytes that left tails."""
+        dropped = 0
+        for key in index_keys:
+            head = key[:_ROW_KEY_BYTES]
+            if head == _STATE:
+                segment = self.by_id.get(int.from_bytes(key[_ROW_KEY_BYTES:]))
+                if segment is not None:
+                    dropped += self._refresh_state(segment)
+            elif head == _LAYOUT:
+                segment = self.by_id.get(int.from_bytes(key[_ROW_KEY_BYTES:]))
+                if segment is not None:
+                    dropped += self._refresh_layout(segment)
+        return dropped
+
+    def _refresh_state(self, segment: OpenSegment) -> int:
+        state = self.rows.state(segment.segment_id)
+        dropped = 0
+        if state is None or state.deleted:
+            dropped = segment.tail.size
+            segment.tail = type(segment.tail)()
+            self._close(segment)
+            if state is not None:
+                segment.state = state
+        else:
+            segment.state = state
+            self.recompute(segment)
+        segment.notify()
+        return dropped
+
+    def recompute(self, segment: OpenSegment) -> None:
+        """Decide anew whether an open segment takes bytes."""
+        pending = self.rows.pending_state(segment.segment_id)
+        segment.writable = (
+            self.by_id.get(segment.segment_id) is segment
+            and segment.held is None
+            and pending is not None
+            and pending.sealed_length is None
+            and not pending.deleted
+        )
+
+    def _refresh_layout(self, segment: OpenSegment) -> int:
+        flushed = self.flushed_length(segment.segment_id)
+        segment.flushed = flushed
+        if flushed > segment.length:
+            segment.length = flushed
+            segment.assigned = max(segment.assigned, flushed)
+        dropped = segment.tail.drop_below(flushed)
+        if not segment.tail:
+            self.dirty.pop(segment.segment_id, None)
+        return dropped
+
+
+def advanced(row: WriterRow, mark: WriterMark) -> WriterRow:
+    """The writer's row after ``mark``, unless it knows a later one."""
+    if mark.sequence <= row.sequence:
+        return row
+    return WriterRow(
+        segment_id=row.segment_id,
+        number=row.number,
+        name=row.name,
+        sequence=mark.sequence,
+        offset=mark.offset,
+        length=mark.length,
+        used_ms=row.used_ms,
+    )

@@ -1,0 +1,186 @@
+"""What changes the state of a segment: create, seal, truncate, delete, register a writer.
+
+Each is a change of rows in one table update, acknowledged without waiting for long-term storage.
+The storage writer follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from siltstone.container.appender import Appender
+from siltstone.container.open_segment import OpenSegment, WriterMemory
+from siltstone.container.pipeline import Pipeline
+from siltstone.container.views import WriterInfo
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    OffsetError,
+    SegmentExistsError,
+    SegmentNotFoundError,
+)
+from siltstone.core.records.keys import CounterKind
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.words import check_segment_name
+from siltstone.metadata.changes import (
+    put_counter,
+    put_name,
+    put_state,
+    put_task,
+    put_writer,
+    remove_name,
+    remove_tombstone,
+    remove_writer,
+)
+from siltstone.metadata.rows import WRITERS_MAX
+
+WRITER_NAME_BYTES_MAX = 256
+
+
+class SegmentVerbs:
+    """State changes of the segments of one container.
+
+    Args:
+        wake: called when the storage writer or the task runner has something new to do.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        appender: Appender,
+        environment: Environment,
+        wake: Callable[[], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._appender = appender
+        self._environment = environment
+        self._replica = pipeline.replica
+        self._rows = pipeline.replica.rows
+        self._wake = wake
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._environment.time() * 1000)
+
+    async def create(self, name: str, *, exist_ok: bool) -> OpenSegment:
+        """Make an empty segment. Raises ``SegmentExistsError`` unless ``exist_ok``."""
+        check_segment_name(name)
+        self._pipeline.check_open()
+        rows = self._rows
+        if rows.pending_find(name) is None:
+            segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
+            state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
+            entries = [
+                put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
+                put_name(name, segment_id),
+                put_state(state),
+            ]
+            if rows.pending_tombstone(name) is not None:
+                entries.append(remove_tombstone(name))
+            await self._pipeline.update(entries, relief=False)
+        else:
+            await self._pipeline.barrier()
+            if not exist_ok and self._replica.find(name) is not None:
+                raise SegmentExistsError("segment exists", segment=name)
+        segment = self._replica.find(name)
+        if segment is None:
+            raise SegmentNotFoundError("segment was deleted at once", segment=name)
+        return segment
+
+    async def seal(self, name: str) -> OpenSegment:
+        """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""
+        while True:
+            segment = await self._appender.existing(name)
+            if segment.held is None:
+                break
+            await segment.held.wait()
+        state = self._pending_state(segment)
+        if state.sealed_length is not None:
+            await self._pipeline.barrier()
+            return segment
+        segment.writable = False
+        sealed = replace(state, sealed_length=segment.assigned)
+        await self._state_change(segment, [put_state(sealed)])
+        return segment
+
+    async def truncate(self, name: str, offset: int) -> None:
+        """Let the readable range begin at ``offset``; at or below the start it does nothing.
+
+        Raises:
+            OffsetError: ``offset`` lies beyond the end.
+        """
+        segment = await self._appender.existing(name)
+        state = self._pending_state(segment)
+        if offset > segment.assigned:
+            expected = segment.assigned
+            await self._pipeline.barrier()
+            raise OffsetError(
+                "truncation beyond the end", segment=name, expected=expected, actual=offset
+            )
+        if offset <= state.start_offset:
+            await self._pipeline.barrier()
+            return
+        task = Task(
+            due_ms=0, kind=TaskKind.TRIM_SEGMENT, subject=segment.segment_id, dropped_version=0
+        )
+        entries = [put_state(replace(state, start_offset=offset)), put_task(task)]
+        await self._state_change(segment, entries)
+        self._wake()
+
+    async def delete(self, name: str) -> None:
+        """Let a segment be gone. Its name may be used again at once; its chunks go later."""
+        segment = await self._appender.existing(name)
+        state = self._pending_state(segment)
+        segment.writable = False
+        if self._replica.by_name.get(name) is segment:
+            del self._replica.by_name[name]
+        entries = deletion_entries(state)
+        await self._state_change(segment, entries)
+        self._wake()
+
+    async def register_writer(self, name: str, writer: str) -> WriterInfo:
+        """Return the living writer of this name, or make it with a number that was never used."""
+        raw = writer.encode("utf-8")
+        if not 1 <= len(raw) <= WRITER_NAME_BYTES_MAX or b"\0" in raw:
+            raise ValueError("a writer's name is 1 to 256 bytes of UTF-8 without NUL")
+        segment = await self._appender.writable(name)
+        number = self._rows.pending_writer_number(segment.segment_id, writer)
+        writers = self._replica.writers(segment)
+        if number is not None and number in writers:
+            await self._pipeline.barrier()
+            return WriterInfo(name=writer, number=number, sequence=writers[number].row.sequence)
+        self._pipeline.check_open()
+        number = self._rows.pending_counter(CounterKind.WRITER_NUMBER)
+        row = WriterRow(
+            segment_id=segment.segment_id, number=number, name=writer, used_ms=self.now_ms()
+        )
+        entries = [put_counter(CounterKind.WRITER_NUMBER, number + 1), *put_writer(row)]
+        if len(writers) >= WRITERS_MAX:
+            idle = min(writers.values(), key=lambda known: known.row.used_ms).row
+            entries.extend(remove_writer(idle))
+            del writers[idle.number]
+        writers[number] = WriterMemory(row)
+        await self._pipeline.update(entries, relief=False)
+        return WriterInfo(name=writer, number=number, sequence=-1)
+
+    def _pending_state(self, segment: OpenSegment) -> SegmentState:
+        state = self._rows.pending_state(segment.segment_id)
+        if state is None or state.deleted:
+            raise SegmentNotFoundError("no such segment", segment=segment.name)
+        return state
+
+    async def _state_change(self, segment: OpenSegment, entries: list[TableEntry]) -> None:
+        segment.users += 1
+        try:
+            await self._pipeline.update(entries)
+        finally:
+            segment.users -= 1
+
+
+def deletion_entries(state: SegmentState) -> list[TableEntry]:
+    """The entries that delete a segment: name, state, and the task that removes its rows."""
+    task = Task(due_ms=0, kind=TaskKind.REMOVE_SEGMENT, subject=state.segment_id)
+    return [remove_name(state.name), put_state(replace(state, deleted=True)), put_task(task)]

@@ -1,0 +1,72 @@
+"""The knobs of a container, with the one default of each and the reason for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from siltstone.core.words import GIB, MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSettings:
+    """Settings of one container; every owner of it may choose others.
+
+    Attributes:
+        chunk_bytes: a chunk takes no more than this and is then rolled over.
+        flush_bytes: a segment with so many unflushed bytes is flushed at once.
+        flush_age_s: a segment whose oldest unflushed byte is so old is flushed.
+        flush_parallel: segments that are flushed at a time.
+        unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
+        append_deadline_s: how long they wait before they fail, not applied.
+        table_flush_bytes: unflushed bytes of the table log that start a flush of it.
+        table_flush_age_s: age of the oldest of them that does.
+        checkpoint_bytes: growth of the table log that starts a checkpoint.
+        checkpoint_age_s: age of the newest checkpoint that does, if anything changed.
+        garbage_delay_s: a chunk that nothing references is kept so long for readers.
+        garbage_attempts: failed deletions before a task is set aside for a person.
+        garbage_interval_s: how often due tasks are looked for.
+        storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
+        storage_threads: calls to long-term storage at a time.
+        verify_reads: ``remembered``, ``always`` or ``never``.
+        index_cache_bytes: block cache of the table index.
+        segments_idle_max: idle segments whose state stays in memory.
+    """
+
+    chunk_bytes: int = 128 * MIB
+    flush_bytes: int = 8 * MIB
+    flush_age_s: float = 30.0
+    flush_parallel: int = 4
+    unflushed_bytes_max: int = 256 * MIB
+    append_deadline_s: float = 30.0
+    table_flush_bytes: int = 4 * MIB
+    table_flush_age_s: float = 30.0
+    checkpoint_bytes: int = 64 * MIB
+    checkpoint_age_s: float = 600.0
+    garbage_delay_s: float = 900.0
+    garbage_attempts: int = 10
+    garbage_interval_s: float = 30.0
+    storage_deadline_s: float = 60.0
+    storage_threads: int = 16
+    verify_reads: Literal["remembered", "always", "never"] = "remembered"
+    index_cache_bytes: int = 64 * MIB
+    segments_idle_max: int = 10_000
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work.
+
+        Raises:
+            ValueError: a number is not positive, or two settings contradict each other.
+        """
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and value <= 0 and name != "garbage_delay_s":
+                raise ValueError(f"{name} must be above 0, not {value}")
+        if self.garbage_delay_s < 0:
+            raise ValueError(f"garbage_delay_s must be at least 0, not {self.garbage_delay_s}")
+        if self.chunk_bytes > 1024 * GIB:
+            raise ValueError(f"chunk_bytes must be at most 1 TiB, not {self.chunk_bytes}")
+        if self.verify_reads not in ("remembered", "always", "never"):
+            raise ValueError(
+                f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"
+            )

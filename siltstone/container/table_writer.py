@@ -1,0 +1,135 @@
+"""The flush of the table log into its own chunks, and the truncation of tier 1 behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+
+from siltstone.container.fence import Fence
+from siltstone.container.pipeline import Pipeline
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.trouble import Trouble
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError, CorruptDataError, LogError
+from siltstone.core.records.piece import ControlKind
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.words import MIB, TABLE_LOG_ID
+from siltstone.journal.journal import Journal
+
+logger = logging.getLogger(__name__)
+
+WRITE_BYTES_MAX = 8 * MIB
+_INDEX = struct.Struct("<Q")
+
+
+class TableWriter:
+    """Flushes the table log and truncates tier 1 behind it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        system: ChunkedSegmentStorage,
+        journal: Journal,
+        environment: Environment,
+        settings: ContainerSettings,
+        fence: Fence,
+    ) -> None:
+        self._journal = journal
+        self.trouble = Trouble(environment)
+        self._pipeline = pipeline
+        self._replica = pipeline.replica
+        self._system = system
+        self._environment = environment
+        self._settings = settings
+        self._fence = fence
+        self._lock = asyncio.Lock()
+        self._awake = asyncio.Event()
+        self._truncated = 0
+
+    def safe_index(self, covered: int) -> int:
+        """Index below which no frame is needed once table versions up to ``covered`` are durable.
+
+        The lowest of the first unflushed append of each segment and the first table update beyond
+        ``covered``. The newest checkpoint record is a bound of its own, applied when truncating.
+        """
+        lowest = self._replica.newest_index + 1
+        behind = self._replica.table_tail.index_behind(covered)
+        if behind is not None:
+            lowest = min(lowest, behind)
+        for segment in self._replica.dirty.values():
+            lowest = min(lowest, segment.tail.first.index)
+        return lowest
+
+    def wake(self) -> None:
+        """Look at once whether a flush is due."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Flush the table log by size and by age until cancelled."""
+        settings = self._settings
+        while True:
+            seconds = min(1.0, settings.table_flush_age_s / 4)
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+            tail = self._replica.table_tail
+            if not tail or self.trouble.pausing:
+                continue
+            age = self._environment.monotonic() - tail.first.time_s
+            if tail.size < settings.table_flush_bytes and age < settings.table_flush_age_s:
+                continue
+            try:
+                await self.flush()
+                await self.truncate_log()
+                self.trouble.over()
+            except (ChunkError, CorruptDataError) as error:
+                logger.warning("flush of the table log failed: %s", error)
+                self.trouble.happened(error)
+
+    async def flush(self) -> None:
+        """Bring every acknowledged table update into the table log on long-term storage.
+
+        Raises:
+            ChunkError: long-term storage failed; nothing is lost and it will be tried again.
+            LogError: the journal failed; this owner must stop.
+        """
+        target = self._replica.tables.applied_version
+        async with self._lock:
+            while self._replica.table_flushed < target:
+                records = self._replica.table_tail.head(WRITE_BYTES_MAX)
+                version = records[-1].version
+                self._replica.table_covering = version
+                try:
+                    await self._system.write(
+                        TABLE_LOG_ID,
+                        self._replica.table_flushed,
+                        [record.record for record in records],
+                        cuts=[record.version for record in records],
+                    )
+                except LogError as error:
+                    # The journal: a batch may or may not be durable, so this owner must stop.
+                    self._pipeline.fail(error)
+                    raise
+                self._replica.table_flushed = version
+                self._replica.table_tail.drop_to(version)
+
+    def statement(self) -> tuple[int, int]:
+        """What a journal batch states: the safe index once it is durable, and the newest index."""
+        return self.safe_index(self._replica.table_covering), self._replica.newest_index
+
+    async def truncate_log(self) -> None:
+        """Truncate tier 1 as far as what is durable allows, after the log has stated it."""
+        checkpoint = self._replica.checkpoint_index
+        if checkpoint is None:
+            return
+        index = min(self._journal.stated_safe_index, checkpoint)
+        if index <= self._truncated:
+            return
+        await self._fence.check()
+        await self._pipeline.control(ControlKind.TRUNCATION, _INDEX.pack(index))
+        await self._pipeline.truncate(index)
+        self._truncated = index

@@ -1,0 +1,194 @@
+"""Acknowledged bytes that are not in chunks yet: the joined buffers of the frames, kept once.
+
+Only memory lives here, no I/O.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from siltstone.core.records.piece import WriterMark
+
+
+@dataclass(frozen=True, slots=True)
+class TailPiece:
+    """Contiguous bytes of one segment from one frame.
+
+    Attributes:
+        offset: where they begin in the segment.
+        data: the bytes.
+        index: the log index of their frame.
+        time_s: when they were acknowledged, monotonic seconds.
+        marks: the newest append of each exactly-once writer among them.
+        borders: offsets in the segment at which an append ends, ascending, the piece's end
+            included; not all of them, but one in every 64 KiB where there is one.
+    """
+
+    offset: int
+    data: bytes
+    index: int
+    time_s: float
+    marks: tuple[WriterMark, ...] = ()
+    borders: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Offset in the segment behind the last byte."""
+        return self.offset + len(self.data)
+
+
+class Tail:
+    """The unflushed pieces of one segment, contiguous and in order."""
+
+    __slots__ = ("_offsets", "_pieces", "size")
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._pieces: list[TailPiece] = []
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def first(self) -> TailPiece:
+        """The oldest piece; there must be one."""
+        return self._pieces[0]
+
+    @property
+    def pieces(self) -> Iterable[TailPiece]:
+        """All pieces, oldest first."""
+        return tuple(self._pieces)
+
+    @property
+    def end(self) -> int:
+        """Offset behind the newest byte; there must be a piece."""
+        return self._pieces[-1].end
+
+    def add(self, piece: TailPiece) -> None:
+        """Put an acknowledged piece behind the others."""
+        assert not self._pieces or piece.offset == self._pieces[-1].end, "tail has a gap"
+        self._offsets.append(piece.offset)
+        self._pieces.append(piece)
+        self.size += len(piece.data)
+
+    def drop_below(self, offset: int) -> int:
+        """Forget pieces that end at or below ``offset``; return how many bytes went."""
+        count = 0
+        dropped = 0
+        for piece in self._pieces:
+            if piece.end > offset:
+                break
+            dropped += len(piece.data)
+            count += 1
+        if count:
+            del self._pieces[:count]
+            del self._offsets[:count]
+            self.size -= dropped
+        return dropped
+
+    def head(self, start: int, length_max: int) -> list[TailPiece]:
+        """Whole pieces from that of ``start`` on, up to ``length_max`` bytes, at least one."""
+        position = max(0, bisect_right(self._offsets, start) - 1)
+        taken: list[TailPiece] = []
+        total = 0
+        for piece in self._pieces[position:]:
+            if piece.end <= start:
+                continue
+            if taken and total + len(piece.data) > length_max:
+                break
+            taken.append(piece)
+            total += len(piece.data)
+        return taken
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Copy bytes from ``offset`` on into ``buffer``; return their count."""
+        position = max(0, bisect_right(self._offsets, offset) - 1)
+        done = 0
+        while position < len(self._pieces) and done < len(buffer):
+            piece = self._pieces[position]
+            skip = offset + done - piece.offset
+            if skip < len(piece.data):
+                part = memoryview(piece.data)[skip : skip + len(buffer) - done]
+                buffer[done : done + len(part)] = part
+                done += len(part)
+            position += 1
+        return done
+
+    def read_whole(self, offset: int, length: int) -> bytes | None:
+        """The bytes if one piece holds them all: the quick way of a small read."""
+        position = bisect_right(self._offsets, offset) - 1
+        if position < 0:
+            return None
+        piece = self._pieces[position]
+        start = offset - piece.offset
+        if start + length > len(piece.data):
+            return None
+        return piece.data[start : start + length]
+
+
+@dataclass(frozen=True, slots=True)
+class TableTailRecord:
+    """One acknowledged table-log record that is not in a chunk yet."""
+
+    version: int
+    record: bytes
+    index: int
+    time_s: float
+
+
+class TableTail:
+    """The unflushed records of the table log, contiguous and in order."""
+
+    __slots__ = ("_records", "size")
+
+    def __init__(self) -> None:
+        self._records: list[TableTailRecord] = []
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._records)
+
+    @property
+    def first(self) -> TableTailRecord:
+        """The oldest record; there must be one."""
+        return self._records[0]
+
+    @property
+    def end(self) -> int:
+        """Table version behind the newest record; there must be one."""
+        return self._records[-1].version
+
+    def add(self, record: TableTailRecord) -> None:
+        """Put an acknowledged record behind the others."""
+        self._records.append(record)
+        self.size += len(record.record)
+
+    def head(self, bytes_max: int) -> list[TableTailRecord]:
+        """Records of whole frames, oldest first, about ``bytes_max`` bytes, at least one frame."""
+        total = 0
+        for position, record in enumerate(self._records):
+            total += len(record.record)
+            last = position + 1 == len(self._records)
+            if total >= bytes_max and (last or self._records[position + 1].index != record.index):
+                return self._records[: position + 1]
+        return list(self._records)
+
+    def drop_to(self, version: int) -> None:
+        """Forget records up to and with ``version``."""
+        count = 0
+        for record in self._records:
+            if record.version > version:
+                break
+            self.size -= len(record.record)
+            count += 1
+        del self._records[:count]
+
+    def index_behind(self, version: int) -> int | None:
+        """Log index of the first record beyond ``version``; ``None`` when there is none."""
+        for record in self._records:
+            if record.version > version:
+                return record.index
+        return None

@@ -1,0 +1,42 @@
+"""How background work behaves after a failure: it waits, longer each time, and says why."""
+
+from __future__ import annotations
+
+from siltstone.core.environment import Environment
+
+PAUSE_S_MIN = 0.5
+PAUSE_S_MAX = 30.0
+
+
+class Trouble:
+    """The last failure of a kind of background work, and the pause that it costs."""
+
+    __slots__ = ("_environment", "_pause_s", "_until", "error")
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._pause_s = PAUSE_S_MIN
+        self._until = 0.0
+        self.error: Exception | None = None
+
+    @property
+    def pausing(self) -> bool:
+        """Whether work of this kind should wait."""
+        return self.error is not None and self.remaining_s > 0
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds that are left to wait; below 0 when none are."""
+        return self._until - self._environment.monotonic()
+
+    def happened(self, error: Exception) -> None:
+        """Work failed: the next try waits twice as long, with jitter, up to a bound."""
+        jitter = 0.75 + self._environment.random() / 2
+        self.error = error
+        self._until = self._environment.monotonic() + self._pause_s * jitter
+        self._pause_s = min(PAUSE_S_MAX, self._pause_s * 2)
+
+    def over(self) -> None:
+        """Work succeeded."""
+        self.error = None
+        self._pause_s = PAUSE_S_MIN

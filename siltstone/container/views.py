@@ -1,0 +1,189 @@
+"""What callers of a container hand in and get back: frozen values, no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siltstone.core.words import Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentInfo:
+    """One segment as it is acknowledged.
+
+    Attributes:
+        name: its name.
+        segment_id: its id, never used again.
+        start_offset: first readable offset in bytes.
+        length: bytes ever appended, so also the end offset.
+        flushed_length: how much of that lies in chunks.
+        sealed: whether it takes no more bytes.
+        created_ms: milliseconds since 1970.
+    """
+
+    name: str
+    segment_id: int
+    start_offset: int
+    length: int
+    flushed_length: int
+    sealed: bool
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkInfo:
+    """Where a run of a segment's bytes lies.
+
+    Attributes:
+        start: offset in the segment, in bytes.
+        length: bytes of the run.
+        chunk: key on long-term storage.
+        chunk_offset: offset in the chunk, in bytes.
+        chunk_length: committed bytes of the chunk.
+        epoch: epoch that wrote the chunk.
+        crc32c: CRC32C of the chunk's committed bytes.
+    """
+
+    start: int
+    length: int
+    chunk: str
+    chunk_offset: int
+    chunk_length: int
+    epoch: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStats:
+    """A container at a glance.
+
+    Attributes:
+        container: its index.
+        epoch: of the owner, or the newest one that a reader saw.
+        lineage: uuid as hex.
+        unflushed_bytes: acknowledged user bytes that are only in tier 1.
+        unflushed_age_s: age of the oldest of them in seconds.
+        unflushed_table_bytes: table-log bytes that are only in tier 1.
+        safe_index: the log below is not needed any more.
+        log_first: first index that the log keeps.
+        log_end: one above the newest index.
+        table_version: applied table version.
+        checkpoint_version: table version of the newest durable checkpoint.
+        dropped_tail: bytes of a torn last frame that the last boot dropped.
+        warnings: what the boot had to pass over.
+        last_error: why background work last failed, if it did since it last worked.
+    """
+
+    container: int
+    epoch: int
+    lineage: str
+    unflushed_bytes: int
+    unflushed_age_s: float
+    unflushed_table_bytes: int
+    safe_index: int
+    log_first: int
+    log_end: int
+    table_version: int
+    checkpoint_version: int
+    dropped_tail: int
+    warnings: tuple[str, ...] = ()
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterInfo:
+    """An exactly-once writer.
+
+    Attributes:
+        name: chosen by the application.
+        number: never used again.
+        sequence: its last acknowledged sequence, -1 before the first.
+    """
+
+    name: str
+    number: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableValue:
+    """A value in a table and the version that wrote it."""
+
+    value: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Operation of a commit: append ``data`` to ``segment``."""
+
+    segment: str
+    data: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Operation of a commit: set ``key`` of ``table``."""
+
+    table: str
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Operation of a commit: remove ``key`` of ``table``; nothing happens when it is absent."""
+
+    table: str
+    key: bytes
+
+
+Operation = Append | Put | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class VersionIs:
+    """Condition of a commit: ``key`` of ``table`` has this version; ``None`` means it is absent."""
+
+    table: str
+    key: bytes
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LengthIs:
+    """Condition of a commit: ``segment`` has exactly this length before the commit."""
+
+    segment: str
+    length: int
+
+
+Condition = VersionIs | LengthIs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What a commit did.
+
+    Attributes:
+        version: table version of its updates, or the current one when it had none.
+        offsets: where each ``Append`` begins, in the order of the operations.
+    """
+
+    version: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that ``check`` found.
+
+    Attributes:
+        severity: ``damage`` (data is lost or wrong), ``warning`` (worth knowing) or ``garbage``.
+        where: segment, chunk, record or file.
+        message: what is the matter.
+    """
+
+    severity: str
+    where: str
+    message: str

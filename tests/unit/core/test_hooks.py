@@ -1,0 +1,135 @@
+"""One plugin is found by name, and it alone is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import SettingsError
+from siltstone.core.hooks import load_chunk_storage, load_fenced_log, settings_error
+from tests.plugins.distribution import install
+
+MODULES = {
+    "shelf": "siltstone_shelf.plugin",
+    "needy": "siltstone_shelf.needy",
+    "absent": "siltstone_shelf.absent",
+    "shy": "siltstone_shelf.shy",
+}
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(sys.modules):
+        if name.startswith("siltstone_shelf"):
+            monkeypatch.delitem(sys.modules, name)
+    install(
+        monkeypatch,
+        tmp_path / "site",
+        {"siltstone.bindings": MODULES, "siltstone.tier1": MODULES},
+    )
+
+
+def load(name: str) -> ChunkStorage:
+    return load_chunk_storage(name, {"chunks": {}})
+
+
+def load_log(name: str) -> object:
+    return load_fenced_log(name, {}, 0)
+
+
+BOTH = pytest.mark.parametrize("load_it", [load, load_log])
+
+
+def test_a_plugin_of_another_distribution_is_found() -> None:
+    storage = load("shelf")
+    storage.create("a", [b"x"])
+    assert storage.stat("a").length == 1
+
+
+def test_only_the_configured_plugin_is_imported() -> None:
+    load("shelf")
+    imported = {name for name in sys.modules if name.startswith("siltstone_shelf.")}
+    assert imported == {"siltstone_shelf.plugin"}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["needy", "absent"])
+def test_a_missing_package_tells_what_to_install(
+    load_it: Callable[[str], object], name: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_it(name)
+    assert f'pip install "siltstone-shelf[{name}]"' in str(caught.value)
+    assert "a_package_that_nobody_has" in str(caught.value)
+
+
+@BOTH
+def test_an_unknown_name_lists_the_known_ones(load_it: Callable[[str], object]) -> None:
+    with pytest.raises(SettingsError, match=r"'nosuch'.*memory.*needy.*shelf"):
+        load_it("nosuch")
+
+
+@BOTH
+def test_a_plugin_that_does_not_answer(load_it: Callable[[str], object]) -> None:
+    with pytest.raises(SettingsError, match="own name"):
+        load_it("shy")
+
+
+@BOTH
+def test_a_name_that_two_distributions_define(
+    load_it: Callable[[str], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install(
+        monkeypatch,
+        tmp_path / "other",
+        {
+            "siltstone.bindings": {"shelf": "siltstone_shelf.plugin"},
+            "siltstone.tier1": {"shelf": "siltstone_shelf.plugin"},
+        },
+        distribution="another-shelf",
+    )
+    with pytest.raises(SettingsError, match="another-shelf, siltstone-shelf"):
+        load_it("shelf")
+
+
+def test_wrong_settings_of_a_stranger_come_out_as_they_are() -> None:
+    with pytest.raises(SettingsError, match="shelf.chunks"):
+        load_chunk_storage("shelf", {})
+
+
+def test_settings_errors_name_every_key_and_no_value() -> None:
+    errors = [
+        {"loc": ("tls", 0, "key"), "msg": "Field required", "input": "hunter2"},
+        {"loc": (), "msg": "Input is wrong"},
+    ]
+    assert str(settings_error("s3", errors)) == "s3.tls.0.key: field required; s3: input is wrong"
+
+
+def test_our_own_bindings_are_found_the_same_way(tmp_path: Path) -> None:
+    storage = load_chunk_storage("nfs", {"path": str(tmp_path / "chunks")})
+    storage.create("a", [b"x"])
+    assert (tmp_path / "chunks" / "a").read_bytes() == b"x"
+    first = load_chunk_storage("memory", {"name": "test_hooks"})
+    first.create("a", [b"x"])
+    first.close()
+    assert load_chunk_storage("memory", {"name": "test_hooks"}).stat("a").length == 1
+    assert list(load_chunk_storage("memory", {}).list()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("nfs", {}, "nfs.path: field required"),
+        ("nfs", {"path": ""}, "nfs.path: "),
+        ("nfs", {"path": "/x", "mode": 7}, "nfs.mode: extra inputs are not permitted"),
+        ("memory", {"latency_s": -1}, "memory.latency_s: "),
+        ("memory", {"apend": True}, "memory.apend: extra inputs are not permitted"),
+    ],
+)
+def test_wrong_settings_name_the_key(name: str, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load_chunk_storage(name, settings)
