@@ -97,12 +97,12 @@ def test_a_name_that_two_distributions_define(
 
 
 def test_wrong_settings_of_a_stranger_come_out_as_they_are() -> None:
-    with pytest.raises(SettingsError, match="shelf.chunks"):
+    with pytest.raises(SettingsError, match=r"shelf\.chunks"):
         load_chunk_storage("shelf", {})
 
 
 def test_settings_errors_name_every_key_and_no_value() -> None:
-    errors = [
+    errors: list[dict[str, object]] = [
         {"loc": ("tls", 0, "key"), "msg": "Field required", "input": "hunter2"},
         {"loc": (), "msg": "Input is wrong"},
     ]

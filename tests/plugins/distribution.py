@@ -1,0 +1,29 @@
+"""Makes a plugin look installed: what ``pip install`` would write, in a folder on ``sys.path``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    entries: Mapping[str, Mapping[str, str]],
+    distribution: str = "siltstone-shelf",
+) -> None:
+    """Install a distribution with entry points, given as group, name and module."""
+    info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    lines = []
+    for group, modules in entries.items():
+        lines.append(f"[{group}]")
+        lines += [f"{name} = {module}" for name, module in modules.items()]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.syspath_prepend(str(HERE))
