@@ -1,0 +1,136 @@
+"""Settings as the store uses them: checked, paths resolved, every error with its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.errors import SettingsError
+from siltstone.store.settings import PluginSection, Settings
+from siltstone.store.settings_file import SettingsText, find_settings_file, read_settings_file
+
+CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
+    "chunk_bytes": ("segments", "chunk_size"),
+    "flush_bytes": ("flush", "bytes"),
+    "flush_age_s": ("flush", "age"),
+    "flush_parallel": ("flush", "parallel"),
+    "unflushed_bytes_max": ("back_pressure", "bytes"),
+    "append_deadline_s": ("deadlines", "append"),
+    "table_flush_bytes": ("flush", "table_bytes"),
+    "table_flush_age_s": ("flush", "table_age"),
+    "checkpoint_bytes": ("checkpoint", "bytes"),
+    "checkpoint_age_s": ("checkpoint", "age"),
+    "garbage_delay_s": ("garbage", "delay"),
+    "garbage_attempts": ("garbage", "attempts"),
+    "garbage_interval_s": ("garbage", "interval"),
+    "storage_deadline_s": ("deadlines", "storage"),
+    "storage_threads": ("long_term_storage", "threads"),
+    "verify_reads": ("reads", "verify"),
+    "index_cache_bytes": ("index", "cache"),
+    "segments_idle_max": ("segments", "idle_max"),
+}
+"""Each knob of a container: section and key of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSettings:
+    """What a store is opened with.
+
+    Attributes:
+        file: the settings file.
+        uuid: of the store; ``None`` when the file does not say.
+        binding: name of the binding.
+        binding_options: what it gets; may hold secrets.
+        log: name of the tier-1 log.
+        log_options: what it gets; may hold secrets.
+        index_folder: absolute folder of the local indexes.
+        container: the knobs of every container.
+    """
+
+    file: Path
+    uuid: str | None
+    binding: str
+    binding_options: Mapping[str, Any] = field(repr=False)
+    log: str
+    log_options: Mapping[str, Any] = field(repr=False)
+    index_folder: Path
+    container: ContainerSettings
+
+
+def load_settings(
+    path: Path | str, environment: Mapping[str, str] | None = None
+) -> EffectiveSettings:
+    """Read the settings file that ``path`` names, or that lies in the folder ``path``.
+
+    Args:
+        path: file or folder.
+        environment: where references are looked up; ``None`` means the variables of this process.
+
+    Raises:
+        StoreNotFoundError: there is no such file.
+        SettingsError: the file is wrong; the message names file, line, key and reason.
+    """
+    file = find_settings_file(path)
+    text = read_settings_file(file, os.environ if environment is None else environment)
+    try:
+        settings = Settings.model_validate(text.values)
+    except ValidationError as error:
+        raise _first_error(text, error) from error
+    return EffectiveSettings(
+        file=file,
+        uuid=settings.uuid,
+        binding=settings.long_term_storage.binding,
+        binding_options=_resolved(settings.long_term_storage, file.parent),
+        log=settings.tier1.log,
+        log_options=_resolved(settings.tier1, file.parent),
+        index_folder=file.parent / Path(settings.index.path).expanduser(),
+        container=_container_settings(text, settings),
+    )
+
+
+def _resolved(section: PluginSection, folder: Path) -> Mapping[str, Any]:
+    """Return a plugin's options with ``path`` made absolute: plugins do not know the file."""
+    options = dict(section.options)
+    path = options.get("path")
+    if isinstance(path, str) and path:
+        options["path"] = str(folder / Path(path).expanduser())
+    return options
+
+
+def _container_settings(text: SettingsText, settings: Settings) -> ContainerSettings:
+    values = {
+        name: getattr(getattr(settings, section), key)
+        for name, (section, key) in CONTAINER_KEYS.items()
+    }
+    try:
+        return ContainerSettings(**values)
+    except ValueError as error:
+        name, _, reason = str(error).partition(" ")
+        raise text.error(CONTAINER_KEYS.get(name, ()), reason) from error
+
+
+def _first_error(text: SettingsText, error: ValidationError) -> SettingsError:
+    """Make the error for the first thing that is wrong, and say how many more there are.
+
+    Pydantic's own text shows values, and these may be secrets; only its messages are used.
+    """
+    errors = error.errors(include_url=False, include_input=False)
+    first = errors[0]
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        reason = "unknown key"
+    elif first["type"] == "missing":
+        reason = "is missing"
+    elif first["type"] in ("model_type", "dict_type"):
+        reason = "must hold keys and values"
+    else:
+        reason = reason[:1].lower() + reason[1:]
+    if len(errors) > 1:
+        reason += f" (and {len(errors) - 1} more)"
+    return text.error(first["loc"], reason)

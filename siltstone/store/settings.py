@@ -1,0 +1,219 @@
+"""What a person may write in ``siltstone.yaml``: one model a section, each default in one place.
+
+The defaults of a container's knobs are those of ``ContainerSettings``; here they
+only get their names. ``effective_settings`` checks them against each other and resolves paths.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from siltstone.container.settings import ContainerSettings
+from siltstone.store.units import Size, Time
+
+_DEFAULTS: Final = ContainerSettings()
+
+
+def _count(value: object) -> object:
+    fits = isinstance(value, int | str) and not isinstance(value, bool)
+    if not fits:
+        raise ValueError(f"not a whole number: {value!r}")
+    return value
+
+
+def _uuid(value: object) -> str:
+    try:
+        return str(uuid.UUID(str(value)))
+    except ValueError as error:
+        raise ValueError(f"not a uuid: {value!r}") from error
+
+
+Count = Annotated[int, BeforeValidator(_count), Field(ge=1)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the file. Unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class PluginSection(Section):
+    """A section that names a plugin and holds the plugin's options under the plugin's own name.
+
+    Attributes:
+        options: what the plugin gets; not shown by ``repr``, since it may hold secrets.
+    """
+
+    options: Mapping[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_options(cls, data: Any) -> Any:
+        """Move what stands under the plugin's name to ``options``; other names are refused."""
+        if not isinstance(data, Mapping):
+            return data
+        values = dict(data)
+        if "options" in values:
+            raise ValueError("unknown key: options; options stand under the name of the plugin")
+        name = values.get(cls.plugin_key())
+        if isinstance(name, str) and name not in cls.model_fields and name in values:
+            options = values.pop(name)
+            if options is not None and not isinstance(options, Mapping):
+                raise ValueError(f"what stands under {name!r} must be keys and values")
+            values["options"] = options or {}
+        return values
+
+    @classmethod
+    def plugin_key(cls) -> str:
+        """The key that names the plugin: the first field of the section's own."""
+        return next(name for name in cls.model_fields if name != "options")
+
+
+class LongTermStorage(PluginSection):
+    """Where the chunks lie; the binding's options stand under its name."""
+
+    binding: Text = Field(description="name of the binding that speaks to the service")
+    threads: Count = Field(
+        default=_DEFAULTS.storage_threads,
+        description="calls to the service at a time; more hide latency, fewer spare the service",
+    )
+
+
+class Tier1(PluginSection):
+    """The log that everything acknowledged goes through first; its options stand under its name."""
+
+    log: Text = Field(description="name of the log")
+
+
+class Index(Section):
+    """The local index of the metadata: a cache, which can be deleted while no process uses it."""
+
+    path: Text = Field(
+        default="./index",
+        description="folder on a local disk; opening is fast when it survived",
+    )
+    cache: Size = Field(
+        default=_DEFAULTS.index_cache_bytes,
+        description="memory for blocks of the index, for each container",
+    )
+
+
+class Segments(Section):
+    """How segments lie in chunks and in memory."""
+
+    chunk_size: Size = Field(
+        default=_DEFAULTS.chunk_bytes,
+        description="a chunk takes no more than this; larger ones are fewer objects to keep",
+    )
+    idle_max: Count = Field(
+        default=_DEFAULTS.segments_idle_max,
+        description="idle segments whose state stays in memory, for each container",
+    )
+
+
+class Flush(Section):
+    """When acknowledged bytes move to long-term storage."""
+
+    bytes: Size = Field(
+        default=_DEFAULTS.flush_bytes,
+        description="a segment with so many unflushed bytes is flushed at once",
+    )
+    age: Time = Field(
+        default=_DEFAULTS.flush_age_s,
+        description="a segment whose oldest unflushed byte is so old is flushed",
+    )
+    parallel: Count = Field(
+        default=_DEFAULTS.flush_parallel, description="segments that a container flushes at a time"
+    )
+    table_bytes: Size = Field(
+        default=_DEFAULTS.table_flush_bytes,
+        description="unflushed bytes of the table log that start a flush of it",
+    )
+    table_age: Time = Field(
+        default=_DEFAULTS.table_flush_age_s,
+        description="age of the oldest of them that does; with tier 1 gone, only younger are lost",
+    )
+
+
+class BackPressure(Section):
+    """What happens when long-term storage can not keep up."""
+
+    bytes: Size = Field(
+        default=_DEFAULTS.unflushed_bytes_max,
+        description="appends wait while a container has so many bytes only in tier 1 and in memory",
+    )
+
+
+class Checkpoint(Section):
+    """How often the full metadata is written, so that opening reads little."""
+
+    bytes: Size = Field(
+        default=_DEFAULTS.checkpoint_bytes,
+        description="growth of the table log that starts a checkpoint",
+    )
+    age: Time = Field(
+        default=_DEFAULTS.checkpoint_age_s,
+        description="age of the newest checkpoint that does, if anything changed",
+    )
+
+
+class Garbage(Section):
+    """When chunks that nothing names any more are deleted."""
+
+    delay: Time = Field(
+        default=_DEFAULTS.garbage_delay_s,
+        description="kept so long for readers that began before; 0s deletes at once",
+    )
+    attempts: Count = Field(
+        default=_DEFAULTS.garbage_attempts,
+        description="failed deletions before a chunk is set aside for a person",
+    )
+    interval: Time = Field(
+        default=_DEFAULTS.garbage_interval_s, description="how often due deletions are looked for"
+    )
+
+
+class Reads(Section):
+    """How carefully bytes are read."""
+
+    verify: Literal["remembered", "always", "never"] = Field(
+        default=_DEFAULTS.verify_reads,  # type: ignore[arg-type]
+        description="compare checksums once in ten minutes, on every read, or (benchmarks) never",
+    )
+
+
+class Deadlines(Section):
+    """How long is waited."""
+
+    append: Time = Field(
+        default=_DEFAULTS.append_deadline_s,
+        description="an append that found no room so long fails, not applied",
+    )
+    storage: Time = Field(
+        default=_DEFAULTS.storage_deadline_s,
+        description="a call to long-term storage that takes longer has an unknown outcome",
+    )
+
+
+class Settings(Section):
+    """The whole file."""
+
+    uuid: Annotated[str, BeforeValidator(_uuid)] | None = Field(
+        default=None,
+        description="of the store, written by init; storage that holds another store is refused",
+    )
+    long_term_storage: LongTermStorage
+    tier1: Tier1
+    index: Index = Index()
+    segments: Segments = Segments()
+    flush: Flush = Flush()
+    back_pressure: BackPressure = BackPressure()
+    checkpoint: Checkpoint = Checkpoint()
+    garbage: Garbage = Garbage()
+    reads: Reads = Reads()
+    deadlines: Deadlines = Deadlines()

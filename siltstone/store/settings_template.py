@@ -1,0 +1,67 @@
+"""The text of a new store's settings file: what must be said, and every default as a comment."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from siltstone.store.settings import LongTermStorage, PluginSection, Settings, Tier1
+from siltstone.store.units import format_size, format_time
+
+CHUNKS_FOLDER: Final = "chunks"
+LOG_FOLDER: Final = "tier1"
+INDEX_FOLDER: Final = "index"
+
+_HEAD: Final = """\
+# Settings of a siltstone store. Every key is explained in docs/settings.md.
+# What is commented out is the default. Sizes: 64MiB (KiB, MiB, GiB, TiB, or bytes). Times: 30s
+# (ms, s, min, h, d). Relative paths start at the folder of this file. ${NAME} and ${NAME:-default}
+# stand for environment variables.
+
+# Which store this is: storage that holds another one is refused. Do not change it.
+uuid: "%s"
+
+"""
+
+
+def settings_text(uuid: str) -> str:
+    """Return the settings file of a new store in folders beside it."""
+    parts = [_HEAD % uuid]
+    parts.append("# Where the chunks settle, the bytes of all segments.\n")
+    parts.append(f"long_term_storage:\n  binding: nfs\n  nfs:\n    path: ./{CHUNKS_FOLDER}\n")
+    parts.append(_keys(LongTermStorage, skip={"binding"}))
+    parts.append("\n# The log that makes an append durable. On a fast local disk, never on NFS.\n")
+    parts.append(f"tier1:\n  log: file\n  file:\n    path: ./{LOG_FOLDER}\n")
+    parts.append(_keys(Tier1, skip={"log"}))
+    for name, info in Settings.model_fields.items():
+        section = info.annotation
+        if name == "uuid" or not isinstance(section, type) or issubclass(section, PluginSection):
+            continue
+        if issubclass(section, BaseModel):
+            parts.append(f"\n# {(section.__doc__ or '').splitlines()[0]}\n")
+            parts.append(f"#{name}:\n{_keys(section)}")
+    return "".join(parts)
+
+
+def default_text(info: FieldInfo) -> str:
+    """Write a field's default as the file would have it; empty when there is none."""
+    if info.is_required():
+        return ""
+    extra = info.json_schema_extra
+    unit = extra.get("unit") if isinstance(extra, dict) else None
+    if unit == "size":
+        return format_size(info.default)
+    if unit == "time":
+        return format_time(info.default)
+    return "" if info.default is None else str(info.default)
+
+
+def _keys(section: type[BaseModel], skip: set[str] | None = None) -> str:
+    lines = []
+    for key, info in section.model_fields.items():
+        if key == "options" or key in (skip or ()):
+            continue
+        lines.append(f"#  {key}: {default_text(info)}".ljust(26) + f"  # {info.description}\n")
+    return "".join(lines)
