@@ -1,1 +1,183 @@
-"""Tiered storage: fast, fenced logs in front of plain chunks on cheap long-term storage."""
+"""Tiered storage: append to fast, fenced logs; keep the bytes in plain chunks on cheap storage.
+
+``siltstone.open(path)`` opens a store for blocking callers, ``siltstone.open_async(path)`` for
+asyncio, ``siltstone.init(folder)`` makes one. Everything here is loaded when it is first used, so
+that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from siltstone.container.views import Append as Append
+    from siltstone.container.views import ChunkInfo as ChunkInfo
+    from siltstone.container.views import CommitResult as CommitResult
+    from siltstone.container.views import ContainerStats as ContainerStats
+    from siltstone.container.views import Finding as Finding
+    from siltstone.container.views import LengthIs as LengthIs
+    from siltstone.container.views import Put as Put
+    from siltstone.container.views import Remove as Remove
+    from siltstone.container.views import SegmentInfo as SegmentInfo
+    from siltstone.container.views import TableValue as TableValue
+    from siltstone.container.views import VersionIs as VersionIs
+    from siltstone.core.errors import AppendTooLargeError as AppendTooLargeError
+    from siltstone.core.errors import BackPressureError as BackPressureError
+    from siltstone.core.errors import CapabilityError as CapabilityError
+    from siltstone.core.errors import ChunkError as ChunkError
+    from siltstone.core.errors import ClosedError as ClosedError
+    from siltstone.core.errors import ConditionFailedError as ConditionFailedError
+    from siltstone.core.errors import CorruptDataError as CorruptDataError
+    from siltstone.core.errors import FencedError as FencedError
+    from siltstone.core.errors import FormatError as FormatError
+    from siltstone.core.errors import LogError as LogError
+    from siltstone.core.errors import LogLostError as LogLostError
+    from siltstone.core.errors import LostDataError as LostDataError
+    from siltstone.core.errors import OffsetError as OffsetError
+    from siltstone.core.errors import Outcome as Outcome
+    from siltstone.core.errors import OutcomeUnknownError as OutcomeUnknownError
+    from siltstone.core.errors import ReadOnlyError as ReadOnlyError
+    from siltstone.core.errors import SegmentError as SegmentError
+    from siltstone.core.errors import SegmentExistsError as SegmentExistsError
+    from siltstone.core.errors import SegmentNameError as SegmentNameError
+    from siltstone.core.errors import SegmentNotFoundError as SegmentNotFoundError
+    from siltstone.core.errors import SegmentNotSealedError as SegmentNotSealedError
+    from siltstone.core.errors import SegmentSealedError as SegmentSealedError
+    from siltstone.core.errors import SegmentTruncatedError as SegmentTruncatedError
+    from siltstone.core.errors import SequenceError as SequenceError
+    from siltstone.core.errors import SettingsError as SettingsError
+    from siltstone.core.errors import SiltstoneError as SiltstoneError
+    from siltstone.core.errors import StorageFullError as StorageFullError
+    from siltstone.core.errors import StoreError as StoreError
+    from siltstone.core.errors import StoreExistsError as StoreExistsError
+    from siltstone.core.errors import StoreInUseError as StoreInUseError
+    from siltstone.core.errors import StoreNotFoundError as StoreNotFoundError
+    from siltstone.core.errors import TableError as TableError
+    from siltstone.core.errors import TableExistsError as TableExistsError
+    from siltstone.core.errors import TableNotFoundError as TableNotFoundError
+    from siltstone.core.errors import WriterExpiredError as WriterExpiredError
+    from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
+    from siltstone.store.assemble import open_async_store as open_async
+    from siltstone.store.async_segment import AsyncSegment as AsyncSegment
+    from siltstone.store.async_store import AsyncStore as AsyncStore
+    from siltstone.store.async_table import AsyncTable as AsyncTable
+    from siltstone.store.async_writer import AsyncWriter as AsyncWriter
+    from siltstone.store.initialisation import init_store as init
+    from siltstone.store.segment import Segment as Segment
+    from siltstone.store.store import Store as Store
+    from siltstone.store.store import open_store as open
+    from siltstone.store.streams import PartialAppendError as PartialAppendError
+    from siltstone.store.streams import StreamProgress as StreamProgress
+    from siltstone.store.table import Table as Table
+    from siltstone.store.writer import Writer as Writer
+
+    __version__: str
+
+_VIEWS = "siltstone.container.views"
+_ERRORS = "siltstone.core.errors"
+_STORE = "siltstone.store"
+
+_PLACES = {
+    "open": (f"{_STORE}.store", "open_store"),
+    "open_async": (f"{_STORE}.assemble", "open_async_store"),
+    "init": (f"{_STORE}.initialisation", "init_store"),
+    "Store": (f"{_STORE}.store", "Store"),
+    "Segment": (f"{_STORE}.segment", "Segment"),
+    "Table": (f"{_STORE}.table", "Table"),
+    "Writer": (f"{_STORE}.writer", "Writer"),
+    "AsyncStore": (f"{_STORE}.async_store", "AsyncStore"),
+    "AsyncSegment": (f"{_STORE}.async_segment", "AsyncSegment"),
+    "AsyncTable": (f"{_STORE}.async_table", "AsyncTable"),
+    "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
+    "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
+    "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
+    "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
+}
+"""Names that are elsewhere called otherwise, or that are no views or errors."""
+
+__all__ = [
+    "Append",
+    "AppendTooLargeError",
+    "AsyncSegment",
+    "AsyncStore",
+    "AsyncTable",
+    "AsyncWriter",
+    "BackPressureError",
+    "CapabilityError",
+    "ChunkError",
+    "ChunkInfo",
+    "ClosedError",
+    "CommitResult",
+    "ConditionFailedError",
+    "ContainerStats",
+    "CorruptDataError",
+    "FencedError",
+    "Finding",
+    "FormatError",
+    "LengthIs",
+    "LogError",
+    "LogLostError",
+    "LostDataError",
+    "OffsetError",
+    "Outcome",
+    "OutcomeUnknownError",
+    "PartialAppendError",
+    "Put",
+    "ReadOnlyError",
+    "Remove",
+    "Segment",
+    "SegmentError",
+    "SegmentExistsError",
+    "SegmentInfo",
+    "SegmentNameError",
+    "SegmentNotFoundError",
+    "SegmentNotSealedError",
+    "SegmentSealedError",
+    "SegmentTruncatedError",
+    "SequenceError",
+    "SettingsError",
+    "SeveralContainersError",
+    "SiltstoneError",
+    "StorageFullError",
+    "Store",
+    "StoreError",
+    "StoreExistsError",
+    "StoreInUseError",
+    "StoreNotFoundError",
+    "StreamProgress",
+    "Table",
+    "TableError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TableValue",
+    "VersionIs",
+    "Writer",
+    "WriterExpiredError",
+    "__version__",
+    "init",
+    "open",
+    "open_async",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("siltstone")
+    elif name in _PLACES:
+        module, attribute = _PLACES[name]
+        value = getattr(import_module(module), attribute)
+    elif name in __all__:
+        module = _ERRORS if name.endswith("Error") or name == "Outcome" else _VIEWS
+        value = getattr(import_module(module), name)
+    else:
+        raise AttributeError(f"module 'siltstone' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

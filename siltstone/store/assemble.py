@@ -1,0 +1,219 @@
+"""The one place that wires a store together, and where its circle is closed.
+
+The circle: the metadata of segments is kept in tables, the tables are kept in segments, and where a
+segment's bytes lie is metadata. It is broken by two kinds of layout stores. A segment of an
+application has its layout in a table; a system segment, such as the one that keeps all table
+updates, has its layout pinned in memory and written to the system journal. So a boot needs the
+journal only: it gives the system segments, these give the tables, and the tables give everything
+else. Each container does this for itself; here it only gets a log, the long-term storage and a
+folder for its index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from siltstone.container.container import Container, open_container
+from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment, Pool, SystemEnvironment
+from siltstone.core.errors import SettingsError, SiltstoneError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.hooks import load_chunk_storage, load_fenced_log
+from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.store.async_store import AsyncStore
+from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.container_verbs import read_only_container
+from siltstone.store.effective_settings import EffectiveSettings, load_settings
+from siltstone.store.manifest import check_uuid, read_manifest
+
+_log = logging.getLogger(__name__)
+_POOL: Final = Pool(name="siltstone-open", threads=4)
+OWNER_CHARACTERS_MAX: Final = 200
+
+T = TypeVar("T")
+
+
+class Assembly:
+    """What is needed to open the containers of one store.
+
+    Each container gets a log and a client of long-term storage of its own, and closes them.
+
+    Attributes:
+        settings: of the store.
+        environment: gives time, chance and threads.
+        manifest: what long-term storage says of the store.
+    """
+
+    def __init__(
+        self, settings: EffectiveSettings, environment: Environment, manifest: StoreManifest
+    ) -> None:
+        self.settings = settings
+        self.environment = environment
+        self.manifest = manifest
+        self._owner = owner_text(environment)
+
+    async def open_owner(self, index: int, *, takeover: bool) -> Container:
+        """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
+        log, storage = await self._run(lambda: self._log_and_storage(index))
+        return await open_container(
+            container=index,
+            log=log,
+            storage=storage,
+            environment=self.environment,
+            settings=self.settings.container,
+            index_folder=self._index_folder(index),
+            owner=self._owner,
+            takeover=takeover,
+        )
+
+    async def open_reader(self, index: int) -> ReadContainer:
+        """Open a container without a claim."""
+        log, storage = await self._run(lambda: self._log_and_storage(index))
+        return await open_reader(
+            container=index,
+            log=log,
+            storage=storage,
+            environment=self.environment,
+            settings=self.settings.container,
+            index_folder=self._index_folder(index),
+        )
+
+    async def newest_epoch(self, index: int) -> int:
+        """The highest epoch of a container that anybody claimed, found without a claim."""
+
+        def ask() -> int:
+            log = self._log(index)
+            try:
+                return log.holder().epoch
+            finally:
+                log.close()
+
+        return await self._run(ask)
+
+    def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
+        storage = open_storage(self.settings)
+        try:
+            return self._log(index), storage
+        except BaseException:
+            storage.close()
+            raise
+
+    def _log(self, index: int) -> FencedLog:
+        settings = self.settings
+        place = f"{settings.file}: tier1.{settings.log}"
+        return _placed(place, lambda: load_fenced_log(settings.log, settings.log_options, index))
+
+    def _index_folder(self, index: int) -> Path:
+        return self.settings.index_folder / f"c{index}"
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await self.environment.run_blocking(_POOL, call)
+
+
+async def open_async_store(
+    path: Path | str,
+    *,
+    read_only: bool = False,
+    takeover: bool = False,
+    environment: Environment | None = None,
+) -> AsyncStore:
+    """Open the store whose settings file, or folder, is ``path``.
+
+    Args:
+        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        read_only: claim nothing and write nothing; works beside a running owner.
+        takeover: claim although a live owner is known; it is fenced and stops.
+        environment: gives time, chance and threads; ``None`` means the real world.
+
+    Raises:
+        StoreNotFoundError: there is no settings file, or no store on long-term storage.
+        SettingsError: the settings file is wrong.
+        StoreInUseError: a live owner holds a container.
+        FormatError: a newer version made the store.
+        LogLostError: the log is not the one that the store was written with.
+    """
+    if read_only and takeover:
+        raise ValueError("read_only and takeover exclude each other: a reader claims nothing")
+    world = SystemEnvironment() if environment is None else environment
+    try:
+        assembly = await world.run_blocking(_POOL, lambda: _assembled(path, world))
+        slots = await _opened(assembly, read_only=read_only, takeover=takeover)
+    except BaseException:
+        if environment is None:
+            world.close()
+        raise
+    return AsyncStore(
+        assembly, slots, read_only=read_only, closes=world if environment is None else None
+    )
+
+
+def open_storage(settings: EffectiveSettings) -> ChunkStorage:
+    """Return a new client of the store's long-term storage."""
+    place = f"{settings.file}: long_term_storage.{settings.binding}"
+    return _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+
+
+def _assembled(path: Path | str, environment: Environment) -> Assembly:
+    """Read the settings, and check that long-term storage holds the store that they name."""
+    settings = load_settings(path)
+    storage = open_storage(settings)
+    try:
+        manifest = read_manifest(storage)
+        check_uuid(manifest, settings.uuid)
+    finally:
+        storage.close()
+    return Assembly(settings, environment, manifest)
+
+
+async def _opened(
+    assembly: Assembly, *, read_only: bool, takeover: bool
+) -> tuple[ContainerSlot, ...]:
+    """Open all containers at a time; when one fails, close the others and raise its error."""
+
+    async def one(index: int) -> ContainerSlot:
+        if read_only:
+            reader = await assembly.open_reader(index)
+            return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
+        owner = await assembly.open_owner(index, takeover=takeover)
+        return ContainerSlot(index, owner, owner.stats().epoch)
+
+    count = assembly.manifest.container_count
+    results = await asyncio.gather(*(one(index) for index in range(count)), return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    slots = tuple(result for result in results if isinstance(result, ContainerSlot))
+    if not failures:
+        return slots
+    for slot in slots:
+        try:
+            await slot.container.close()
+        except (SiltstoneError, OSError) as error:
+            _log.warning("container %d did not close cleanly: %s", slot.index, error)
+    raise failures[0]
+
+
+def owner_text(environment: Environment) -> str:
+    """Describe this process for others who find a container held, in at most 200 characters."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in many containers
+        user = str(os.getuid())
+    started = datetime.fromtimestamp(environment.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = f"host={platform.node()} pid={os.getpid()} user={user} opened={started}"
+    return text[:OWNER_CHARACTERS_MAX]
+
+
+def _placed(place: str, load: Callable[[], T]) -> T:
+    """Run ``load`` and put the place in the settings file before what it complains about."""
+    try:
+        return load()
+    except SettingsError as error:
+        raise SettingsError(f"{place}: {error}") from error

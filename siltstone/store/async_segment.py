@@ -1,0 +1,215 @@
+"""A segment as asyncio applications hold it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from siltstone.core.environment import Pool
+from siltstone.store.arguments import SeveralContainersError, check_offset, check_range
+from siltstone.store.async_writer import AsyncWriter
+from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+    from siltstone.container.views import ChunkInfo, SegmentInfo
+    from siltstone.core.words import Buffer
+    from siltstone.store.async_store import AsyncStore
+    from siltstone.store.container_slot import ContainerSlot
+
+FOLLOW_BYTES: Final = 2**20
+"""Most bytes that one step of ``follow`` gives: enough for speed, little for memory."""
+
+FOLLOW_WAIT_S: Final = 30.0
+"""A follower asks again so often, so that no wait is without an end."""
+
+PAGE_COUNT: Final = 1000
+
+_STREAMS: Final = Pool(name="siltstone-streams", threads=8)
+
+
+class AsyncSegment:
+    """A handle to a segment. Making one does no I/O, so the segment need not exist.
+
+    A handle is for the loop of its store. It stays usable when the store opens a container again.
+    """
+
+    __slots__ = ("__weakref__", "_container", "_name", "_slot", "_store")
+
+    def __init__(self, store: AsyncStore, slot: ContainerSlot, name: str) -> None:
+        self._store = store
+        self._slot = slot
+        self._name = name
+        self._container: Container
+        slot.bind_handle(self)
+
+    @property
+    def name(self) -> str:
+        """The segment's name."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"AsyncSegment({self._name!r})"
+
+    @property
+    def append_bytes_max(self) -> int:
+        """Most bytes of one append: what fits in one frame of the log."""
+        return self._container.frame_data_max
+
+    async def append(self, data: Buffer, *, expected_offset: int | None = None) -> int:
+        """Append ``data`` and return the offset where it begins, as soon as it is durable.
+
+        The bytes are taken before this first suspends. No bytes at all write nothing: the result is
+        the current length.
+
+        Args:
+            data: at most what fits in one frame of the log.
+            expected_offset: append only if the length is exactly this; ``None`` means whatever it
+                is.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            SegmentSealedError: it takes no more bytes.
+            OffsetError: the length is not ``expected_offset``; nothing was appended.
+            AppendTooLargeError: cut the data, or use ``append_from``.
+            BackPressureError: no room before the deadline; nothing was appended.
+            OutcomeUnknownError: the log failed; the bytes may or may not be there.
+            FencedError: another owner took over; this store is of no more use.
+        """
+        return await self._container.append(self._name, data, expected_offset)
+
+    async def append_many(
+        self, records: Sequence[Buffer], *, expected_offset: int | None = None
+    ) -> int:
+        """Append all ``records`` as one commit, contiguous; return the offset of the first.
+
+        Raises like ``append``.
+        """
+        return await self._container.append_many(self._name, records, expected_offset)
+
+    async def append_from(
+        self, stream: BinaryIO, *, progress: Callable[[StreamProgress], None] | None = None
+    ) -> StreamProgress:
+        """Append a stream to its end in several appends, in constant memory.
+
+        The appends are not one commit: those of others may stand between them.
+
+        Args:
+            stream: read on a thread.
+            progress: called after each append that is durable.
+
+        Raises:
+            PartialAppendError: an append failed after others were durable; says how far it came.
+        """
+        environment = self._store.environment
+        size = min(PIECE_BYTES, self.append_bytes_max)
+        appended = Appended(self._name, progress)
+
+        def read() -> asyncio.Task[bytes]:
+            return asyncio.ensure_future(
+                environment.run_blocking(_STREAMS, lambda: stream.read(size))
+            )
+
+        with appended.telling():
+            piece = await read()
+            while piece:
+                ahead = read()
+                try:
+                    appended.add(await self.append(piece), len(piece))
+                except BaseException:
+                    ahead.cancel()  # the stream may never give another byte
+                    raise
+                piece = await ahead
+        return appended.progress
+
+    async def writer(self, name: str) -> AsyncWriter:
+        """Register the exactly-once writer ``name``, or return the living one of that name."""
+        info = await self._container.register_writer(self._name, name)
+        return AsyncWriter(self._slot, self._name, info)
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return up to ``length`` bytes from ``offset``: fewer only at the end, ``b""`` at the end.
+
+        Raises:
+            SegmentTruncatedError: ``offset`` lies below the start of the readable range.
+            OffsetError: ``offset`` lies beyond the end.
+            ValueError: a negative number, or more than 1 GiB.
+            CorruptDataError: the bytes are not what was written.
+        """
+        check_range(offset, length)
+        return await self._container.read(self._name, offset, length)
+
+    async def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+        """Fill ``buffer`` from ``offset`` and return the count of bytes. Raises like ``read``."""
+        view = memoryview(buffer).cast("B")
+        check_range(offset, len(view))
+        return await self._container.read_into(self._name, offset, view)
+
+    async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
+        """Yield bytes from ``offset`` on as they are acknowledged; end when sealed and drained.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment, or it was deleted meanwhile.
+            SegmentTruncatedError: the next byte was truncated.
+            OffsetError: ``offset`` lies beyond the end at the start.
+        """
+        check_offset(offset)
+        if offset > (info := await self._container.info(self._name)).length:
+            await self._container.read(self._name, offset, 1)  # raises what read raises
+        while True:
+            while offset < info.length:
+                data = await self._container.read(
+                    self._name, offset, min(FOLLOW_BYTES, info.length - offset)
+                )
+                offset += len(data)
+                yield data
+            if info.sealed:
+                return
+            info = await self._container.wait_for_length(self._name, offset, FOLLOW_WAIT_S)
+
+    async def info(self) -> SegmentInfo:
+        """Return what is acknowledged of the segment. Raises ``SegmentNotFoundError``."""
+        return await self._container.info(self._name)
+
+    async def chunks(self, start: int = 0) -> AsyncIterator[ChunkInfo]:
+        """Yield where the flushed bytes from offset ``start`` on lie, in order."""
+        check_offset(start, what="start")
+        while True:
+            page = await self._container.chunks(self._name, start, PAGE_COUNT)
+            for chunk in page:
+                yield chunk
+            if len(page) < PAGE_COUNT:
+                return
+            start = page[-1].start + page[-1].length
+
+    async def flush(self) -> None:
+        """Move what is acknowledged to long-term storage, and the metadata that says so."""
+        await self._container.flush(self._name)
+
+    async def seal(self) -> SegmentInfo:
+        """Let the segment take no more bytes, for ever. Repeating it changes nothing."""
+        return await self._container.seal(self._name)
+
+    async def truncate(self, offset: int) -> None:
+        """Drop the bytes below ``offset`` for ever. At or below the start it changes nothing."""
+        await self._container.truncate(self._name, check_offset(offset))
+
+    async def concat(self, source: AsyncSegment | str) -> int:
+        """Put the bytes of the sealed ``source`` behind this segment's and remove the source.
+
+        Existing bytes do not move. Returns the offset where the source's bytes begin.
+
+        Raises:
+            SegmentNotSealedError: seal the source first.
+            SeveralContainersError: the two are in different containers.
+        """
+        name = source if isinstance(source, str) else source.name
+        index = self._store.container_index(name)
+        if index != self._slot.index:
+            raise SeveralContainersError({self._name: self._slot.index, name: index})
+        return await self._container.concat(self._name, name)
+
+    async def delete(self) -> None:
+        """Remove the segment. Its name may be used again. Raises ``SegmentNotFoundError``."""
+        await self._container.delete(self._name)

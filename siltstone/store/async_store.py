@@ -1,0 +1,249 @@
+"""A store as asyncio applications hold it."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+from weakref import WeakSet
+
+from siltstone.container.views import (
+    CommitResult,
+    Condition,
+    ContainerStats,
+    Finding,
+    Operation,
+    SegmentInfo,
+)
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ClosedError, SiltstoneError
+from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.words import check_segment_name, container_of
+from siltstone.store.arguments import common_container, name_of
+from siltstone.store.async_segment import AsyncSegment
+from siltstone.store.async_table import AsyncTable
+from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.container_verbs import refusing_container
+from siltstone.store.manifest import uuid_text
+from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
+from siltstone.store.reopening import Opener, Reopening
+
+_open_stores: WeakSet[AsyncStore] = WeakSet()
+
+
+class SharedParts(Opener, Protocol):
+    """What the containers of a store share, and how one is opened."""
+
+    environment: Environment
+    manifest: StoreManifest
+
+
+class AsyncStore:
+    """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
+
+    Names with the same hash, or with the same ``{tag}``, share a container; what is done in one
+    container can be atomic. Cancelling a call frees its caller at once; what it asked for may
+    still happen.
+    """
+
+    def __init__(
+        self,
+        parts: SharedParts,
+        slots: Sequence[ContainerSlot],
+        *,
+        read_only: bool,
+        closes: Environment | None,
+    ) -> None:
+        self._parts = parts
+        self._slots = tuple(slots)
+        self._read_only = read_only
+        self._closes = closes
+        self._closed = False
+        self._watching: asyncio.Task[None] | None = None
+        if not read_only:
+            # It outlives the call that opens the store, so no task group can hold it; close() ends
+            # it.
+            watch = Reopening(self._slots, parts, parts.environment).run()
+            self._watching = asyncio.get_running_loop().create_task(watch)
+        _open_stores.add(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "read-only" if self._read_only else "open"
+        return f"<AsyncStore {self.uuid} {state}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def uuid(self) -> str:
+        """The store's uuid."""
+        return uuid_text(self._parts.manifest.store_id)
+
+    @property
+    def container_count(self) -> int:
+        """How many containers the store has; fixed for its life."""
+        return len(self._slots)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writing verbs are refused with ``ReadOnlyError``."""
+        return self._read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store was closed."""
+        return self._closed
+
+    @property
+    def environment(self) -> Environment:
+        """Where time and threads come from."""
+        return self._parts.environment
+
+    async def close(self) -> None:
+        """Close every container and free what the store holds. Idempotent.
+
+        Nothing acknowledged is lost: what is not flushed stays in tier 1.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        _open_stores.discard(self)
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        containers = [slot.container for slot in self._slots]
+        for slot in self._slots:
+            slot.bind(refusing_container(lambda: ClosedError("the store was closed")))
+        results = await asyncio.gather(
+            *(_close(container.close) for container in containers), return_exceptions=True
+        )
+        if self._closes is not None:
+            self._closes.close()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def segment(self, name: str) -> AsyncSegment:
+        """Return a handle to a segment, which need not exist. Does no I/O.
+
+        Raises:
+            SegmentNameError: no segment can have this name.
+        """
+        slot = self._slots[self.container_index(name)]
+        return AsyncSegment(self, slot, name)
+
+    async def create(self, name: str, *, exist_ok: bool = False) -> AsyncSegment:
+        """Create a segment, durably, and return a handle to it.
+
+        Raises:
+            SegmentExistsError: it exists, and ``exist_ok`` is false.
+            SegmentNameError: no segment can have this name.
+        """
+        segment = self.segment(name)
+        await self._slot_of(name).container.create(name, exist_ok=exist_ok)
+        return segment
+
+    def list(self, prefix: str = "") -> AsyncIterator[SegmentInfo]:
+        """Yield the segments whose names start with ``prefix``, in the order of their bytes."""
+
+        def pages(slot: ContainerSlot) -> NextPage[SegmentInfo]:
+            return lambda last: slot.container.list_segments(prefix, last, PAGE_COUNT)
+
+        return merged([pages(slot) for slot in self._slots], lambda info: info.name)
+
+    def table(self, name: str) -> AsyncTable:
+        """Return a handle to a table, which need not exist. Does no I/O."""
+        return AsyncTable(self._slots[self.container_index(name)], name)
+
+    async def create_table(self, name: str, *, exist_ok: bool = False) -> AsyncTable:
+        """Create a table, durably, and return a handle to it.
+
+        Raises:
+            TableExistsError: it exists, and ``exist_ok`` is false.
+        """
+        table = self.table(name)
+        await self._slot_of(name).container.create_table(name, exist_ok=exist_ok)
+        return table
+
+    def list_tables(self, prefix: str = "") -> AsyncIterator[str]:
+        """Yield the names of the tables that start with ``prefix``, in the order of their bytes."""
+
+        def pages(slot: ContainerSlot) -> NextPage[str]:
+            return lambda last: slot.container.list_tables(prefix, last, PAGE_COUNT)
+
+        return merged([pages(slot) for slot in self._slots], lambda name: name)
+
+    async def commit(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()
+    ) -> CommitResult:
+        """Do several operations of one container, all or none, if all conditions hold.
+
+        Raises:
+            ConditionFailedError: a condition does not hold; nothing was done.
+            SeveralContainersError: the names belong to several containers; give them one ``{tag}``.
+            AppendTooLargeError: the commit does not fit in one frame of the log.
+        """
+        names = [name_of(part) for part in (*operations, *conditions)]
+        slot = self._slots[common_container(names, len(self._slots))]
+        return await slot.container.commit(operations, conditions)
+
+    async def flush(self) -> None:
+        """Move everything that is acknowledged to long-term storage."""
+        async with asyncio.TaskGroup() as group:
+            for slot in self._slots:
+                group.create_task(slot.container.flush())
+
+    def stats(self) -> builtins.list[ContainerStats]:
+        """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
+        return [slot.container.stats() for slot in self._slots]
+
+    async def check(self) -> AsyncIterator[Finding]:
+        """Yield what is wrong or worth knowing: every chunk is read and compared with its sums."""
+        for slot in self._slots:
+            async for finding in slot.container.check():
+                yield finding
+
+    def container_index(self, name: str) -> int:
+        """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
+        return container_of(check_segment_name(name), len(self._slots))
+
+    def _slot_of(self, name: str) -> ContainerSlot:
+        return self._slots[self.container_index(name)]
+
+    def refuse_after_fork(self) -> None:
+        """Give all handles an error to raise; called in a forked child, which has no loop."""
+        self._closed = True
+        error = "the store was opened before a fork; open it again in this process"
+        for slot in self._slots:
+            slot.bind_after_fork(refusing_container(lambda: ClosedError(error)))
+
+
+async def _close(close: Callable[[], object]) -> None:
+    """Close one container, also when it is one that only refuses."""
+    try:
+        closing = close()
+    except SiltstoneError:
+        return
+    assert asyncio.iscoroutine(closing), "close is a coroutine"
+    await closing
+
+
+def _refuse_in_child() -> None:
+    for store in list(_open_stores):
+        store.refuse_after_fork()
+
+
+os.register_at_fork(after_in_child=_refuse_in_child)

@@ -1,0 +1,56 @@
+"""An exactly-once writer as asyncio applications hold it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siltstone.store.arguments import check_buffer, check_offset
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+    from siltstone.container.views import WriterInfo
+    from siltstone.core.words import Buffer
+    from siltstone.store.container_slot import ContainerSlot
+
+
+class AsyncWriter:
+    """Appends that may be repeated: a sequence that was appended before returns its offset again.
+
+    Attributes:
+        segment: name of the segment.
+        name: of the writer.
+        sequence: the last acknowledged sequence when the writer was registered, -1 before the
+            first.
+    """
+
+    __slots__ = ("__weakref__", "_container", "_number", "name", "segment", "sequence")
+
+    def __init__(self, slot: ContainerSlot, segment: str, info: WriterInfo) -> None:
+        self.segment = segment
+        self.name = info.name
+        self.sequence = info.sequence
+        self._number = info.number
+        self._container: Container
+        slot.bind_handle(self)
+
+    def __repr__(self) -> str:
+        return f"AsyncWriter({self.segment!r}, {self.name!r})"
+
+    async def append(self, data: Buffer, *, sequence: int) -> int:
+        """Append ``data`` once, however often this is called with one ``sequence``.
+
+        Args:
+            data: at most what fits in one frame; not empty.
+            sequence: grows strictly from append to append; gaps are fine.
+
+        Returns:
+            The offset where the bytes begin, also when they were appended before.
+
+        Raises:
+            SequenceError: older than the newest one, so it can not be told what became of it.
+            WriterExpiredError: register the writer again and compare its sequence.
+        """
+        check_offset(sequence, what="sequence")
+        if not len(check_buffer(data)):
+            raise ValueError("an exactly-once append needs at least one byte")
+        return await self._container.append_as(self.segment, self._number, sequence, data)

@@ -1,0 +1,135 @@
+"""An event loop on a thread of its own, for callers that block."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from typing import Any, Final, TypeVar
+
+from siltstone.core.errors import ClosedError
+
+T = TypeVar("T")
+
+BATCH_COUNT: Final = 256
+"""Items that an iterator takes at a time: a change of threads costs more than an item."""
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop, if that is installed, else one of asyncio."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class BackgroundLoop:
+    """Runs coroutines of any thread on one loop. Thread-safe; useless in a forked child.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str = "siltstone-loop") -> None:
+        self._pid = os.getpid()
+        self._loop = new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(_drain())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that made the loop, so that nothing runs it."""
+        return os.getpid() != self._pid
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``work`` on the loop.
+
+        Raises:
+            ClosedError: the loop was closed, or this is a forked child.
+        """
+        if self.forked:
+            work.close()
+            raise ClosedError("the store was opened before a fork; open it again in this process")
+        if threading.get_ident() == self._thread.ident:
+            work.close()
+            raise RuntimeError("a blocking call on the store's own loop would wait for itself")
+        with self._lock:
+            if self._closed or sys.is_finalizing():
+                work.close()
+                raise ClosedError("the store was closed")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the loop and wait for its result; an interrupt cancels it."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise ClosedError("the store was closed during the call") from error
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(
+        self, make: Callable[[], AsyncIterator[T]], *, batch: int = BATCH_COUNT
+    ) -> Iterator[T]:
+        """Yield what an asynchronous iterator yields, taking up to ``batch`` items at a time."""
+        source = make()
+        try:
+            while True:
+                items, error = self.run(_take(source, batch))
+                yield from items
+                if error is not None:
+                    raise error
+                if len(items) < batch:
+                    return
+        finally:
+            close = getattr(source, "aclose", None)
+            if close is not None and not self._closed and not self.forked:
+                self.run(close())
+
+    def close(self) -> None:
+        """End the loop; calls in progress raise ``ClosedError``. Idempotent."""
+        with self._lock:
+            if self._closed or self.forked:
+                self._closed = True
+                return
+            self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+async def _take(source: AsyncIterator[T], count: int) -> tuple[list[T], Exception | None]:
+    """Return the next items and, if one came before ``count`` of them, the error that ended it."""
+    items: list[T] = []
+    try:
+        for _ in range(count):
+            items.append(await anext(source))  # noqa: PERF401 - items must survive an error
+    except StopAsyncIteration:
+        return items, None
+    except Exception as error:  # noqa: BLE001 - raised in the caller's thread, behind its items
+        return items, error
+    return items, None
+
+
+async def _drain() -> None:
+    """Cancel what still runs, so that nobody waits for ever."""
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

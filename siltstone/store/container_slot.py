@@ -1,0 +1,55 @@
+"""The place of one container in a store: what its handles hold at the moment."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+
+
+class Handle(Protocol):
+    """A segment, table or writer: anything that calls a container."""
+
+    _container: Container
+
+    def __hash__(self) -> int: ...
+
+
+class ContainerSlot:
+    """Holds a container and knows the living handles to it, so that all can be given another.
+
+    Thread-safe, since handles are made by any thread.
+
+    Attributes:
+        index: of the container.
+        container: what serves its calls now.
+        epoch: of the newest owner that this store was, or of what a reader saw first.
+    """
+
+    def __init__(self, index: int, container: Container, epoch: int) -> None:
+        self.index = index
+        self.epoch = epoch
+        self.container = container
+        self._handles: WeakSet[Handle] = WeakSet()
+        self._lock = threading.Lock()
+
+    def bind_handle(self, handle: Handle) -> None:
+        """Give a new handle its container, now and whenever that is exchanged."""
+        with self._lock:
+            handle._container = self.container
+            self._handles.add(handle)
+
+    def bind(self, container: Container) -> None:
+        """Let every call from now on go to ``container``."""
+        with self._lock:
+            self.container = container
+            for handle in list(self._handles):
+                handle._container = container
+
+    def bind_after_fork(self, container: Container) -> None:
+        """``bind`` in a forked child, where the lock may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+        self.bind(container)

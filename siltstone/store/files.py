@@ -1,0 +1,158 @@
+"""Segments as files: objects of ``io`` that read and append; positions are offsets."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+from siltstone.core.errors import OffsetError, SegmentSealedError
+from siltstone.store.streams import PIECE_BYTES
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as AnyBuffer
+
+    from siltstone.store.segment import Segment
+
+
+class SegmentReader(io.RawIOBase):
+    """Reads a segment; wrapped in ``io.BufferedReader`` by ``Segment.open``.
+
+    Beyond the end there is nothing to read, as in any file; below the start
+    ``SegmentTruncatedError``.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__()
+        self._segment = segment
+        self._offset = segment.info().start_offset
+        self.name = segment.name
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self._offset
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to an offset, from the beginning, from here or from the acknowledged end."""
+        self._check_open()
+        if whence == os.SEEK_CUR:
+            offset += self._offset
+        elif whence == os.SEEK_END:
+            offset += self._segment.info().length
+        elif whence != os.SEEK_SET:
+            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+        if offset < 0:
+            raise ValueError(f"negative seek position {offset}")
+        self._offset = offset
+        return offset
+
+    def readinto(self, buffer: AnyBuffer, /) -> int:
+        """Fill ``buffer`` from the position on."""
+        self._check_open()
+        view = memoryview(buffer).cast("B")
+        if not len(view):
+            return 0
+        try:
+            count = self._segment.read_into(self._offset, view)
+        except OffsetError:  # a file that was left behind its end has no more bytes, and no error
+            return 0
+        self._offset += count
+        return count
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+
+class SegmentWriter(io.BufferedIOBase):
+    """Appends what is written. Durable after ``flush`` or ``close``.
+
+    After a failed append nothing more is appended: the failure is raised by every later ``write``
+    and ``flush``, and what was not yet appended is dropped. So no byte is appended twice.
+
+    Attributes:
+        appended_length: bytes that are durable for certain.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__()
+        info = segment.info()
+        if info.sealed:
+            raise SegmentSealedError("the segment is sealed", segment=segment.name)
+        self._segment = segment
+        self._piece_bytes = min(PIECE_BYTES, segment.append_bytes_max)
+        self._buffer = bytearray()
+        self._end = info.length
+        self._failure: BaseException | None = None
+        self._closing = False
+        self.appended_length = 0
+        self.name = segment.name
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The offset behind the last byte that was written, if nobody else appends."""
+        return self._end + len(self._buffer)
+
+    def write(self, data: AnyBuffer, /) -> int:
+        """Take ``data``; append whole pieces at once, the rest with ``flush`` or ``close``."""
+        self._check_usable()
+        view = memoryview(data).cast("B")
+        count = len(view)
+        while view:
+            room = self._piece_bytes - len(self._buffer)
+            if not self._buffer and len(view) >= self._piece_bytes:
+                self._append(view[:room])
+            else:
+                self._buffer += view[:room]
+                if len(self._buffer) == self._piece_bytes:
+                    self._append_buffer()
+            view = view[room:]
+        return count
+
+    def flush(self) -> None:
+        """Return when everything that was written is durable."""
+        if self._closing:
+            return
+        self._check_usable()
+        self._append_buffer()
+
+    def close(self) -> None:
+        """Flush and close. After a failure that was raised before, only close. Idempotent."""
+        if self.closed:
+            return
+        try:
+            if self._failure is None:
+                self._append_buffer()
+        finally:
+            self._closing = True
+            super().close()
+
+    def _append_buffer(self) -> None:
+        if self._buffer:
+            data, self._buffer = self._buffer, bytearray()
+            self._append(data)
+
+    def _append(self, data: bytearray | memoryview) -> None:
+        try:
+            self._end = self._segment.append(data) + len(data)
+        except BaseException as error:
+            self._failure = error
+            raise
+        self.appended_length += len(data)
+
+    def _check_usable(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,83 @@
+"""The object ``system/store`` on long-term storage: which store this is, fixed for its life.
+
+It is created exclusively when the store is made, and read whenever it is opened, so that nobody
+works on another store's chunks or on a format that he does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import (
+    ChunkExistsError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+)
+from siltstone.core.records.store_manifest import (
+    StoreManifest,
+    decode_store_manifest,
+    encode_store_manifest,
+)
+
+MANIFEST_NAME: Final = "system/store"
+CONTAINERS_MAX: Final = 4096
+"""Each container has a log, an index and threads, so more is a mistake in writing."""
+
+_BYTES_MAX: Final = 64 * 1024
+
+
+def create_manifest(storage: ChunkStorage, manifest: StoreManifest) -> None:
+    """Make the store on ``storage``.
+
+    Raises:
+        StoreExistsError: somebody else made one meanwhile; nothing was changed.
+    """
+    try:
+        storage.create(MANIFEST_NAME, [encode_store_manifest(manifest)])
+    except ChunkExistsError as error:
+        raise StoreExistsError("long-term storage holds a store already") from error
+
+
+def read_manifest(storage: ChunkStorage) -> StoreManifest:
+    """Return what ``storage`` says of the store that it holds.
+
+    Raises:
+        StoreNotFoundError: it holds none.
+        FormatError: a newer version made it.
+        CorruptDataError: it is damaged.
+    """
+    try:
+        length = storage.stat(MANIFEST_NAME).length
+    except ChunkNotFoundError as error:
+        raise StoreNotFoundError(
+            "long-term storage holds no store", missing=MANIFEST_NAME
+        ) from error
+    if length > _BYTES_MAX:
+        raise CorruptDataError("record is too long", where=MANIFEST_NAME, length=length)
+    buffer = bytearray(length)
+    count = storage.read_into(MANIFEST_NAME, 0, buffer)
+    return decode_store_manifest(memoryview(buffer)[:count], where=MANIFEST_NAME)
+
+
+def check_uuid(manifest: StoreManifest, expected: str | None) -> None:
+    """Refuse another store than the settings file was made for; ``None`` expects none.
+
+    Raises:
+        StoreError: the two uuids differ.
+    """
+    if expected is not None and uuid_text(manifest.store_id) != expected:
+        raise StoreError(
+            "long-term storage holds another store than the settings name",
+            found=uuid_text(manifest.store_id),
+            expected=expected,
+        )
+
+
+def uuid_text(raw: bytes) -> str:
+    """Write sixteen bytes as a uuid."""
+    digits = raw.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,0 +1,132 @@
+"""A segment as blocking applications hold it: the verbs of ``AsyncSegment``, and files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Literal, overload
+
+from siltstone.store.arguments import check_buffer
+from siltstone.store.files import SegmentReader, SegmentWriter
+from siltstone.store.stream_append import append_stream
+from siltstone.store.writer import Writer
+
+if TYPE_CHECKING:
+    from siltstone.container.views import ChunkInfo, SegmentInfo
+    from siltstone.core.words import Buffer
+    from siltstone.store.async_segment import AsyncSegment
+    from siltstone.store.background_loop import BackgroundLoop
+    from siltstone.store.streams import StreamProgress
+
+READ_BUFFER_BYTES = 2**20
+"""Read at a time by a file: one request of long-term storage, four blocks with a sum."""
+
+
+class Segment:
+    """A handle to a segment, for any thread. Making one does no I/O. See ``AsyncSegment``."""
+
+    __slots__ = ("_loop", "_segment")
+
+    def __init__(self, loop: BackgroundLoop, segment: AsyncSegment) -> None:
+        self._loop = loop
+        self._segment = segment
+
+    @property
+    def name(self) -> str:
+        """The segment's name."""
+        return self._segment.name
+
+    def __repr__(self) -> str:
+        return f"Segment({self.name!r})"
+
+    @property
+    def append_bytes_max(self) -> int:
+        """Most bytes of one append: what fits in one frame of the log."""
+        return self._segment.append_bytes_max
+
+    def append(self, data: Buffer, *, expected_offset: int | None = None) -> int:
+        """Append ``data``, durably; return where it begins. See ``AsyncSegment.append``."""
+        check_buffer(data)
+        return self._loop.run(self._segment.append(data, expected_offset=expected_offset))
+
+    def append_many(self, records: Sequence[Buffer], *, expected_offset: int | None = None) -> int:
+        """Append all ``records`` as one commit; return the offset of the first."""
+        return self._loop.run(self._segment.append_many(records, expected_offset=expected_offset))
+
+    def append_from(
+        self, stream: BinaryIO, *, progress: Callable[[StreamProgress], None] | None = None
+    ) -> StreamProgress:
+        """Append a stream to its end, in constant memory. See ``AsyncSegment.append_from``.
+
+        The stream is read by this thread. What arrives on a raw, unbuffered stream is appended as
+        it arrives.
+        """
+        return append_stream(self._loop, self._segment, stream, progress)
+
+    def writer(self, name: str) -> Writer:
+        """Register the exactly-once writer ``name``, or return the living one."""
+        return Writer(self._loop, self._loop.run(self._segment.writer(name)))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to ``length`` bytes from ``offset``. See ``AsyncSegment.read``."""
+        return self._loop.run(self._segment.read(offset, length))
+
+    def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+        """Fill ``buffer`` from ``offset``; return the count of bytes. Raises like ``read``."""
+        return self._loop.run(self._segment.read_into(offset, buffer))
+
+    def follow(self, offset: int = 0) -> Iterator[bytes]:
+        """Yield bytes as they are acknowledged; end when the segment is sealed and drained."""
+        return self._loop.iterate(lambda: self._segment.follow(offset), batch=1)
+
+    @overload
+    def open(self, mode: Literal["rb"] = "rb") -> io.BufferedReader: ...
+    @overload
+    def open(self, mode: Literal["ab"]) -> SegmentWriter: ...
+    def open(self, mode: str = "rb") -> io.BufferedReader | SegmentWriter:
+        """Open the segment as a file; positions are the segment's offsets.
+
+        ``rb`` starts at the first readable offset and sees what is appended meanwhile. ``ab``
+        appends what is written, in pieces of up to 4 MiB; it is durable after ``flush`` or
+        ``close``.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            SegmentSealedError: opened for appending, and it is sealed.
+            ReadOnlyError: opened for appending in a read-only store.
+            ValueError: another mode; for text wrap the file in ``io.TextIOWrapper``.
+        """
+        if mode == "rb":
+            return io.BufferedReader(SegmentReader(self), buffer_size=READ_BUFFER_BYTES)
+        if mode == "ab":
+            return SegmentWriter(self)
+        raise ValueError(f"mode is 'rb' or 'ab', not {mode!r}")
+
+    def info(self) -> SegmentInfo:
+        """Return what is acknowledged of the segment."""
+        return self._loop.run(self._segment.info())
+
+    def chunks(self, start: int = 0) -> Iterator[ChunkInfo]:
+        """Yield where the flushed bytes from offset ``start`` on lie, in order."""
+        return self._loop.iterate(lambda: self._segment.chunks(start))
+
+    def flush(self) -> None:
+        """Move what is acknowledged to long-term storage, and the metadata that says so."""
+        self._loop.run(self._segment.flush())
+
+    def seal(self) -> SegmentInfo:
+        """Let the segment take no more bytes, for ever."""
+        return self._loop.run(self._segment.seal())
+
+    def truncate(self, offset: int) -> None:
+        """Drop the bytes below ``offset`` for ever."""
+        self._loop.run(self._segment.truncate(offset))
+
+    def concat(self, source: Segment | str) -> int:
+        """Put the sealed ``source`` behind this segment; return where its bytes begin."""
+        name = source if isinstance(source, str) else source.name
+        return self._loop.run(self._segment.concat(name))
+
+    def delete(self) -> None:
+        """Remove the segment."""
+        self._loop.run(self._segment.delete())

@@ -1,0 +1,145 @@
+"""A store as blocking applications hold it: an ``AsyncStore`` on a loop of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from siltstone.store.assemble import open_async_store
+from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.segment import Segment
+from siltstone.store.table import Table
+
+if TYPE_CHECKING:
+    from siltstone.container.views import (
+        CommitResult,
+        Condition,
+        ContainerStats,
+        Finding,
+        Operation,
+        SegmentInfo,
+    )
+    from siltstone.store.async_store import AsyncStore
+
+
+class Store:
+    """An open store, for any thread; ``siltstone.open`` makes one. See ``AsyncStore``.
+
+    Of no use in a forked child: open the store there again, and only one of the two may own it.
+    """
+
+    def __init__(self, loop: BackgroundLoop, store: AsyncStore) -> None:
+        self._loop = loop
+        self._store = store
+
+    def __repr__(self) -> str:
+        return repr(self._store).replace("AsyncStore", "Store", 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
+
+    @property
+    def uuid(self) -> str:
+        """The store's uuid."""
+        return self._store.uuid
+
+    @property
+    def container_count(self) -> int:
+        """How many containers the store has; fixed for its life."""
+        return self._store.container_count
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writing verbs are refused with ``ReadOnlyError``."""
+        return self._store.read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store was closed, or can not be used since this is a forked child."""
+        return self._store.closed or self._loop.forked
+
+    def close(self) -> None:
+        """Close the store; nothing acknowledged is lost. Idempotent; nothing in a forked child."""
+        if self.closed:
+            self._loop.close()
+            return
+        try:
+            self._loop.run(self._store.close())
+        finally:
+            self._loop.close()
+
+    def segment(self, name: str) -> Segment:
+        """Return a handle to a segment, which need not exist. Does no I/O."""
+        return Segment(self._loop, self._store.segment(name))
+
+    def create(self, name: str, *, exist_ok: bool = False) -> Segment:
+        """Create a segment, durably, and return a handle to it. See ``AsyncStore.create``."""
+        return Segment(self._loop, self._loop.run(self._store.create(name, exist_ok=exist_ok)))
+
+    def list(self, prefix: str = "") -> Iterator[SegmentInfo]:
+        """Yield the segments whose names start with ``prefix``, in the order of their bytes."""
+        return self._loop.iterate(lambda: self._store.list(prefix))
+
+    def table(self, name: str) -> Table:
+        """Return a handle to a table, which need not exist. Does no I/O."""
+        return Table(self._loop, self._store.table(name))
+
+    def create_table(self, name: str, *, exist_ok: bool = False) -> Table:
+        """Create a table, durably, and return a handle to it."""
+        made = self._loop.run(self._store.create_table(name, exist_ok=exist_ok))
+        return Table(self._loop, made)
+
+    def list_tables(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of the tables that start with ``prefix``, in the order of their bytes."""
+        return self._loop.iterate(lambda: self._store.list_tables(prefix))
+
+    def commit(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()
+    ) -> CommitResult:
+        """Do several operations of one container, all or none. See ``AsyncStore.commit``."""
+        return self._loop.run(self._store.commit(operations, conditions))
+
+    def flush(self) -> None:
+        """Move everything that is acknowledged to long-term storage."""
+        self._loop.run(self._store.flush())
+
+    def stats(self) -> Sequence[ContainerStats]:
+        """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
+
+        async def stats() -> Sequence[ContainerStats]:
+            return self._store.stats()
+
+        return self._loop.run(stats())
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what is wrong or worth knowing. See ``AsyncStore.check``."""
+        return self._loop.iterate(self._store.check, batch=1)
+
+
+def open_store(path: Path | str, *, read_only: bool = False, takeover: bool = False) -> Store:
+    """Open the store whose settings file, or folder, is ``path``, for blocking callers.
+
+    Args and errors are those of ``open_async``. Close the store, or use it as a context manager.
+    """
+    loop = BackgroundLoop()
+    try:
+        opened = loop.run(open_async_store(path, read_only=read_only, takeover=takeover))
+    except BaseException:
+        loop.close()
+        raise
+    return Store(loop, opened)

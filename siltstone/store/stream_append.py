@@ -1,0 +1,64 @@
+"""Appending a stream from a blocking caller: it reads while the piece before is made durable."""
+
+from __future__ import annotations
+
+import io
+import select
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, BinaryIO
+
+from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
+
+if TYPE_CHECKING:
+    from siltstone.store.async_segment import AsyncSegment
+    from siltstone.store.background_loop import BackgroundLoop
+
+
+def append_stream(
+    loop: BackgroundLoop,
+    segment: AsyncSegment,
+    stream: BinaryIO,
+    progress: Callable[[StreamProgress], None] | None,
+) -> StreamProgress:
+    """Append ``stream`` to its end, one append at a time; see ``Segment.append_from``."""
+    size = min(PIECE_BYTES, segment.append_bytes_max)
+    appended = Appended(segment.name, progress)
+    flying: tuple[Future[int], int] | None = None
+    with appended.telling():
+        try:
+            while True:
+                piece = _next_piece(stream, size, flying[0] if flying else None)
+                if flying is not None:
+                    landed, flying = flying, None
+                    appended.add(landed[0].result(), landed[1])
+                if not piece:
+                    return appended.progress
+                flying = loop.submit(segment.append(piece)), len(piece)
+        except BaseException:
+            if flying is not None and not flying[0].cancelled():
+                # The stream failed, or the caller was interrupted: what is on its way still counts.
+                appended.add(flying[0].result(), flying[1])
+            raise
+
+
+def _next_piece(stream: BinaryIO, size: int, flying: Future[int] | None) -> bytes:
+    """Read the next piece; of a raw stream what is there, more only while an append goes on."""
+    if not isinstance(stream, io.RawIOBase):
+        return stream.read(size)
+    parts = [_read_raw(stream, size)]
+    length = len(parts[0])
+    while parts[-1] and length < size and flying is not None and not flying.done():
+        if not select.select([stream], [], [], 0)[0]:
+            break
+        parts.append(_read_raw(stream, size - length))
+        length += len(parts[-1])
+    return b"".join(parts)
+
+
+def _read_raw(stream: io.RawIOBase, size: int) -> bytes:
+    data = stream.read(size)
+    if data is None:  # the descriptor does not block: wait until it has something
+        select.select([stream], [], [])
+        data = stream.read(size)
+    return data or b""

@@ -1,0 +1,57 @@
+"""A table as blocking applications hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from siltstone.container.views import TableValue
+    from siltstone.core.words import Buffer
+    from siltstone.store.async_table import AsyncTable
+    from siltstone.store.background_loop import BackgroundLoop
+
+
+class Table:
+    """A handle to a table, for any thread. See ``AsyncTable``."""
+
+    __slots__ = ("_loop", "_table")
+
+    def __init__(self, loop: BackgroundLoop, table: AsyncTable) -> None:
+        self._loop = loop
+        self._table = table
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._table.name
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"
+
+    def get(self, key: Buffer) -> TableValue | None:
+        """Return the value of ``key``, ``None`` when it has none."""
+        return self._loop.run(self._table.get(key))
+
+    def put(self, key: Buffer, value: Buffer) -> int:
+        """Set ``key`` whatever it was; return the version."""
+        return self._loop.run(self._table.put(key, value))
+
+    def remove(self, key: Buffer) -> int:
+        """Remove ``key``, if it is there; return the version."""
+        return self._loop.run(self._table.remove(key))
+
+    def update(
+        self,
+        changes: Mapping[bytes, Buffer | None],
+        *,
+        expected: Mapping[bytes, int | None] | None = None,
+    ) -> int:
+        """Change several keys at once, all or none. See ``AsyncTable.update``."""
+        return self._loop.run(self._table.update(changes, expected=expected))
+
+    def scan(
+        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, TableValue]]:
+        """Yield the entries with ``start <= key < end`` in the order of their keys."""
+        return self._loop.iterate(lambda: self._table.scan(start, end, reverse=reverse))
