@@ -1,0 +1,112 @@
+"""The command ``siltstone``: its verbs, and how failures and signals end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from siltstone.cli import check_command, completion_command, read_commands, write_commands
+from siltstone.cli.exit_codes import ExitCode, exit_code
+from siltstone.cli.session import STORE_VARIABLE, Session
+from siltstone.cli.table_commands import table
+
+
+class Terminated(BaseException):
+    """SIGTERM: unwinds like an interrupt, so that the store is closed on the way."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--store",
+    metavar="PATH",
+    help=f"Settings file, or its folder; else ${STORE_VARIABLE}, else ./siltstone.yaml.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
+@click.version_option(package_name="siltstone")
+@click.pass_context
+def siltstone(context: click.Context, store: str | None, *, quiet: bool, verbose: bool) -> None:
+    """Append to segments; keep their bytes in plain chunks on cheap storage."""
+    context.obj = Session(store=store, quiet=quiet, verbose=verbose)
+
+
+for _verb in (
+    write_commands.init,
+    write_commands.create,
+    write_commands.append,
+    read_commands.cat,
+    read_commands.tail,
+    read_commands.list_segments,
+    read_commands.stat,
+    read_commands.chunks,
+    write_commands.flush,
+    write_commands.seal,
+    write_commands.truncate,
+    write_commands.concat,
+    write_commands.remove,
+    table,
+    check_command.check,
+    completion_command.completion,
+):
+    siltstone.add_command(_verb)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command with ``arguments`` and return its exit code; errors are one line of text."""
+    verbose = bool({"-v", "--verbose"} & set(arguments))
+    try:
+        code = siltstone.main(list(arguments), prog_name="siltstone", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except Terminated:
+        return ExitCode.TERMINATED
+    except BrokenPipeError:
+        _forget_output()
+        return ExitCode.PIPE_CLOSED
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except BaseException as error:  # noqa: BLE001 - the last place before the person
+        code_found = exit_code(error)
+        if verbose or code_found is None:
+            traceback.print_exception(error)
+        click.echo(f"siltstone: {_one_line(error)}", err=True)
+        return ExitCode.FAILED if code_found is None else code_found
+
+
+def main() -> NoReturn:
+    """Run the command of this process."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(sys.argv[1:]))
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
+
+
+def _forget_output() -> None:
+    """Point standard output to nowhere: at its end the interpreter flushes it once more."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    text = " ".join(str(error).split())
+    return text or type(error).__name__

@@ -1,0 +1,92 @@
+"""What the command writes: results on standard output, everything for people on standard error."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import click
+
+
+class Advance(Protocol):
+    """Tells a progress bar how much is done."""
+
+    def __call__(self, done: int) -> None:
+        """``done`` bytes, counted from the beginning."""
+        ...
+
+
+def print_json(value: object) -> None:
+    """Write one value as one line of JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows in columns; numbers stand to the right."""
+    pending = [[str(cell) for cell in headers]]
+    right = [False] * len(headers)
+    for row in rows:
+        right = [isinstance(cell, int) for cell in row]
+        pending.append([str(cell) for cell in row])
+    widths = [max(len(row[index]) for row in pending) for index in range(len(headers))]
+    for row in pending:
+        cells = [
+            f"{cell:>{width}}" if number else f"{cell:<{width}}"
+            for cell, width, number in zip(row, widths, right, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def write_bytes(data: bytes) -> None:
+    """Write raw bytes to standard output."""
+    sys.stdout.buffer.write(data)
+
+
+def flush_bytes() -> None:
+    """Hand on what was written: a follower's reader waits for it."""
+    sys.stdout.buffer.flush()
+
+
+def bytes_fields(name: str, data: bytes) -> dict[str, str]:
+    """Return ``data`` for JSON: as text where it is UTF-8, else in base64 under another key."""
+    try:
+        return {name: data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
+    """Show a bar on standard error, if that is a terminal; the body gets what advances it."""
+    if not shown or not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    console = Console(stderr=True)
+    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(label, total=total)
+
+        def advance(done: int) -> None:
+            progress.update(task, completed=done)
+
+        yield advance
+
+
+def _ignore(done: int) -> None:
+    """Nobody watches."""
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"not for JSON: {type(value).__name__}")

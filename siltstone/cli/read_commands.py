@@ -1,0 +1,225 @@
+"""Verbs that read. They open the store read-only, so they work beside a running owner."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Final
+
+import click
+
+from siltstone.cli.output import (
+    flush_bytes,
+    print_json,
+    print_table,
+    progress_bar,
+    write_bytes,
+)
+from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.store.segment import Segment
+
+PIECE_BYTES: Final = 2**20
+SCAN_BYTES: Final = 64 * 1024
+TABLE_ROWS_MAX: Final = 10_000
+"""So many rows are aligned in one table; a listing that is longer is several of them."""
+
+OFFSET: Final = click.IntRange(min=0)
+
+
+@click.command()
+@click.argument("segment")
+@click.option("--offset", type=OFFSET, help="First byte; the first readable one if not given.")
+@click.option("--length", type=OFFSET, help="Bytes; to the acknowledged end if not given.")
+@json_option
+@pass_session
+def cat(
+    session: Session, segment: str, offset: int | None, length: int | None, *, as_json: bool
+) -> None:
+    """Write the bytes of SEGMENT to standard output."""
+    with session.open_reader() as store:
+        source = store.segment(segment)
+        info = source.info()
+        start = info.start_offset if offset is None else offset
+        if not info.start_offset <= start <= info.length:
+            source.read(start, 1)  # raises the error that says which
+        end = info.length if length is None else min(info.length, start + length)
+        with progress_bar(segment, end - start, shown=not session.quiet) as advance:
+            for position, data in _pieces(source, start, end):
+                _write(position, data, as_json=as_json)
+                advance(position + len(data) - start)
+        flush_bytes()
+
+
+@click.command()
+@click.argument("segment")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the segment is sealed.")
+@click.option("-n", "--lines", type=OFFSET, default=None, help="Last lines to begin with; 10.")
+@click.option("--bytes", "count", type=OFFSET, help="Last bytes to begin with, instead of lines.")
+@json_option
+@pass_session
+def tail(
+    session: Session,
+    segment: str,
+    lines: int | None,
+    count: int | None,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Write the last lines or bytes of SEGMENT, and with -f what follows them."""
+    if lines is not None and count is not None:
+        raise click.UsageError("--lines and --bytes exclude each other")
+    with session.open_reader() as store:
+        source = store.segment(segment)
+        info = source.info()
+        if count is not None:
+            start = max(info.start_offset, info.length - count)
+        else:
+            wanted = 10 if lines is None else lines
+            start = _line_start(source, info.start_offset, info.length, wanted)
+        for position, data in _pieces(source, start, info.length):
+            _write(position, data, as_json=as_json)
+        flush_bytes()
+        if not follow:
+            return
+        position = info.length
+        for data in source.follow(position):
+            _write(position, data, as_json=as_json)
+            flush_bytes()
+            position += len(data)
+
+
+@click.command("ls")
+@click.argument("prefix", default="")
+@json_option
+@pass_session
+def list_segments(session: Session, prefix: str, *, as_json: bool) -> None:
+    """List the segments whose names start with PREFIX."""
+    with session.open_reader() as store:
+        found = store.list(prefix)
+        if as_json:
+            for info in found:
+                print_json(info)
+            return
+        for first in found:
+            page = chain([first], islice(found, TABLE_ROWS_MAX - 1))
+            print_table(
+                ("NAME", "START", "LENGTH", "FLUSHED", "STATE"),
+                (
+                    (
+                        info.name,
+                        info.start_offset,
+                        info.length,
+                        info.flushed_length,
+                        "sealed" if info.sealed else "open",
+                    )
+                    for info in page
+                ),
+            )
+
+
+@click.command()
+@click.argument("segment", required=False)
+@json_option
+@pass_session
+def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
+    """Show SEGMENT, or the store: its containers, and what would be lost with tier 1 gone."""
+    with session.open_reader() as store:
+        if segment is not None:
+            info = store.segment(segment).info()
+            if as_json:
+                print_json(info)
+                return
+            for name in info.__slots__:
+                click.echo(f"{name + ':':<16} {getattr(info, name)}")
+            return
+        stats = store.stats()
+        if as_json:
+            print_json({"uuid": store.uuid, "containers": list(stats)})
+            return
+        click.echo(f"store {store.uuid}")
+        print_table(
+            ("CONTAINER", "EPOCH", "UNFLUSHED", "AGE (s)", "TABLE LOG", "LOG FIRST", "LOG END"),
+            (
+                (
+                    one.container,
+                    one.epoch,
+                    one.unflushed_bytes,
+                    round(one.unflushed_age_s),
+                    one.unflushed_table_bytes,
+                    one.log_first,
+                    one.log_end,
+                )
+                for one in stats
+            ),
+        )
+        lost = sum(one.unflushed_bytes + one.unflushed_table_bytes for one in stats)
+        age = max((one.unflushed_age_s for one in stats), default=0.0)
+        click.echo(f"with tier 1 gone, {lost} bytes of the last {age:.0f} s would be lost")
+        for one in stats:
+            for warning in (*one.warnings, *([one.last_error] if one.last_error else [])):
+                click.echo(f"container {one.container}: {warning}")
+
+
+@click.command()
+@click.argument("segment")
+@json_option
+@pass_session
+def chunks(session: Session, segment: str, *, as_json: bool) -> None:
+    """Show where the flushed bytes of SEGMENT lie on long-term storage."""
+    with session.open_reader() as store:
+        found = store.segment(segment).chunks()
+        if as_json:
+            for chunk in found:
+                print_json(chunk)
+            return
+        print_table(
+            ("START", "LENGTH", "CHUNK OFFSET", "CHUNK LENGTH", "EPOCH", "CRC32C", "CHUNK"),
+            (
+                (
+                    chunk.start,
+                    chunk.length,
+                    chunk.chunk_offset,
+                    chunk.chunk_length,
+                    chunk.epoch,
+                    f"{chunk.crc32c:08x}",
+                    chunk.chunk,
+                )
+                for chunk in found
+            ),
+        )
+
+
+def _pieces(source: Segment, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    while start < end:
+        data = source.read(start, min(PIECE_BYTES, end - start))
+        yield start, data
+        start += len(data)
+
+
+def _write(position: int, data: bytes, *, as_json: bool) -> None:
+    if as_json:
+        text = base64.b64encode(data).decode("ascii")
+        print_json({"offset": position, "length": len(data), "data_base64": text})
+    else:
+        write_bytes(data)
+
+
+def _line_start(source: Segment, start: int, end: int, lines: int) -> int:
+    """Return where the last ``lines`` lines begin, reading backwards in constant memory."""
+    if not lines:
+        return end
+    position = end
+    seen = 0
+    while position > start:
+        begin = max(start, position - SCAN_BYTES)
+        data = source.read(begin, position - begin)
+        index = len(data)
+        while (index := data.rfind(b"\n", 0, index)) >= 0:
+            if begin + index + 1 < end:
+                seen += 1
+                if seen == lines:
+                    return begin + index + 1
+        position = begin
+    return start

@@ -1,0 +1,172 @@
+"""Verbs that change segments. They claim the store for as long as they run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.read_commands import OFFSET
+from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.store.initialisation import init_store
+from siltstone.store.manifest import CONTAINERS_MAX
+from siltstone.store.streams import StreamProgress
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--containers",
+    type=click.IntRange(1, CONTAINERS_MAX),
+    default=1,
+    show_default=True,
+    help="Parts that processes can own, fixed for the life of the store.",
+)
+@json_option
+@pass_session
+def init(session: Session, folder: Path, containers: int, *, as_json: bool) -> None:
+    """Make a store in FOLDER: a settings file with comments, and its folders."""
+    settings = init_store(folder, containers=containers)
+    if as_json:
+        print_json({"settings": str(settings), "containers": containers})
+    else:
+        click.echo(f"made a store: {settings}")
+
+
+@click.command()
+@click.argument("segment")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@click.option("--create", is_flag=True, help="Make the segment if there is none.")
+@takeover_option
+@json_option
+@pass_session
+def append(
+    session: Session, segment: str, file: str, *, create: bool, takeover: bool, as_json: bool
+) -> None:
+    """Append FILE, or standard input, to SEGMENT, in constant memory.
+
+    What arrives on a pipe is durable soon after it arrives. Prints where the bytes begin and how
+    many there are.
+    """
+    with session.open_owner(takeover=takeover) as store, _input(file) as stream:
+        target = store.create(segment, exist_ok=True) if create else store.segment(segment)
+        length = target.info().length
+        with progress_bar(segment, _size(stream), shown=not session.quiet) as advance:
+
+            def progress(made: StreamProgress) -> None:
+                advance(made.length)
+
+            made = target.append_from(stream, progress=progress)
+        offset = length if made.offset is None else made.offset
+    if as_json:
+        print_json({"segment": segment, "offset": offset, "length": made.length})
+    else:
+        click.echo(f"{offset} {made.length}")
+
+
+@click.command()
+@click.argument("segment")
+@click.option("--exist-ok", is_flag=True, help="An existing segment is fine.")
+@takeover_option
+@json_option
+@pass_session
+def create(
+    session: Session, segment: str, *, exist_ok: bool, takeover: bool, as_json: bool
+) -> None:
+    """Make the empty segment SEGMENT."""
+    with session.open_owner(takeover=takeover) as store:
+        info = store.create(segment, exist_ok=exist_ok).info()
+    if as_json:
+        print_json(info)
+
+
+@click.command()
+@click.argument("segment", required=False)
+@takeover_option
+@json_option
+@pass_session
+def flush(session: Session, segment: str | None, *, takeover: bool, as_json: bool) -> None:
+    """Move SEGMENT, or all of the store, from tier 1 to long-term storage."""
+    with session.open_owner(takeover=takeover) as store:
+        if segment is None:
+            store.flush()
+        else:
+            store.segment(segment).flush()
+        stats = store.stats()
+    if as_json:
+        print_json({"unflushed_bytes": sum(one.unflushed_bytes for one in stats)})
+
+
+@click.command()
+@click.argument("segment")
+@takeover_option
+@json_option
+@pass_session
+def seal(session: Session, segment: str, *, takeover: bool, as_json: bool) -> None:
+    """Let SEGMENT take no more bytes, for ever."""
+    with session.open_owner(takeover=takeover) as store:
+        info = store.segment(segment).seal()
+    if as_json:
+        print_json(info)
+
+
+@click.command()
+@click.argument("segment")
+@click.argument("offset", type=OFFSET)
+@takeover_option
+@json_option
+@pass_session
+def truncate(session: Session, segment: str, offset: int, *, takeover: bool, as_json: bool) -> None:
+    """Drop the bytes of SEGMENT below OFFSET, for ever."""
+    with session.open_owner(takeover=takeover) as store:
+        target = store.segment(segment)
+        target.truncate(offset)
+        info = target.info()
+    if as_json:
+        print_json(info)
+
+
+@click.command()
+@click.argument("target")
+@click.argument("source")
+@takeover_option
+@json_option
+@pass_session
+def concat(session: Session, target: str, source: str, *, takeover: bool, as_json: bool) -> None:
+    """Put the sealed segment SOURCE behind TARGET. SOURCE is gone then. Prints where it begins."""
+    with session.open_owner(takeover=takeover) as store:
+        offset = store.segment(target).concat(source)
+    if as_json:
+        print_json({"segment": target, "offset": offset})
+    else:
+        click.echo(str(offset))
+
+
+@click.command("rm")
+@click.argument("segments", nargs=-1, required=True)
+@takeover_option
+@json_option
+@pass_session
+def remove(session: Session, segments: tuple[str, ...], *, takeover: bool, as_json: bool) -> None:
+    """Remove SEGMENTS, in the given order."""
+    with session.open_owner(takeover=takeover) as store:
+        for name in segments:
+            store.segment(name).delete()
+            if as_json:
+                print_json({"removed": name})
+
+
+def _input(file: str) -> BinaryIO:
+    """Open the input without a buffer, so that what arrives can be appended at once."""
+    if file == "-":
+        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+    return open(file, "rb", buffering=0)
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Return how much is to come; ``None`` for what is not a regular file."""
+    return os.fstat(stream.fileno()).st_size or None
