@@ -192,6 +192,7 @@ class World:
         environment: InlineEnvironment | None = None,
         settings: SegmentStorageSettings | None = None,
     ) -> None:
+        self.profile = profile
         self.bucket = bucket or Bucket()
         self.storage = FailingStorage(MemoryChunkStorage(self.bucket, profile))
         self.layouts = layouts or MemoryLayoutStore()

@@ -1,0 +1,262 @@
+"""The segment layer against a model: a segment is a bytearray, and every step keeps the invariants.
+
+What may fail: any create, write and read of a chunk, in every way that a service has. What may not:
+the layout store. What must hold: a call that returns did what it says; one that raises changed
+nothing that a reader sees, and may be repeated; bytes that were flushed and not truncated are read
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from siltstone.bindings.memory.chunk_storage import Profile
+from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.segment_storage import SegmentStorageSettings
+from tests.unit.core.segment_world import Call, Fault, World
+
+PROFILES = {
+    "append": Profile(),
+    "write once": Profile(append=False, concat=False, seal=False),
+    "few appends": Profile(appends_max=3),
+    "small chunks": Profile(chunk_bytes_max=300_023),
+}
+CHUNK_BYTES = 50
+TARGETS = (1, 2)
+ATTEMPTS_MAX = 20
+
+faults = st.lists(st.sampled_from([None, None, *Fault]), max_size=4)
+
+
+@dataclass
+class Model:
+    """What one segment holds: ``data`` from offset 0 on, readable from ``start`` on."""
+
+    data: bytearray = field(default_factory=bytearray)
+    start: int = 0
+
+
+class SegmentLayer(RuleBasedStateMachine):
+    """Random writes, truncations, trims, skips, joins and removals, over storage that fails.
+
+    Attributes:
+        scale: bytes for each byte of the plan; with a large one, chunks have many blocks.
+    """
+
+    scale = 1
+
+    @initialize(profile=st.sampled_from(sorted(PROFILES)))
+    def open(self, profile: str) -> None:
+        self.runner = asyncio.Runner()
+        self.world = World(
+            PROFILES[profile],
+            settings=SegmentStorageSettings(chunk_bytes=CHUNK_BYTES * self.scale),
+        )
+        self.models: dict[int, Model] = {}
+        self.next_id = 1
+        self.byte = 0
+        self.claimed: set[str] = set()
+        for _ in TARGETS:
+            self.add()
+
+    def add(self) -> int:
+        segment_id, self.next_id = self.next_id, self.next_id + 1
+        self.world.layouts.add(segment_id)
+        self.models[segment_id] = Model()
+        return segment_id
+
+    def bytes(self, length: int) -> bytes:
+        self.byte += 1
+        pattern = bytes((self.byte + 31 * index) % 251 for index in range(251))
+        length *= self.scale
+        return (pattern * (length // 251 + 1))[:length]
+
+    def repeat(self, make: Any, plan: list[Fault | None]) -> Any:
+        """Make a call, again and again while storage fails; the plan ends, so does the loop."""
+        left = list(plan)
+
+        def decide(call: Call) -> Fault | None:
+            if call.verb == "read_into" or not left:
+                return None
+            return left.pop(0)
+
+        self.world.storage.decide = decide
+        for _ in range(ATTEMPTS_MAX):
+            commits = len(self.world.layouts.commits)
+            try:
+                return self.runner.run(make())
+            except ChunkUnavailableError:
+                assert len(self.world.layouts.commits) == commits
+                self.take_abandoned()
+        raise AssertionError("the call never succeeds")
+
+    def take_abandoned(self) -> None:
+        names = {new.name for new in self.world.segments.take_abandoned()}
+        assert not names & self.claimed
+        self.claimed |= names
+
+    @rule(
+        index=st.integers(0, 5),
+        lengths=st.lists(st.integers(1, 70), min_size=1, max_size=4),
+        cut=st.booleans(),
+        plan=faults,
+    )
+    def write(self, index: int, lengths: list[int], cut: bool, plan: list[Fault | None]) -> None:
+        segment_id = self.pick(index)
+        model = self.models[segment_id]
+        parts = [self.bytes(length) for length in lengths]
+        offset = len(model.data)
+        cuts, border = [], offset
+        for part in parts:
+            border += len(part)
+            cuts.append(border)
+        end = self.repeat(
+            lambda: self.world.segments.write(segment_id, offset, parts, cuts=cuts if cut else ()),
+            plan,
+        )
+        model.data += b"".join(parts)
+        assert end == len(model.data)
+
+    @rule(index=st.integers(0, 5), cut=st.integers(0, 200))
+    def truncate(self, index: int, cut: int) -> None:
+        """Also beyond the flushed length, as far as bytes might be in the tail."""
+        segment_id = self.pick(index)
+        model = self.models[segment_id]
+        model.start = min(model.start + cut * self.scale, len(model.data) + 40 * self.scale)
+        self.world.layouts.change(segment_id, start_offset=model.start)
+
+    @rule(index=st.integers(0, 5))
+    def trim(self, index: int) -> None:
+        segment_id = self.pick(index)
+        start = self.models[segment_id].start
+        while not self.runner.run(self.world.segments.trim(segment_id, start)):
+            pass
+        assert all(
+            extent.end > start for extent in self.world.layouts.extents(segment_id, 0, 10**9, 999)
+        )
+
+    @rule(index=st.integers(0, 5))
+    def skip(self, index: int) -> None:
+        segment_id = self.pick(index)
+        model = self.models[segment_id]
+        self.runner.run(self.world.segments.skip(segment_id, model.start))
+        model.data += bytes(max(0, model.start - len(model.data)))
+
+    @rule(index=st.integers(0, 5), start=st.integers(0, 300), length=st.integers(0, 300))
+    def read(self, index: int, start: int, length: int) -> None:
+        segment_id = self.pick(index)
+        model = self.models[segment_id]
+        offset = min(model.start + start * self.scale, len(model.data))
+        length *= self.scale
+        if offset < model.start:
+            return
+        found = self.runner.run(self.world.read(segment_id, offset, length))
+        assert found == bytes(model.data[offset : offset + length])
+
+    @precondition(lambda self: len(self.models) < 5)
+    @rule()
+    def create(self) -> None:
+        self.add()
+
+    @rule(index=st.integers(0, 5), other=st.integers(0, 5))
+    def concat(self, index: int, other: int) -> None:
+        target_id, source_id = self.pick(index), self.pick(other)
+        target, source = self.models[target_id], self.models[source_id]
+        unflushed = source.start > len(source.data) or target.start > len(target.data)
+        if target_id == source_id or unflushed:
+            return
+        self.world.layouts.change(source_id, sealed_length=len(source.data))
+        where = self.runner.run(
+            self.world.segments.concat(
+                target_id, source_id, expected_target_length=len(target.data)
+            )
+        )
+        assert where == len(target.data)
+        target.data += source.data[source.start :]
+        del self.models[source_id], self.world.layouts.states[source_id]
+
+    @precondition(lambda self: len(self.models) > 1)
+    @rule(index=st.integers(0, 5))
+    def remove(self, index: int) -> None:
+        segment_id = self.pick(index)
+        self.world.layouts.change(segment_id, deleted=True)
+        while not self.runner.run(self.world.segments.remove(segment_id)):
+            pass
+        del self.models[segment_id], self.world.layouts.states[segment_id]
+
+    @rule()
+    def fail_over(self) -> None:
+        """A new owner knows the rows and nothing else."""
+        old = self.world
+        old.layouts.epoch += 1
+        self.world = World(
+            old.profile,
+            bucket=old.bucket,
+            layouts=old.layouts,
+            settings=old.settings,
+        )
+
+    def pick(self, index: int) -> int:
+        if not self.models:
+            self.add()
+        ids = sorted(self.models)
+        return ids[index % len(ids)]
+
+    @invariant()
+    def every_readable_byte_is_there(self) -> None:
+        if not hasattr(self, "models"):
+            return
+        self.world.storage.decide = lambda _: None
+        self.world.check()
+        self.take_abandoned()
+        named = {chunk.name for chunk in self.world.layouts.rows.chunks.values()}
+        named |= {chunk.name for chunk in self.world.layouts.garbage}
+        assert not named & self.claimed, "an abandoned name was committed"
+        for segment_id, model in self.models.items():
+            if model.start <= len(model.data):
+                length = len(model.data) - model.start
+                found = self.runner.run(self.world.read(segment_id, model.start, length + 1))
+                assert found == bytes(model.data[model.start :])
+
+    @invariant()
+    def every_chunk_is_named_or_handed_over(self) -> None:
+        """I4, for one owner: what lies on storage has a row, a task, or was abandoned."""
+        if not hasattr(self, "models"):
+            return
+        self.take_abandoned()
+        rows = self.world.layouts
+        known = {chunk.name for chunk in (*rows.rows.chunks.values(), *rows.garbage)}
+        found = {key.decode() for key in self.world.bucket.chunks}
+        assert found <= known | self.claimed
+
+    def teardown(self) -> None:
+        if hasattr(self, "runner"):
+            self.runner.close()
+
+
+class ManyBlocks(SegmentLayer):
+    """The same with chunks of several blocks."""
+
+    scale = 20_011
+
+
+@pytest.mark.parametrize(("machine", "examples"), [(SegmentLayer, 120), (ManyBlocks, 15)])
+def test_segment_layer(machine: type[RuleBasedStateMachine], examples: int) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=examples, stateful_step_count=30, deadline=None),
+    )
