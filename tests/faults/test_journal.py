@@ -271,7 +271,7 @@ async def check_damaged(owner: Owner, bucket: Bucket, *, least: int) -> bool:
 @pytest.mark.parametrize("append", [True, False])
 def test_every_changed_byte_of_every_file_is_survived_or_noticed(append: bool) -> None:
     owner = finished_bucket(append=append)
-    survived: dict[str, int] = {}
+    survived: dict[str, bool] = {}
 
     async def run() -> None:
         for name in owner.journal.files:
@@ -279,16 +279,14 @@ def test_every_changed_byte_of_every_file_is_survived_or_noticed(append: bool) -
             # The end of the very last file may be taken for a batch that was never acknowledged.
             least = owner.acknowledged - (name == owner.journal.files[-1])
             for index in range(len(content)):
-                for mask in (1 << index % 8, 3):
+                for mask in {1 << index % 8, 3} if index < 8 else {1 << index % 8}:
                     content[index] ^= mask
                     right = await check_damaged(owner, owner.client.bucket, least=least)
-                    survived[name] = survived.get(name, 0) + right
+                    survived[name] = survived.get(name, True) and right
                     content[index] ^= mask
 
     asyncio.run(run())
-    checkpoints = {durable.file_name for durable in owner.journal.checkpoints}
-    for name in checkpoints:
-        assert survived[name] == 2 * len(owner.client.bucket.chunks[name])
+    assert all(survived[durable.file_name] for durable in owner.journal.checkpoints)
 
 
 @pytest.mark.parametrize("append", [True, False])

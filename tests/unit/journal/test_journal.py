@@ -6,11 +6,19 @@ import asyncio
 
 import pytest
 
+from siltstone.bindings.memory.bucket import Bucket as MemoryBucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.chunk_names import journal_file
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import LogError
-from siltstone.journal.journal import ATTEMPTS_MAX
+from siltstone.core.records.checkpoint import Checkpoint
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.journal import ATTEMPTS_MAX, Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.recovery import recover
 from tests.unit.journal.world import (
     CONTAINER,
+    LINEAGE,
     Bucket,
     Client,
     Fate,
@@ -269,5 +277,44 @@ def test_chunks_that_batches_behind_the_older_checkpoint_name_are_kept() -> None
         await owner.write_checkpoint()
         assert passed in owner.collect()
         check_recovered(owner, await recover_from(owner.client.bucket))
+
+    asyncio.run(run())
+
+
+def test_real_threads_and_another_storage() -> None:
+    async def run() -> None:
+        environment = SystemEnvironment()
+        bucket = MemoryBucket()
+        storage = AsyncChunkStorage(MemoryChunkStorage(bucket), environment, threads=2)
+        journal = Journal(storage, environment, CONTAINER, 4, LINEAGE, file_bytes_max=2_000)
+        store = PinnedLayoutStore(journal, (), lambda: (3, 9))
+
+        def checkpoint(sequence: int) -> Checkpoint:
+            return Checkpoint(
+                lineage=LINEAGE,
+                epoch=4,
+                sequence=sequence,
+                system=store.snapshot(),
+                index_files=(),
+                index_version=0,
+                index_crc=0,
+                replay_index=0,
+                safe_index=0,
+                newest_index=-1,
+            )
+
+        await journal.write_first_checkpoint(checkpoint)
+        client = Client(Bucket(), append=False)
+        for _ in range(20):
+            await store.commit(await flush_change(store, client, 50))
+        await asyncio.gather(*(journal.write_checkpoint(checkpoint) for _ in range(2)))
+        for _ in range(20):
+            await store.commit(await flush_change(store, client, 50))
+        recovered = await recover(storage, environment, CONTAINER, 5)
+        assert recovered
+        assert recovered.layouts == store.snapshot()
+        assert (recovered.batches, recovered.safe_index, recovered.newest_index) == (20, 3, 9)
+        storage.close()
+        environment.close()
 
     asyncio.run(run())
