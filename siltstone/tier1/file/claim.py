@@ -1,0 +1,210 @@
+"""Taking the log over: the order of these steps is what makes the fence hold.
+
+1. The marker shows the new epoch, durably: from here on no older owner acknowledges a frame.
+2. The older files are read to their end: whatever was acknowledged is there.
+3. They are synced.
+4. A copy of the newest older frame, then the header that states where the older epochs end, are
+   durable in a file of the new epoch. The copy is there because after a failed sync that frame may
+   be in the page cache and not on the disk, whatever a later sync says; with one frame in flight no
+   other frame can be in doubt. It comes before the header, so a valid header has its copy.
+5. Only then anything is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from siltstone.core.errors import CorruptDataError, LogError, LogLostError, StorageFullError
+from siltstone.core.posix import write_fully
+from siltstone.core.records.frame import Frame, encode_frame
+from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
+from siltstone.core.records.marker_slot import MarkerSlot
+from siltstone.tier1.file.chain import FileRange, LogView, build_view
+from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.history import last_frame
+from siltstone.tier1.file.marker import Marker
+from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.writer import write_header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """What a claim leaves to the writer.
+
+    Attributes:
+        slot: the claim in the marker.
+        marker_data: both slots as they were right after it.
+        older: the frames of older epochs, oldest first.
+        dropped_tail: bytes behind the newest of them that are no frame.
+        file: the first file, open; its header is durable.
+        header: of that file.
+    """
+
+    slot: MarkerSlot
+    marker_data: bytearray
+    older: tuple[FileRange, ...]
+    dropped_tail: int
+    file: OpenFile
+    header: LogFileHeader
+
+
+def check_lineage(folder: LogFolder, view: LogView, lineage: bytes, *, new: bool) -> None:
+    """Check that this is the log that the container means.
+
+    Raises:
+        LogLostError: it is not.
+    """
+    holds_frames = view.end > view.first
+    if new:
+        if holds_frames:
+            raise LogLostError("the log of a new container holds frames", path=folder.path)
+        return
+    if lineage not in view.headers_seen:
+        message = "the log is of another lineage" if view.headers_seen else "the log is empty"
+        raise LogLostError(message, path=folder.path)
+    if holds_frames and view.lineage != lineage:
+        raise LogLostError("the newest frame is of another lineage", path=folder.path)
+
+
+def claim_marker(
+    folder: LogFolder, marker: Marker, *, above: int, nonce: bytes
+) -> tuple[MarkerSlot, bytearray]:
+    """Step 1. The lock is held for read, write and sync only: nobody waits for a stopped owner."""
+    with marker:
+        marker.sync()
+        content = marker.content()
+        keys = folder.log_files()
+        if content.never_written and any(folder.header(key) is not None for key in keys):
+            raise CorruptDataError("the marker was lost", where=folder.path)
+        newest = max([above, content.epoch, *(key.epoch for key in keys)])
+        slot = MarkerSlot(epoch=newest + 1, nonce=nonce)
+        return slot, marker.write(content, slot)
+
+
+def create_first_file(
+    folder: LogFolder, marker: Marker, slot: MarkerSlot, file_bytes: int
+) -> OpenFile:
+    """Make the first file of the epoch, if need be in the room of files that were never used.
+
+    Raises:
+        StorageFullError: there is no room, even so.
+    """
+    key = FileKey(slot.epoch, 0)
+    try:
+        return folder.create(key, file_bytes)
+    except StorageFullError:
+        _unlink_unused(folder, marker, slot)
+        return folder.create(key, file_bytes)
+
+
+def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> None:
+    """Unlink older epochs' files without a header, such as their spares.
+
+    Under the marker's lock, and only while this claim is the newest: a later claimant then reads
+    after it, and can not have counted on a frame that a fenced owner put there in between.
+    """
+    with marker:
+        if marker.content().newest != slot:
+            return
+        for key in folder.log_files():
+            if key.epoch < slot.epoch and folder.header(key) is None:
+                folder.unlink(key)
+
+
+def take_over(
+    folder: LogFolder,
+    claimed: tuple[MarkerSlot, bytearray],
+    file: OpenFile,
+    *,
+    lineage: bytes,
+    new: bool,
+) -> Claimed:
+    """Steps 2 to 4.
+
+    Raises:
+        OSError: a call failed.
+        LogLostError: between the first look and the marker the log became another one.
+        CorruptDataError: the older files are damaged.
+    """
+    slot, marker_data = claimed
+    view = build_view(folder)
+    if view.epoch > slot.epoch:
+        raise LogError("a later claim was faster", epoch=slot.epoch, newer=view.epoch)
+    check_lineage(folder, view, lineage, new=new)
+    for part in view.ranges:
+        with folder.reading(part.key.name) as fd:
+            folder.calls.fdatasync(fd)
+    epoch, end, crc = view.statement
+    copy = last_frame(folder, view)
+    file = _write_copy(folder, file, copy)
+    header = LogFileHeader(
+        lineage=lineage,
+        nonce=slot.nonce,
+        container=folder.container,
+        number=0,
+        epoch=slot.epoch,
+        predecessor_epoch=epoch,
+        predecessor_end=end,
+        predecessor_crc=crc,
+        copy_length=0 if copy is None else copy.size,
+        first_index=end,
+        previous_crc=crc,
+    )
+    write_header(folder, file, header)
+    return Claimed(
+        slot=slot,
+        marker_data=marker_data,
+        older=_older(view, header),
+        dropped_tail=view.dropped_tail,
+        file=file,
+        header=header,
+    )
+
+
+def _older(view: LogView, header: LogFileHeader) -> tuple[FileRange, ...]:
+    """The chain below ``header``: without an epoch that was passed over, and with the copy."""
+    ranges = [part for part in view.ranges if part.header.epoch <= header.predecessor_epoch]
+    if ranges and header.copy_length:
+        ranges[-1] = replace(ranges[-1], copy=header)
+    return tuple(ranges)
+
+
+def _write_copy(folder: LogFolder, file: OpenFile, frame: Frame | None) -> OpenFile:
+    if frame is None:
+        return file
+    calls = folder.calls
+    encoded = encode_frame(
+        [frame.body],
+        kind=frame.kind,
+        lineage=frame.lineage,
+        epoch=frame.epoch,
+        index=frame.index,
+        previous_crc=frame.previous_crc,
+        count=frame.count,
+    )
+    assert encoded.crc == frame.crc, "a frame is its bytes"
+    size = FRAMES_OFFSET + frame.size
+    if size > file.size:
+        # The predecessor had larger files; what is left of this one does for the header's sake.
+        try:
+            calls.posix_fallocate(file.fd, 0, size)
+            calls.fsync(file.fd)
+        except OSError as error:
+            raise StorageFullError("no room for a log file", path=folder.path) from error
+        file = file._replace(size=size)
+    write_fully(calls, file.fd, encoded.buffers, FRAMES_OFFSET)
+    calls.fdatasync(file.fd)
+    return file
+
+
+def sweep(folder: LogFolder, older: Iterable[FileRange], epoch: int) -> None:
+    """Unlink files of older epochs that are off the chain or were never used.
+
+    Only after a frame of ``epoch`` was acknowledged: every later claimant has read it, so every
+    later chain goes through this epoch's statement, and what that leaves out is void for ever.
+    """
+    kept = {part.key for part in older}
+    for key in folder.log_files():
+        if key.epoch < epoch and key not in kept:
+            folder.unlink(key)

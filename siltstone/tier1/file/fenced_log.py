@@ -1,0 +1,346 @@
+"""The file log of one container: the contract, over claim, writer, chain and reader."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from enum import Enum
+
+from siltstone.core.environment import Environment, SystemEnvironment
+from siltstone.core.errors import (
+    ClosedError,
+    FencedError,
+    LogError,
+    LogTruncatedError,
+    Outcome,
+    SiltstoneError,
+    StorageFullError,
+)
+from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.posix import FileCalls, SystemFileCalls
+from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
+from siltstone.core.records.marker_slot import NONCE_BYTES
+from siltstone.core.words import FRAME_BYTES_MAX, KIB, LINEAGE_BYTES, MIB, Buffer
+from siltstone.tier1.file.chain import FileRange, build_view
+from siltstone.tier1.file.claim import (
+    Claimed,
+    check_lineage,
+    claim_marker,
+    create_first_file,
+    sweep,
+    take_over,
+)
+from siltstone.tier1.file.errors import FULL, log_error, translated
+from siltstone.tier1.file.folder import LogFolder, room_for
+from siltstone.tier1.file.history import read_frames
+from siltstone.tier1.file.in_use import InUseLock
+from siltstone.tier1.file.marker import Marker, newest_epoch
+from siltstone.tier1.file.network import FileSystemOf, file_system_of, refuse_network
+from siltstone.tier1.file.reader import FileLogReader
+from siltstone.tier1.file.writer import EpochWriter
+
+OWNER_CHARACTERS_MAX = 200
+_BLOCK_BYTES = 4 * KIB
+
+
+class _State(Enum):
+    UNCLAIMED = "unclaimed"
+    CLAIMED = "claimed"
+    POISONED = "poisoned"
+    CLOSED = "closed"
+
+
+class FileFencedLog:
+    """A ``FencedLog`` in a folder of a local disk. Thread-safe.
+
+    Args:
+        path: the folder below which every container has its own.
+        container: number of the container.
+        file_bytes: size of each preallocated file, rounded up to 4 KiB.
+        calls: the seam to the operating system.
+        environment: where nonces come from.
+        file_system: tells what a path lies on.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        container: int,
+        *,
+        file_bytes: int = 64 * MIB,
+        calls: FileCalls | None = None,
+        environment: Environment | None = None,
+        file_system: FileSystemOf = file_system_of,
+    ) -> None:
+        self._folder = LogFolder(calls or SystemFileCalls(), path, container)
+        self._file_bytes = -(-file_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+        self._environment = environment or SystemEnvironment()
+        self._file_system = file_system
+        self._in_use = InUseLock(self._folder)
+        self._lock = threading.RLock()
+        self._state = _State.UNCLAIMED
+        self._marker: Marker | None = None
+        self._writer: EpochWriter | None = None
+        self._older: tuple[FileRange, ...] = ()
+        self._dropped_tail = 0
+        self._first = 0
+        self._epoch = 0
+        self._lineage = b""
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """Largest frame in bytes: what fits into a file, at most 8 MiB."""
+        return min(FRAME_BYTES_MAX, room_for(self._file_bytes))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this handle; 0 before the claim."""
+        return self._epoch
+
+    # --- claim ---
+
+    def claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool, owner: str) -> int:
+        """See ``FencedLog.claim``. After ``StorageFullError`` the claim may be repeated."""
+        if len(lineage) != LINEAGE_BYTES or above < 0 or len(owner) > OWNER_CHARACTERS_MAX:
+            raise ValueError("impossible argument of a claim")
+        with self._lock:
+            if self._state is _State.CLAIMED:
+                raise LogError("the handle is claimed already", outcome=Outcome.NOT_APPLIED)
+            self._require(_State.UNCLAIMED)
+            try:
+                claimed = self._claim(lineage=lineage, new=new, above=above, takeover=takeover)
+                self._start(claimed)
+            except OSError as error:
+                self._release()
+                if error.errno in FULL:
+                    raise StorageFullError("no room to claim", path=self._folder.path) from error
+                self._state = _State.POISONED
+                raise log_error("claim", self._folder.path, error) from error
+            except BaseException:
+                self._release()
+                raise
+            self._in_use.publish(self._epoch, owner)
+            return self._epoch
+
+    def _claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool) -> Claimed:
+        folder = self._folder
+        refuse_network(folder.path, self._file_system)
+        # Before anything is written, even a lock file; looked at again behind the marker.
+        check_lineage(folder, build_view(folder), lineage, new=new)
+        folder.make()
+        self._in_use.acquire(takeover=takeover)
+        if not self._in_use.is_held:
+            # A live holder would be stopped for nothing if the disk turned out to be full later.
+            folder.check_room(self._file_bytes)
+        self._marker = marker = Marker.create(folder)
+        nonce = self._environment.random_bytes(NONCE_BYTES)
+        slot, data = claim_marker(folder, marker, above=above, nonce=nonce)
+        file = create_first_file(folder, marker, slot, self._file_bytes)
+        try:
+            claimed = take_over(folder, (slot, data), file, lineage=lineage, new=new)
+            newest = marker.content().newest
+            if newest != slot:
+                raise FencedError("a later claim was faster", epoch=slot.epoch)
+        except BaseException:
+            folder.calls.close(file.fd)
+            raise
+        return claimed
+
+    def _start(self, claimed: Claimed) -> None:
+        marker = self._marker
+        assert marker is not None, "a claim opens the marker"
+        self._older, self._dropped_tail = claimed.older, claimed.dropped_tail
+        self._epoch = epoch = claimed.slot.epoch
+        self._lineage = claimed.header.lineage
+        self._first = min(
+            [claimed.header.first_index, *(part.header.first_index for part in self._older)]
+        )
+        self._writer = EpochWriter(
+            self._folder,
+            marker,
+            slot=claimed.slot,
+            marker_data=claimed.marker_data,
+            file_bytes=self._file_bytes,
+            file=claimed.file,
+            header=claimed.header,
+            on_second_frame=lambda: sweep(self._folder, self._older, epoch),
+        )
+        self._writer.prepare_spare()
+        self._state = _State.CLAIMED
+
+    # --- append ---
+
+    def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
+        """See ``FencedLog.append``."""
+        with self._lock:
+            if self._state is not _State.CLAIMED:
+                self._require(_State.CLAIMED)
+            return self._append(buffers, KIND_BATCH, count, reserve)
+
+    def _append(self, buffers: Sequence[Buffer], kind: int, count: int, reserve: bool) -> int:
+        writer = self._writer
+        assert writer is not None, "a claimed handle has a writer"
+        index = writer.index
+        frame = encode_frame(
+            buffers,
+            kind=kind,
+            lineage=self._lineage,
+            epoch=self._epoch,
+            index=index,
+            previous_crc=writer.crc,
+            count=count,
+        )
+        if frame.size > self.frame_bytes_max:
+            raise ValueError(f"frame of {frame.size} bytes exceeds {self.frame_bytes_max}")
+        try:
+            writer.write(frame, reserve=reserve)
+        except StorageFullError:
+            raise
+        except OSError as error:
+            self._state = _State.POISONED
+            raise log_error("append", self._folder.path, error) from error
+        except BaseException:
+            # Whatever it was, nobody knows how far the write came.
+            self._state = _State.POISONED
+            raise
+        return index
+
+    # --- reading ---
+
+    def first(self) -> int:
+        """See ``FencedLog.first``."""
+        with self._lock:
+            self._require(_State.CLAIMED)
+            return self._first
+
+    def end(self) -> int:
+        """See ``FencedLog.end``."""
+        with self._lock:
+            return self._claimed().index
+
+    def read(self, from_index: int) -> Iterator[Frame]:
+        """See ``FencedLog.read``."""
+        with self._lock:
+            ranges = self._ranges()
+            if from_index < self._first:
+                raise LogTruncatedError(index=from_index, first=self._first)
+        return read_frames(self._folder, ranges, from_index)
+
+    def dropped_tail(self) -> int:
+        """See ``FencedLog.dropped_tail``."""
+        with self._lock:
+            self._require(_State.CLAIMED)
+            return self._dropped_tail
+
+    def truncate(self, before_index: int) -> None:
+        """See ``FencedLog.truncate``. Whole files go, never the newest one.
+
+        Raises:
+            ValueError: ``before_index`` lies beyond ``end()``.
+            FencedError: a newer epoch was claimed; nothing was removed. The handle is poisoned.
+        """
+        with self._lock:
+            if before_index > self._claimed().index:
+                raise ValueError(f"truncation at {before_index} beyond the end")
+            try:
+                self._truncate(before_index)
+            except OSError as error:
+                self._state = _State.POISONED
+                raise log_error("truncate", self._folder.path, error) from error
+            except BaseException:
+                self._state = _State.POISONED
+                raise
+
+    def _truncate(self, before_index: int) -> None:
+        writer = self._claimed()
+        ranges = self._ranges()
+        kept = 0
+        while kept < len(ranges) - 1 and ranges[kept].end_index <= before_index:
+            kept += 1
+        if not kept:
+            return
+        if newest_epoch(self._folder) > self._epoch:
+            raise FencedError("a newer epoch was claimed", epoch=self._epoch)
+        oldest = ranges[kept].key
+        # In the order of their age, and with what is void among them, so that at any moment the
+        # files are a suffix of what they were.
+        for key in self._folder.log_files():
+            if key < oldest:
+                self._folder.unlink(key)
+        del writer.headers[: max(0, kept - len(self._older))]
+        self._older = self._older[kept:]
+        self._first = ranges[kept].header.first_index
+
+    def newest_epoch(self) -> int:
+        """See ``FencedLog.newest_epoch``."""
+        self._require_usable()
+        with translated("read marker", self._folder.path):
+            return newest_epoch(self._folder)
+
+    def holder(self) -> LogOwner:
+        """See ``FencedLog.holder``."""
+        self._require_usable()
+        with translated("read lock", self._folder.path):
+            epoch = newest_epoch(self._folder)
+            lock = InUseLock(self._folder)
+            return LogOwner(epoch=epoch, alive=lock.is_alive(), description=lock.description())
+
+    def open_read(self) -> LogReader:
+        """See ``FencedLog.open_read``."""
+        self._require_usable()
+        return FileLogReader(self._folder)
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """See ``FencedLog.close``."""
+        with self._lock:
+            if self._state is _State.CLAIMED:
+                # A courtesy to the next owner, who does well without it.
+                with suppress(SiltstoneError):
+                    self._append([], KIND_END, 0, reserve=True)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Free everything and write nothing, as the death of the process would. Idempotent."""
+        with self._lock:
+            self._state = _State.CLOSED
+            self._release()
+
+    def _release(self) -> None:
+        writer, self._writer = self._writer, None
+        marker, self._marker = self._marker, None
+        # Closing may report an older failure that the sync has told already.
+        with suppress(OSError):
+            if writer is not None:
+                writer.close()
+        with suppress(OSError):
+            if marker is not None:
+                marker.close()
+        with suppress(OSError):
+            self._in_use.release()
+
+    # --- state ---
+
+    def _require(self, state: _State) -> None:
+        if self._state is state:
+            return
+        if self._state is _State.CLOSED:
+            raise ClosedError("the log was closed")
+        if self._state is _State.POISONED:
+            raise LogError("the handle is poisoned", epoch=self._epoch, outcome=Outcome.NOT_APPLIED)
+        raise LogError("the log was not claimed", outcome=Outcome.NOT_APPLIED)
+
+    def _require_usable(self) -> None:
+        if self._state is not _State.UNCLAIMED:
+            self._require(_State.CLAIMED)
+
+    def _claimed(self) -> EpochWriter:
+        self._require(_State.CLAIMED)
+        assert self._writer is not None, "a claimed handle has a writer"
+        return self._writer
+
+    def _ranges(self) -> list[FileRange]:
+        own = self._claimed().own_ranges()
+        return [*self._older, *own]

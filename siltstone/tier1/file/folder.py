@@ -1,0 +1,172 @@
+"""The folder of one container's log, and the file calls that all parts of the log share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from siltstone.core.errors import StorageFullError
+from siltstone.core.posix import FileCalls, read_fully, sync_folder
+from siltstone.core.records.log_file_header import (
+    FRAMES_OFFSET,
+    HEADER_BYTES,
+    LogFileHeader,
+    decode_log_file_header,
+)
+from siltstone.tier1.file.errors import FULL
+from siltstone.tier1.file.names import FileKey, parse_file_name
+
+
+class OpenFile(NamedTuple):
+    """A log file that is open for writing.
+
+    Attributes:
+        key: which file.
+        fd: its descriptor, which the holder of this value closes.
+        size: preallocated bytes.
+    """
+
+    key: FileKey
+    fd: int
+    size: int
+
+
+class LogFolder:
+    """``<path>/c<container>``: every method raises ``OSError``.
+
+    Attributes:
+        calls: the seam to the operating system.
+        container: the container's number, as headers state it.
+        path: the folder.
+    """
+
+    def __init__(self, calls: FileCalls, path: str, container: int) -> None:
+        self.calls = calls
+        self.container = container
+        self.path = os.path.join(os.path.abspath(path), f"c{container}")
+
+    def file(self, name: str) -> str:
+        """The path of a name in the folder."""
+        return f"{self.path}/{name}"
+
+    def exists(self) -> bool:
+        """Whether the folder is there."""
+        try:
+            self.calls.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def make(self) -> None:
+        """Make the folder and those above it, each durable in the one above."""
+        missing = []
+        path = self.path
+        while True:
+            try:
+                self.calls.stat(path)
+                break
+            except FileNotFoundError:
+                missing.append(path)
+                path = os.path.dirname(path)
+        for folder in reversed(missing):
+            with suppress(FileExistsError):  # another claim was faster
+                self.calls.mkdir(folder)
+        # Also when all were there: who made them may have died before the sync.
+        for folder in missing or [self.path]:
+            sync_folder(self.calls, os.path.dirname(folder))
+
+    def log_files(self) -> list[FileKey]:
+        """The log files, oldest first; none when there is no folder."""
+        try:
+            fd = self.calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return []
+        try:
+            found = [parse_file_name(entry.name) for entry in self.calls.scandir(fd)]
+        finally:
+            self.calls.close(fd)
+        return sorted(key for key in found if key is not None)
+
+    @contextmanager
+    def reading(self, name: str, flags: int = 0) -> Iterator[int]:
+        """A descriptor of a file for reading."""
+        fd = self.calls.open(self.file(name), os.O_RDONLY | flags)
+        try:
+            yield fd
+        finally:
+            self.calls.close(fd)
+
+    def header(self, key: FileKey) -> LogFileHeader | None:
+        """The header of a log file; ``None`` while it has no valid one."""
+        with self.reading(key.name) as fd:
+            return decode_log_file_header(read_at(self.calls, fd, 0, HEADER_BYTES))
+
+    def create(self, key: FileKey, size: int) -> OpenFile:
+        """Make a log file, preallocated and durable with its name; it is all zeros.
+
+        Extending the file now, and not only reserving room, keeps its length out of every later
+        ``fdatasync``: a quarter faster, and no frame lies behind the end that the disk knows.
+
+        Raises:
+            StorageFullError: no room; the file is gone again.
+        """
+        path = self.file(key.name)
+        fd = -1
+        try:
+            fd = self.calls.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            self.calls.posix_fallocate(fd, 0, size)
+            self.calls.fsync(fd)
+            self.sync()
+        except OSError as error:
+            if fd >= 0:
+                self.calls.close(fd)
+            if error.errno not in FULL:
+                raise
+            if fd >= 0:
+                self.calls.unlink(path)
+            raise StorageFullError("no room for a log file", path=path, bytes=size) from error
+        return OpenFile(key, fd, size)
+
+    def check_room(self, size: int) -> None:
+        """Find out whether a file of ``size`` bytes would fit, and leave nothing behind.
+
+        Raises:
+            StorageFullError: it would not.
+        """
+        path = self.file("room")
+        try:
+            fd = self.calls.open(path, os.O_RDWR | os.O_CREAT)
+            try:
+                self.calls.unlink(path)
+                self.calls.posix_fallocate(fd, 0, size)
+            finally:
+                self.calls.close(fd)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise StorageFullError("no room for a log file", path=self.path, bytes=size) from error
+
+    def unlink(self, key: FileKey) -> None:
+        """Remove a log file, durably, so that removals are seen in the order they were made."""
+        with suppress(FileNotFoundError):
+            self.calls.unlink(self.file(key.name))
+        self.sync()
+
+    def sync(self) -> None:
+        """Make the folder's entries durable."""
+        sync_folder(self.calls, self.path)
+
+
+def read_at(calls: FileCalls, fd: int, offset: int, length: int) -> bytearray:
+    """Bytes of an open file, fewer than ``length`` only at its end."""
+    data = bytearray(length)
+    count = read_fully(calls, fd, data, offset)
+    del data[count:]
+    return data
+
+
+def room_for(file_bytes: int) -> int:
+    """The largest frame that fits into a file of ``file_bytes``."""
+    return file_bytes - FRAMES_OFFSET

@@ -1,0 +1,23 @@
+"""What a person may set for the log ``file``."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field
+
+from siltstone.core.words import GIB, KIB, MIB
+
+
+class FileLogSettings(BaseModel):
+    """Settings of the log ``file``.
+
+    Attributes:
+        path: the folder below which every container has a folder of its own, on a local disk;
+            ``~`` is the home folder.
+        file_bytes: size of each preallocated file, such as ``64MiB``: room is freed in steps of it,
+            and one file of it is kept in reserve. No frame is larger than a file less 4 KiB.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str = Field(min_length=1)
+    file_bytes: ByteSize = Field(default=ByteSize(64 * MIB), ge=16 * KIB, le=GIB)

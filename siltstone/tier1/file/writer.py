@@ -1,0 +1,180 @@
+"""Writing the files of one epoch: append, roll to the next file, keep one file in reserve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from siltstone.core.errors import CorruptDataError, FencedError, LogError, StorageFullError
+from siltstone.core.posix import IOV_MAX, write_fully
+from siltstone.core.records.frame import EncodedFrame
+from siltstone.core.records.log_file_header import LogFileHeader, encode_log_file_header
+from siltstone.core.records.marker_slot import MarkerSlot
+from siltstone.core.words import Buffer
+from siltstone.tier1.file.chain import FileRange
+from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.marker import MARKER_BYTES, Marker
+from siltstone.tier1.file.names import FileKey
+
+
+class EpochWriter:
+    """The files of the claimed epoch. Not thread-safe; the handle has the lock.
+
+    ``write`` and ``make_room`` raise ``OSError`` besides what they say. Whoever meets anything but
+    ``StorageFullError`` must never use the writer again.
+
+    Attributes:
+        index: of the next frame.
+        crc: of the newest frame.
+        headers: of this epoch's files, oldest first; a truncation takes them from the front.
+    """
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        marker: Marker,
+        *,
+        slot: MarkerSlot,
+        marker_data: bytearray,
+        file_bytes: int,
+        file: OpenFile,
+        header: LogFileHeader,
+        on_second_frame: Callable[[], None],
+    ) -> None:
+        self.index = header.first_index
+        self.crc = header.previous_crc
+        self.headers = [header]
+        self._folder = folder
+        self._pwritev = folder.calls.pwritev
+        self._fdatasync = folder.calls.fdatasync
+        self._preadv = folder.calls.preadv
+        self._marker = marker
+        self._marker_fd = marker.fd
+        self._slot = slot
+        self._marker_data = marker_data
+        self._marker_now = bytearray(MARKER_BYTES)
+        self._marker_buffers = [self._marker_now]
+        self._file_bytes = file_bytes
+        self._file = file
+        self._fd = file.fd
+        self._offset = header.frames_offset
+        self._spares: list[OpenFile] = []
+        self._on_second_frame: Callable[[], None] | None = on_second_frame
+        # Below the real room until the second frame, so that the slow path sees it.
+        self._limit = 0
+
+    def write(self, frame: EncodedFrame, *, reserve: bool) -> None:
+        """Write one frame, make it durable, and see that nobody claimed meanwhile.
+
+        Raises:
+            StorageFullError: no room; nothing was written.
+            FencedError: a newer epoch was claimed.
+            LogError: the marker is damaged, or a write was cut short.
+        """
+        size = frame.size
+        end = self._offset + size
+        if end > self._limit:
+            self.make_room(size, reserve=reserve)
+            end = self._offset + size
+        buffers: Sequence[Buffer] = frame.buffers
+        if len(buffers) > IOV_MAX:
+            write_fully(self._folder.calls, self._fd, buffers, self._offset)
+        elif self._pwritev(self._fd, buffers, self._offset) != size:
+            raise LogError("a write was cut short", path=self._folder.path, index=self.index)
+        self._fdatasync(self._fd)
+        # Only now: whoever claims from here on reads this frame.
+        count = self._preadv(self._marker_fd, self._marker_buffers, 0)
+        if count != MARKER_BYTES or self._marker_now != self._marker_data:
+            self._check_marker()
+        self._offset = end
+        self.index += 1
+        self.crc = frame.crc
+
+    def make_room(self, size: int, *, reserve: bool) -> None:
+        """See to it that a frame of ``size`` bytes fits into the current file.
+
+        A frame without ``reserve`` is let in only while a spare file is left behind it.
+
+        Raises:
+            StorageFullError: there is no room for it.
+        """
+        if self._on_second_frame is not None and self.index > self.headers[0].first_index:
+            self._on_second_frame()
+            self._on_second_frame = None
+        fits = self._offset + size <= self._file.size
+        wanted = 1 if fits else 2
+        if not (reserve and fits):
+            self._prepare(wanted, must=not reserve)
+        if not fits:
+            if not self._spares:
+                raise StorageFullError("the reserve is used up", path=self._folder.path)
+            self._roll()
+        self._limit = self._file.size if self._spares and self._on_second_frame is None else 0
+
+    def prepare_spare(self) -> None:
+        """Preallocate the spare file if there is room for one."""
+        self._prepare(1, must=False)
+
+    def own_ranges(self) -> list[FileRange]:
+        """The frames of this epoch by file, up to the newest."""
+        ends = [(after.first_index, after.previous_crc) for after in self.headers[1:]]
+        ends.append((self.index, self.crc))
+        return [
+            FileRange(header=header, end_index=end, end_crc=crc)
+            for header, (end, crc) in zip(self.headers, ends, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for file in [self._file, *self._spares]:
+            self._folder.calls.close(file.fd)
+        self._spares = []
+
+    def _prepare(self, count: int, *, must: bool) -> None:
+        """Have ``count`` spare files, or as many as fit unless there ``must`` be all of them."""
+        newest = (self._spares or [self._file])[-1].key
+        while len(self._spares) < count:
+            newest = FileKey(newest.epoch, newest.number + 1)
+            try:
+                self._spares.append(self._folder.create(newest, self._file_bytes))
+            except StorageFullError:
+                if must:
+                    raise
+                return
+
+    def _roll(self) -> None:
+        """Go on in the oldest spare file. Its header is durable before its first frame."""
+        file = self._spares.pop(0)
+        header = replace(
+            self.headers[-1],
+            number=file.key.number,
+            copy_length=0,
+            first_index=self.index,
+            previous_crc=self.crc,
+        )
+        write_header(self._folder, file, header)
+        self._folder.calls.close(self._fd)
+        self._file, self._fd = file, file.fd
+        self._offset = header.frames_offset
+        self.headers.append(header)
+
+    def _check_marker(self) -> None:
+        data = self._marker.data()
+        try:
+            newest = self._marker.decode(data).newest
+        except CorruptDataError as error:
+            raise LogError("the marker is damaged", epoch=self._slot.epoch) from error
+        if newest != self._slot:
+            if newest is None or newest.epoch < self._slot.epoch:
+                raise LogError("the marker does not show this epoch", epoch=self._slot.epoch)
+            raise FencedError(
+                "a newer epoch was claimed", epoch=self._slot.epoch, newer=newest.epoch
+            )
+        # The other slot changed: a claim began to write it and died. This epoch is the newest.
+        self._marker_data = data
+
+
+def write_header(folder: LogFolder, file: OpenFile, header: LogFileHeader) -> None:
+    """Write the header of a file that has none, durably."""
+    write_fully(folder.calls, file.fd, [encode_log_file_header(header)], 0)
+    folder.calls.fdatasync(file.fd)

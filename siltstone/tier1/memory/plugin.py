@@ -1,0 +1,30 @@
+"""The entry point of the log ``memory``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "memory"
+
+
+@hookimpl
+def siltstone_fenced_log(
+    name: str, settings: Mapping[str, Any], container: int
+) -> FencedLog | None:
+    """Build the memory log of one container, if it is the one that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+    from siltstone.tier1.memory.settings import MemoryLogSettings
+
+    try:
+        checked = MemoryLogSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    return MemoryFencedLog(checked.name, container)
