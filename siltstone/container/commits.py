@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from types import UnionType
 
 from siltstone.container.appender import Appender
 from siltstone.container.open_segment import OpenSegment
@@ -179,19 +180,22 @@ def _sorted(
     """Check the operations; return appends with bytes of their own, and changes of tables."""
     appends: list[tuple[str, bytes]] = []
     changes: list[Put | Remove] = []
-    candidate: object
-    for candidate in operations:
-        operation = candidate
+    for operation in operations:
         if isinstance(operation, Append):
-            if not isinstance(operation.data, bytes | bytearray | memoryview):
-                raise TypeError(f"an append takes bytes, not {type(operation.data).__name__}")
+            _check_bytes("data", operation.data, bytes | bytearray | memoryview)
             appends.append((operation.segment, bytes(operation.data)))
         elif isinstance(operation, Put | Remove):
-            if not isinstance(operation.key, bytes) or len(operation.key) > KEY_BYTES_MAX:
-                raise ValueError("a key is at most 65,535 bytes")
-            if isinstance(operation, Put) and not isinstance(operation.value, bytes):
-                raise TypeError("a value is bytes")
+            _check_bytes("key", operation.key, bytes)
+            if len(operation.key) > KEY_BYTES_MAX:
+                raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
+            if isinstance(operation, Put):
+                _check_bytes("value", operation.value, bytes)
             changes.append(operation)
         else:
             raise TypeError(f"not an operation: {operation!r}")
     return appends, changes
+
+
+def _check_bytes(what: str, value: object, kinds: type | UnionType) -> None:
+    if not isinstance(value, kinds):
+        raise TypeError(f"{what} is bytes, not {type(value).__name__}")

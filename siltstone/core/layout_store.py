@@ -62,7 +62,7 @@ class LayoutStore(Protocol):
         ...
 
     async def commit(self, change: LayoutChange) -> bool:
-        """Apply ``change``, acknowledged; ``False`` if it asks for a live segment and that is deleted.
+        """Apply ``change``, acknowledged; ``False`` if it needs a live segment and has none.
 
         Raises:
             LogError: the log failed; the change may or may not be durable, this owner must stop.
