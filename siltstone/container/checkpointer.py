@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from siltstone.container.fence import Fence
+from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_writer import TableWriter
@@ -179,7 +180,13 @@ class Checkpointer:
         while page := await self._storage.list(prefix, start_after):
             listing += [stat.name for stat in page]
             start_after = page[-1].name
-        names = self._journal.deletable(listing, self._pinned.snapshot(), self._pinned.uncommitted)
+        container = self._journal.container
+        names = self._journal.deletable(
+            listing,
+            self._pinned.snapshot(),
+            self._pinned.uncommitted,
+            pinned_version=await oldest_pin(self._storage, self._environment, container),
+        )
         for begin in range(0, len(names), NAMES_PER_RECORD):
             part = names[begin : begin + NAMES_PER_RECORD]
             await self._fence.check()
