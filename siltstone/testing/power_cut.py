@@ -17,59 +17,28 @@ Symbolic links, sparse tricks and ``mmap`` are outside of the model.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import stat as modes
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
+from siltstone.testing.disk_state import (
+    PAGE_BYTES,
+    Chance,
+    DurableFile,
+    Survivor,
+    build,
+    pages_of,
+    surviving_content,
+)
 from siltstone.testing.file_layer import FileLayer
 
 T = TypeVar("T")
-
-PAGE_BYTES = 512
-"""What a disk writes at once: one sector. Smaller than a page of memory, so tests stay small."""
-
-
-@dataclass(slots=True)
-class _Durable:
-    """What the disk holds of one file or folder.
-
-    Attributes:
-        is_folder: which of the two.
-        mode: permission bits.
-        content: a file's bytes.
-        entries: a folder's names.
-        lost: pages that a failed sync dropped, which no later sync writes.
-    """
-
-    is_folder: bool
-    mode: int
-    content: bytes = b""
-    entries: dict[str, int] = field(default_factory=dict)
-    lost: set[int] = field(default_factory=set)
-
-
-class _Chance:
-    """Decisions that repeat from a seed and do not depend on the order in which they are asked."""
-
-    def __init__(self, keep: float, seed: int) -> None:
-        self._keep = keep
-        self._seed = seed
-
-    def keeps(self, *what: object) -> bool:
-        """Whether one volatile change survives."""
-        if self._keep <= 0 or self._keep >= 1:
-            return self._keep >= 1
-        text = repr((self._seed, what)).encode()
-        number = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
-        return number / 2**56 < self._keep
 
 
 class PowerCut(FileLayer):
@@ -90,7 +59,7 @@ class PowerCut(FileLayer):
         self._is_down = False
         self._fds: set[int] = set()
         self._stale: set[int] = set()
-        self._disk: dict[int, _Durable] = {}
+        self._disk: dict[int, DurableFile] = {}
         self._inside: set[int] = set()
         self._pins: dict[int, int] = {}
         self._renames: dict[tuple[int, str], int] = {}
@@ -109,7 +78,7 @@ class PowerCut(FileLayer):
             seed: chooses which ones survive.
         """
         with self._guard:
-            tree = self._survivors(_Chance(keep, seed))
+            tree = self._survivors(Chance(keep, seed))
             self._is_down = True
             null = os.open(os.devnull, os.O_RDWR)
             for fd in self._fds:
@@ -132,7 +101,7 @@ class PowerCut(FileLayer):
         with self._guard:
             if fd in self._inside and not self._record(fd).is_folder:
                 record = self._record(fd)
-                record.lost |= _changed(record.content, _content(fd))
+                record.lost |= record.dirty
 
     # --- looking at every call ---
 
@@ -188,9 +157,21 @@ class PowerCut(FileLayer):
         with self._guard:
             count = super().pwritev(fd, buffers, offset)
             if fd in self._inside:
-                last = (offset + max(count, 1) - 1) // PAGE_BYTES
-                self._record(fd).lost -= set(range(offset // PAGE_BYTES, last + 1))
+                self._mark_dirty(self._record(fd), offset, offset + count)
             return count
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        """Change the length, volatile; what comes after it is no more, even if it grows again."""
+        with self._guard:
+            before = os.fstat(fd).st_size
+            super().ftruncate(fd, length)
+            if fd in self._inside:
+                self._mark_dirty(self._record(fd), min(length, before), max(length, before))
+
+    def _mark_dirty(self, record: DurableFile, start: int, end: int) -> None:
+        pages = pages_of(start, end)
+        record.dirty |= pages
+        record.lost -= pages
 
     def fdatasync(self, fd: int) -> None:
         """Make content and length durable, not the mode."""
@@ -231,7 +212,7 @@ class PowerCut(FileLayer):
             return dir_fd in self._inside
         return self.root in (Path(os.fsdecode(path)) / "x").absolute().parents
 
-    def _record(self, fd: int) -> _Durable:
+    def _record(self, fd: int) -> DurableFile:
         return self._disk[os.fstat(fd).st_ino]
 
     def _learn(self, path: str, *, is_new: bool) -> int:
@@ -242,12 +223,13 @@ class PowerCut(FileLayer):
             os.close(pin)
             return status.st_ino
         self._pins[status.st_ino] = pin
-        record = _Durable(
+        record = DurableFile(
             is_folder=modes.S_ISDIR(status.st_mode), mode=modes.S_IMODE(status.st_mode)
         )
         self._disk[status.st_ino] = record
         if not is_new:
             # It was there before, or somebody else made it: durable as it is.
+            record.dirty = pages_of(0, status.st_size)
             self._store(record, pin)
         return status.st_ino
 
@@ -271,14 +253,23 @@ class PowerCut(FileLayer):
                 os.close(self._pins.pop(number))
                 del self._disk[number]
 
-    def _store(self, record: _Durable, fd: int) -> None:
+    def _store(self, record: DurableFile, fd: int) -> None:
+        """Write what is dirty to the disk; a page that a failed sync lost counts as clean."""
         if record.is_folder:
             record.entries = self._entries(fd)
-        else:
-            content = _content(fd)
-            record.content = _mixed(
-                content, record.content, len(content), lambda page: page not in record.lost
-            )
+            return
+        size = os.fstat(fd).st_size
+        del record.content[size:]
+        record.content.extend(bytes(size - len(record.content)))
+        if dirty := record.dirty - record.lost:
+            # The descriptor may be write-only, so the file is read by a path to it.
+            with Path(f"/proc/self/fd/{fd}").open("rb") as file:
+                for page in dirty:
+                    file.seek(page * PAGE_BYTES)
+                    part = file.read(PAGE_BYTES)
+                    start = page * PAGE_BYTES
+                    record.content[start : start + len(part)] = part
+        record.dirty &= record.lost
 
     def _entries(self, fd: int) -> dict[str, int]:
         folder = f"/proc/self/fd/{fd}"
@@ -295,19 +286,19 @@ class PowerCut(FileLayer):
 
     # --- what survives ---
 
-    def _survivors(self, chance: _Chance) -> _Node:
+    def _survivors(self, chance: Chance) -> Survivor:
         root = self.root.stat().st_ino
-        seen: dict[int, _Node] = {}
+        seen: dict[int, Survivor] = {}
 
-        def node(number: int, path: str) -> _Node | None:
+        def node(number: int, path: str) -> Survivor | None:
             record, pin = self._disk[number], self._pins[number]
             if number in seen:
                 return None if record.is_folder else seen[number]
             mode = modes.S_IMODE(os.fstat(pin).st_mode)
-            made = _Node(mode=mode if chance.keeps("mode", path) else record.mode)
+            made = Survivor(mode=mode if chance.keeps("mode", path) else record.mode)
             seen[number] = made
             if not record.is_folder:
-                made.content = _surviving_content(record, _content(pin), chance, path)
+                made.content = surviving_content(record, _content(pin), chance, path)
                 return made
             volatile = self._entries(pin)
             for name in sorted(record.entries.keys() | volatile.keys()):
@@ -321,35 +312,13 @@ class PowerCut(FileLayer):
         assert tree is not None
         return tree
 
-    def _rebuild(self, tree: _Node) -> None:
+    def _rebuild(self, tree: Survivor) -> None:
         for entry in list(os.scandir(self.root)):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             else:
                 os.unlink(entry.path)
-        _build(self.root, tree, {})
-
-
-@dataclass(slots=True)
-class _Node:
-    mode: int
-    content: bytes | None = None
-    children: dict[str, _Node] = field(default_factory=dict)
-
-
-def _build(path: Path, folder: _Node, made: dict[int, Path]) -> None:
-    for name, node in folder.children.items():
-        target = path / name
-        if id(node) in made:
-            target.hardlink_to(made[id(node)])
-        elif node.content is None:
-            target.mkdir()
-            _build(target, node, made)
-            target.chmod(node.mode)
-        else:
-            target.write_bytes(node.content)
-            target.chmod(node.mode)
-            made[id(node)] = target
+        build(self.root, tree, {})
 
 
 def _close_all(pins: dict[int, int]) -> None:
@@ -365,31 +334,6 @@ def _place(path: PathName, dir_fd: int | None) -> tuple[int, str]:
 
 def _content(fd: int) -> bytes:
     return Path(f"/proc/self/fd/{fd}").read_bytes()
-
-
-def _page(content: bytes, index: int) -> bytes:
-    return content[index * PAGE_BYTES : (index + 1) * PAGE_BYTES].ljust(PAGE_BYTES, b"\0")
-
-
-def _mixed(new: bytes, old: bytes, length: int, is_new: Callable[[int], bool]) -> bytes:
-    """Content of ``length`` bytes whose pages are new or old; a page that is in neither is 0."""
-    pages = range(-(-length // PAGE_BYTES))
-    return b"".join(_page(new if is_new(page) else old, page) for page in pages)[:length]
-
-
-def _changed(old: bytes, new: bytes) -> set[int]:
-    pages = range(-(-max(len(old), len(new)) // PAGE_BYTES))
-    return {page for page in pages if _page(old, page) != _page(new, page)}
-
-
-def _surviving_content(record: _Durable, volatile: bytes, chance: _Chance, path: str) -> bytes:
-    length = len(volatile) if chance.keeps("length", path) else len(record.content)
-    return _mixed(
-        volatile,
-        record.content,
-        length,
-        lambda page: page not in record.lost and chance.keeps("page", path, page),
-    )
 
 
 class _Unsynced(SystemFileCalls):

@@ -144,6 +144,16 @@ def test_mode_needs_fsync_and_not_fdatasync(disk: PowerCut) -> None:
     assert (disk.root / "a").stat().st_mode & 0o777 == 0o444
 
 
+def test_a_file_that_was_cut_and_grew_again_holds_no_old_bytes(disk: PowerCut) -> None:
+    fd = put(disk, "a", b"x" * 2_000, sync=True, folder=True)
+    disk.ftruncate(fd, 100)
+    disk.posix_fallocate(fd, 0, 3_000)
+    disk.fdatasync(fd)
+    write_fully(disk, fd, [b"lost"], 2_500)
+    disk.cut()
+    assert (disk.root / "a").read_bytes() == b"x" * 100 + bytes(2_900)
+
+
 def test_links_stay_links(disk: PowerCut) -> None:
     put(disk, "a", b"x", sync=True, folder=True)
     disk.link(str(disk.root / "a"), str(disk.root / "b"))

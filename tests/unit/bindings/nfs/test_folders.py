@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNameError,
     ChunkNotFoundError,
+    ChunkOffsetError,
     ChunkUnavailableError,
     Outcome,
 )
@@ -236,12 +238,53 @@ def test_a_close_waits_for_nobody_and_breaks_nobody(root: Path) -> None:
     """The root's descriptor outlives ``close`` until the call that uses it has left."""
     layer = FileLayer()
     storage = NfsChunkStorage(root, calls=layer)
-    storage.create("d/a", [b"abc"])
-    layer.before = lambda call: storage.close() if call == Call(kind="open", target="a") else None
+    storage.create("a", [b"abc"])
     before = len(os.listdir("/proc/self/fd"))
+    layer.before = lambda call: storage.close() if call == Call(kind="open", target="a") else None
     buffer = bytearray(3)
-    assert storage.read_into("d/a", 0, buffer) == 3
+    assert storage.read_into("a", 0, buffer) == 3
     assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+@pytest.mark.parametrize("second", ["write", "seal"])
+def test_a_write_keeps_others_out_of_its_chunk(root: Path, second: str) -> None:
+    """Between looking at the end and writing there, nobody else may look."""
+    layer = FileLayer()
+    storage = NfsChunkStorage(root, calls=layer)
+    storage.create("d/a", [b"abc"])
+    with ThreadPoolExecutor(1) as pool:
+        others: list[Future[None]] = []
+
+        def start_another(call: Call) -> None:
+            if call == Call(kind="pwritev", target="a") and not others:
+                if second == "write":
+                    others.append(pool.submit(storage.write, "d/a", 3, [b"XYZ"]))
+                else:
+                    others.append(pool.submit(storage.seal, "d/a"))
+                done, _ = wait(others, timeout=0.1)
+                assert not done
+
+        layer.before = start_another
+        storage.write("d/a", 3, [b"def"])
+        error = others[0].exception()
+    assert isinstance(error, ChunkOffsetError) == (second == "write")
+    assert (root / "d" / "a").read_bytes() == b"abcdef"
+
+
+def test_a_write_leaves_others_to_their_chunks(root: Path) -> None:
+    layer = FileLayer()
+    storage = NfsChunkStorage(root, calls=layer)
+    for name in ("d/a", "d/b"):
+        storage.create(name, [b"abc"])
+    with ThreadPoolExecutor(1) as pool:
+
+        def write_another(call: Call) -> None:
+            if call == Call(kind="pwritev", target="a"):
+                pool.submit(storage.write, "d/b", 3, [b"XYZ"]).result(timeout=5)
+
+        layer.before = write_another
+        storage.write("d/a", 3, [b"def"])
+    assert (root / "d" / "b").read_bytes() == b"abcXYZ"
 
 
 def test_abandoned_listings_leave_no_descriptor(storage: NfsChunkStorage) -> None:

@@ -1,0 +1,57 @@
+"""The loops over calls that may do less than they were asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siltstone.core.posix import IOV_MAX, SystemFileCalls, read_fully, write_fully
+from siltstone.core.words import Buffer
+
+
+class Memory(SystemFileCalls):
+    """A file in memory whose every call does ``most`` bytes at most."""
+
+    def __init__(self, most: int) -> None:
+        self.content = bytearray()
+        self._most = most
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        assert len(buffers) <= IOV_MAX
+        part = b"".join(buffers)[: self._most]
+        self.content[offset : offset + len(part)] = part
+        return len(part)
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        part = self.content[offset : offset + min(self._most, len(buffers[0]))]
+        buffers[0][: len(part)] = part
+        return len(part)
+
+
+@given(st.lists(st.binary(max_size=9), max_size=20), st.integers(1, 30))
+def test_everything_is_written_and_read_in_order(parts: list[bytes], most: int) -> None:
+    file = Memory(most)
+    whole = b"".join(parts)
+    assert write_fully(file, 0, parts, 0) == len(whole)
+    assert file.content == whole
+    buffer = bytearray(len(whole) + 3)
+    assert read_fully(file, 0, buffer, 0) == len(whole)
+    assert buffer == whole + bytes(3)
+
+
+def test_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
+    calls = SystemFileCalls()
+    fd = calls.open(str(tmp_path / "a"), os.O_CREAT | os.O_RDWR)
+    assert write_fully(calls, fd, [b"xy"] * (2 * IOV_MAX + 1), 1) == 4 * IOV_MAX + 2
+    calls.close(fd)
+    assert (tmp_path / "a").read_bytes() == b"\0" + b"xy" * (2 * IOV_MAX + 1)
+
+
+def test_a_write_without_progress_is_an_error() -> None:
+    with pytest.raises(OSError, match="no progress"):
+        write_fully(Memory(0), 0, [b"x"], 0)
