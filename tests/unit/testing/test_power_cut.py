@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.posix import sync_folder, write_fully
+from siltstone.testing.disk_state import PAGE_BYTES
 from siltstone.testing.file_layer import FileLayer
-from siltstone.testing.power_cut import PAGE_BYTES, PowerCut
+from siltstone.testing.power_cut import PowerCut
 
 
 @pytest.fixture
