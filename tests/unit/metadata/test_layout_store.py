@@ -194,6 +194,12 @@ def test_a_plan_on_another_layout_is_a_defect(house: House) -> None:
         run(house.store.commit(change))
 
 
+def test_a_plan_that_missed_an_assigned_change_is_a_defect(house: House) -> None:
+    house.tables.assign([changes.put_layout(Layout(segment_id=SEGMENT, storage_length=5))])
+    with pytest.raises(AssertionError, match="layout changed"):
+        run(house.store.commit(house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)))
+
+
 def test_a_dropped_chunk_leaves_its_row_and_a_task(house: House) -> None:
     change = house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=9)
     run(house.store.commit(change))
@@ -279,6 +285,18 @@ def test_a_range_is_used_only_when_it_is_acknowledged(house: House) -> None:
         await asyncio.sleep(0.01)
         house.log.hold.set()
         assert (await second).chunk_id == CHUNK_IDS_RESERVED + 1
+
+    run(scenario())
+
+
+def test_one_range_serves_all_who_wait_for_it(house: House) -> None:
+    async def scenario() -> None:
+        house.log.hold = asyncio.Event()
+        waiting = asyncio.gather(*[house.store.new_chunk(SEGMENT, 0) for _ in range(3)])
+        await asyncio.sleep(0.01)
+        house.log.hold.set()
+        assert [chunk.chunk_id for chunk in await waiting] == [1, 2, 3]
+        assert len(house.log.updates) == 1
 
     run(scenario())
 
