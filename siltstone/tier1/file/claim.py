@@ -163,8 +163,9 @@ def take_over(
 
 
 def _older(view: LogView, header: LogFileHeader) -> tuple[FileRange, ...]:
-    """The chain below ``header``: without an epoch that was passed over, and with the copy."""
-    ranges = [part for part in view.ranges if part.header.epoch <= header.predecessor_epoch]
+    """The chain below ``header``: without files that got no frame, and with the copy."""
+    end = header.predecessor_end
+    ranges = [part for part in view.ranges if part.header.first_index < end]
     if ranges and header.copy_length:
         ranges[-1] = replace(ranges[-1], copy=header)
     return tuple(ranges)

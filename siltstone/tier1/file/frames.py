@@ -116,13 +116,11 @@ def read_past_cache(folder: LogFolder, key: FileKey, offset: int, length: int) -
     start = offset - offset % _BLOCK_BYTES
     size = -(-(offset + length - start) // _BLOCK_BYTES) * _BLOCK_BYTES
     try:
-        with (
-            folder.reading(key.name, os.O_DIRECT) as fd,
-            mmap.mmap(-1, size) as aligned,
-            memoryview(aligned) as buffer,
-        ):
-            count = read_fully(calls, fd, buffer, start)
-            return bytes(buffer[offset - start : min(count, offset - start + length)])
+        # Never closed by hand: an error of the read keeps views on it alive.
+        aligned = mmap.mmap(-1, size)
+        with folder.reading(key.name, os.O_DIRECT) as fd:
+            count = read_fully(calls, fd, memoryview(aligned), start)
+        return aligned[offset - start : min(count, offset - start + length)]
     except OSError as error:
         if error.errno not in _NO_DIRECT:
             raise

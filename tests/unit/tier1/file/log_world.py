@@ -1,0 +1,79 @@
+"""A small file log for tests, the disk below it, and the files as they lie there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from siltstone.core.posix import FileCalls, PathName
+from siltstone.core.records.frame import KIND_BATCH, Frame
+from siltstone.core.words import KIB
+from siltstone.testing.power_cut import PowerCut
+from siltstone.tier1.file.fenced_log import FileFencedLog
+
+LINEAGE = bytes(range(16))
+FILE_BYTES = 16 * KIB
+BIG = 5000
+"""Bytes of a body of which two fit into a file, and three do not."""
+
+
+class DirectDisk(PowerCut):
+    """A disk that shows a reader with O_DIRECT what it holds, and not the page cache."""
+
+    def open(
+        self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
+    ) -> int:
+        with self._guard:
+            fd = super().open(path, flags, mode, dir_fd=dir_fd)
+            self._direct = getattr(self, "_direct", set()) - {fd}
+            if flags & os.O_DIRECT:
+                self._direct.add(fd)
+            return fd
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        with self._guard:
+            count = super().preadv(fd, buffers, offset)
+            if fd in self._direct and fd in self._inside:
+                content = self._record(fd).content[offset : offset + count]
+                memoryview(buffers[0])[:count] = content.ljust(count, b"\0")
+            return count
+
+
+def log_at(path: Path, calls: FileCalls | None = None, *, file_bytes: int = FILE_BYTES) -> FileFencedLog:
+    return FileFencedLog(str(path), 0, file_bytes=file_bytes, calls=calls)
+
+
+def create(path: Path, calls: FileCalls | None = None) -> FileFencedLog:
+    log = log_at(path, calls)
+    log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
+    return log
+
+
+def claim(path: Path, calls: FileCalls | None = None, *, takeover: bool = True) -> FileFencedLog:
+    log = log_at(path, calls)
+    try:
+        log.claim(lineage=LINEAGE, new=False, above=0, takeover=takeover, owner="next")
+    except BaseException:
+        log.abandon()
+        raise
+    return log
+
+
+def put(log: FileFencedLog, *bodies: bytes) -> None:
+    for body in bodies:
+        log.append([body], count=1)
+
+
+def bodies(frames: Iterable[Frame]) -> list[bytes]:
+    return [frame.body for frame in frames if frame.kind == KIND_BATCH]
+
+
+def shown(path: Path, calls: FileCalls | None = None) -> list[bytes]:
+    reader = log_at(path, calls).open_read()
+    return bodies(reader.read(reader.first()))
+
+
+def files(path: Path) -> list[Path]:
+    """The log files, oldest first."""
+    return sorted((path / "c0").glob("e*.log"))

@@ -1,0 +1,237 @@
+"""The power fails at every call of a scripted life of a log, and at random ones of random lives.
+
+What may fail: any call, from the cut on; whatever was not synced may be gone or half there; a sync may
+fail and take its pages with it. What must hold: frames that were acknowledged, or shown to a reader,
+are read by whoever claims next; nothing else appears but frames that were in flight; the log goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.errors import FencedError, LogError, SiltstoneError
+from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.tier1.file.fenced_log import FileFencedLog
+from tests.unit.tier1.file.log_world import (
+    BIG,
+    LINEAGE,
+    DirectDisk,
+    bodies,
+    claim,
+    create,
+    log_at,
+    put,
+    shown,
+)
+
+
+class Life:
+    """What owners and readers were told about one log."""
+
+    def __init__(self, path: Path, disk: DirectDisk) -> None:
+        self.path = path
+        self.disk = disk
+        self.calls = FileLayer(disk)
+        self.logs: list[FileFencedLog] = []
+        self.sure: dict[int, bytes] = {}
+        self.tried: dict[int, set[bytes]] = {}
+        self.truncated = 0
+        self._names = itertools.count()
+
+    def create(self) -> FileFencedLog:
+        self.logs.append(log_at(self.path, self.calls))
+        log = self.logs[-1]
+        log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
+        return log
+
+    def claim(self) -> FileFencedLog:
+        self.logs.append(log_at(self.path, self.calls))
+        log = self.logs[-1]
+        log.claim(lineage=LINEAGE, new=False, above=0, takeover=True, owner="b")
+        self.see(log.read(log.first()))
+        return log
+
+    def append(self, log: FileFencedLog, length: int = 100) -> None:
+        body = (b"%d " % next(self._names)).ljust(length, b".")
+        self.tried.setdefault(log.end(), set()).add(body)
+        index = log.append([body], count=1)
+        self.sure[index] = body
+
+    def truncate(self, log: FileFencedLog, index: int) -> None:
+        self.truncated = max(self.truncated, index)
+        log.truncate(index)
+
+    def look(self) -> None:
+        reader = log_at(self.path, self.calls).open_read()
+        self.see(reader.read(reader.first()))
+
+    def see(self, frames: object) -> None:
+        for frame in frames:  # type: ignore[attr-defined]
+            if frame.kind == 1:
+                assert frame.body in self.tried[frame.index]
+                assert self.sure.setdefault(frame.index, frame.body) == frame.body
+
+    def end(self) -> None:
+        for log in self.logs:
+            log.abandon()
+        self.logs = []
+
+    def check(self) -> None:
+        """Claim as the next owner would, and see that all that was sure is there."""
+        self.end()
+        if not self.sure:
+            return
+        log = claim(self.path)
+        assert log.first() <= self.truncated
+        found = {frame.index: frame.body for frame in log.read(log.first()) if frame.kind == 1}
+        for index, body in self.sure.items():
+            if index >= log.first():
+                assert found.get(index) == body, f"frame {index} is lost"
+        for index, body in found.items():
+            assert body in self.tried[index]
+        put(log, b"next")
+        assert shown(self.path)[-1] == b"next"
+        log.abandon()
+
+
+def script(life: Life) -> None:
+    """Every kind of step once: claims, rolls, takeovers, a failed owner, truncation, a clean close."""
+    first = life.create()
+    for length in (100, BIG, BIG, BIG):
+        life.append(first, length)
+    life.look()
+    second = life.claim()
+    with suppress(FencedError):
+        life.append(first)
+    life.append(second)
+    life.append(second, BIG)
+    third = life.claim()
+    for _ in range(5):
+        life.append(third, BIG)
+    life.look()
+    life.truncate(third, third.end() - 1)
+    life.append(third)
+    life.look()
+    third.close()
+    fourth = life.claim()
+    life.append(fourth)
+
+
+def _run(root: Path, cut_at: int, keep: float) -> int:
+    root.mkdir()
+    disk = DirectDisk(root)
+    life = Life(root / "log", disk)
+    count = 0
+
+    def before(call: Call) -> None:
+        nonlocal count
+        count += 1
+        if count == cut_at:
+            disk.cut(keep=keep, seed=cut_at)
+
+    life.calls.before = before
+    with suppress(SiltstoneError, OSError):
+        script(life)
+        disk.cut(keep=keep, seed=cut_at)
+    life.calls.before = lambda call: None
+    life.end()
+    disk.restart()
+    life.check()
+    return count
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5])
+def test_power_cut_at_every_call(tmp_path: Path, keep: float) -> None:
+    count = _run(tmp_path / "whole", 0, keep)
+    assert count > 400
+    # Every call of the first claims, and every second one of what repeats them.
+    for number in [*range(1, 150), *range(150, count + 1, 2)]:
+        try:
+            _run(tmp_path / str(number), number, keep)
+        except AssertionError as error:
+            error.add_note(f"cut at call {number}, keep {keep}")
+            raise
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_lives(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    disk = DirectDisk(tmp_path)
+    life = Life(tmp_path / "log", disk)
+    owner = life.create()
+    life.append(owner)
+    for _ in range(40):
+        step = chance.choice(["append"] * 8 + ["look", "claim", "zombie", "sync", "truncate", "cut"])
+        with suppress(LogError):
+            if step == "append":
+                life.append(owner, chance.choice([1, 100, 3000]))
+            elif step == "look":
+                life.look()
+            elif step == "claim":
+                owner = life.claim()
+            elif step == "zombie" and life.logs:
+                life.append(chance.choice(life.logs))
+            elif step == "sync":
+                life.calls.fail_call(
+                    chance.choice(["fdatasync", "fsync", "pwritev"]), chance.randint(1, 4)
+                )
+            elif step == "truncate":
+                life.truncate(owner, chance.randint(0, owner.end()))
+        if step == "cut":
+            life.calls.forget()
+            disk.cut(keep=chance.choice([0, 0.3, 0.7, 1]), seed=chance.randint(0, 10**6))
+            life.end()
+            disk.restart()
+        if owner not in life.logs or step in ("sync", "cut") or chance.random() < 0.05:
+            with suppress(LogError):
+                owner = life.claim()
+    life.calls.forget()
+    disk.cut(keep=0)
+    life.end()
+    disk.restart()
+    life.check()
+
+
+def test_a_failed_sync_then_a_takeover_then_a_power_cut(tmp_path: Path) -> None:
+    disk = DirectDisk(tmp_path)
+    calls = FileLayer(disk)
+    old = create(tmp_path / "log", calls)
+    put(old, b"a", b"b")
+    reader = old.open_read()
+    calls.fail_call("fdatasync", error=errno.EIO)
+    with pytest.raises(LogError):
+        put(old, b"doubtful")
+    # The page cache shows the frame and a sync of it succeeds, but the disk does not have it.
+    assert bodies(reader.read(0)) == [b"a", b"b"]
+    new = claim(tmp_path / "log", calls)
+    assert bodies(new.read(0)) == [b"a", b"b", b"doubtful"]
+    assert bodies(reader.read(0)) == [b"a", b"b", b"doubtful"]
+    disk.cut()
+    for log in (old, new):
+        log.abandon()
+    disk.restart()
+    # The copy is what is left of it.
+    assert shown(tmp_path / "log") == [b"a", b"b", b"doubtful"]
+    put(last := claim(tmp_path / "log"), b"c")
+    assert bodies(last.read(0)) == [b"a", b"b", b"doubtful", b"c"]
+    last.abandon()
+
+
+def test_a_poisoned_owner_stays_poisoned(tmp_path: Path) -> None:
+    for kind in ("pwritev", "fdatasync", "preadv"):
+        calls = FileLayer()
+        log = create(tmp_path / kind, calls)
+        put(log, b"a")
+        calls.fail_call(kind)
+        with pytest.raises(LogError):
+            put(log, b"b")
+        with pytest.raises(LogError, match="poisoned"):
+            put(log, b"c")
+        log.close()
+        assert shown(tmp_path / kind) in ([b"a"], [b"a", b"b"])

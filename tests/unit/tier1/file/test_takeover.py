@@ -1,0 +1,235 @@
+"""Two owners of one log, one of them stopped at every step of what it does.
+
+What may happen: a claim at any moment, an owner that goes on much later. What must hold: a frame that
+was acknowledged is read by every later owner; a frame that was not is read by all of them or by none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.errors import FencedError, LogError, SiltstoneError
+from siltstone.core.words import Buffer
+from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.tier1.file.fenced_log import FileFencedLog
+from tests.unit.tier1.file.log_world import bodies, claim, create, put, shown
+
+WAIT_S = 20
+
+
+class Stop(FileLayer):
+    """Stops one thread behind a call of one kind, once."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.is_armed = False
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def _stop(self, kind: str) -> None:
+        if self.is_armed and kind == self.kind:
+            self.is_armed = False
+            self.reached.set()
+            assert self.go_on.wait(WAIT_S)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        self._stop("before the write")
+        count = super().pwritev(fd, buffers, offset)
+        self._stop("after the write")
+        return count
+
+    def fdatasync(self, fd: int) -> None:
+        super().fdatasync(fd)
+        self._stop("after the sync")
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        count = super().preadv(fd, buffers, offset)
+        self._stop("after the marker was read")
+        return count
+
+
+@pytest.mark.parametrize(
+    ("step", "is_read", "is_acknowledged"),
+    [
+        ("before the write", False, False),
+        ("after the write", True, False),
+        ("after the sync", True, False),
+        ("after the marker was read", True, True),
+    ],
+)
+def test_an_append_that_is_overtaken(
+    tmp_path: Path, step: str, is_read: bool, is_acknowledged: bool
+) -> None:
+    stop = Stop(step)
+    old = create(tmp_path, stop)
+    put(old, b"a", b"b")
+    result: list[int | Exception] = []
+
+    def append() -> None:
+        try:
+            result.append(old.append([b"doubtful"], count=1))
+        except SiltstoneError as error:
+            result.append(error)
+
+    stop.is_armed = True
+    thread = threading.Thread(target=append)
+    thread.start()
+    assert stop.reached.wait(WAIT_S)
+    new = claim(tmp_path)
+    stop.go_on.set()
+    thread.join(WAIT_S)
+
+    assert (result == [2]) is is_acknowledged
+    assert is_acknowledged or isinstance(result[0], FencedError)
+    put(new, b"c")
+    expected = [b"a", b"b", b"doubtful", b"c"] if is_read else [b"a", b"b", b"c"]
+    assert bodies(new.read(0)) == expected
+    assert shown(tmp_path) == expected
+    old.close()
+    new.abandon()
+    last = claim(tmp_path)
+    assert bodies(last.read(0)) == expected
+    last.close()
+
+
+class Interrupt(FileLayer):
+    """Runs something once, ahead of the call of a given number, unless the marker is locked there."""
+
+    def __init__(self, number: int, action: Callable[[], None]) -> None:
+        super().__init__()
+        self.number = number
+        self.action = action
+        self.count = 0
+        self.is_locked = False
+        self.before = self._look
+
+    def _look(self, call: Call) -> None:
+        self.count += 1
+        if self.count >= self.number and not self.is_locked and self.number:
+            self.number = 0
+            self.action()
+
+    def flock(self, fd: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX and self._target(fd).endswith("marker"):
+            self.is_locked = True
+        super().flock(fd, operation)
+        if operation == fcntl.LOCK_UN:
+            self.is_locked = False
+
+
+def _calls_of_a_claim(path: Path) -> int:
+    old = create(path)
+    put(old, b"a", b"b")
+    counter = Interrupt(0, lambda: None)
+    new = claim(path, counter)
+    count = counter.count
+    new.abandon()
+    old.abandon()
+    return count
+
+
+def test_a_claim_during_which_the_older_owner_appends(tmp_path: Path) -> None:
+    count = _calls_of_a_claim(tmp_path / "count")
+    assert count > 30
+    for number in range(1, count + 1):
+        path = tmp_path / str(number)
+        old = create(path)
+        put(old, b"a", b"b")
+        acknowledged = [b"a", b"b"]
+
+        def append(old: FileFencedLog = old, acknowledged: list[bytes] = acknowledged) -> None:
+            with suppress(FencedError):
+                put(old, b"late")
+                acknowledged.append(b"late")
+
+        new = claim(path, Interrupt(number, append))
+        put(new, b"c")
+        found = bodies(new.read(0))
+        assert found[: len(acknowledged)] == acknowledged, number
+        assert found in ([b"a", b"b", b"c"], [b"a", b"b", b"late", b"c"]), number
+        assert shown(path) == found
+        old.close()
+        new.abandon()
+
+
+def test_a_claim_during_which_another_one_is_faster(tmp_path: Path) -> None:
+    count = _calls_of_a_claim(tmp_path / "count")
+    for number in range(1, count + 1):
+        path = tmp_path / str(number)
+        old = create(path)
+        put(old, b"a", b"b")
+        others: list[FileFencedLog] = []
+
+        def overtake(path: Path = path, others: list[FileFencedLog] = others) -> None:
+            other = claim(path)
+            put(other, b"x", b"y")
+            others.append(other)
+
+        slow = None
+        with suppress(LogError):
+            slow = claim(path, Interrupt(number, overtake))
+        assert others, number
+        expected = [b"a", b"b", b"x", b"y"]
+        if slow is not None:
+            with suppress(FencedError):
+                put(slow, b"slow")
+                expected.append(b"slow")
+            slow.abandon()
+        last = claim(path)
+        assert bodies(last.read(0)) == expected, number
+        assert shown(path) == expected, number
+        last.abandon()
+        for other in others:
+            other.abandon()
+        old.abandon()
+
+
+def test_a_fenced_owner_that_rolls_writes_into_the_void(tmp_path: Path) -> None:
+    old = create(tmp_path)
+    put(old, b"a" * 5000, b"b" * 5000)
+    new = claim(tmp_path)
+    with pytest.raises(FencedError):
+        put(old, b"c" * 5000)
+    put(new, b"d" * 5000, b"e" * 5000, b"f" * 5000)
+    expected = [letter * 5000 for letter in (b"a", b"b", b"d", b"e", b"f")]
+    assert shown(tmp_path) == expected
+    new.abandon()
+    last = claim(tmp_path)
+    assert bodies(last.read(0)) == expected
+    last.abandon()
+
+
+def test_a_reader_shows_nothing_new_between_the_marker_and_the_header(tmp_path: Path) -> None:
+    old = create(tmp_path)
+    reader = old.open_read()
+    put(old, b"a", b"b")
+    assert reader.end() == 2
+    seen: list[tuple[int, list[bytes]]] = []
+
+    def look() -> None:
+        with pytest.raises(FencedError):
+            put(old, b"doubtful")
+        seen.append((reader.end(), shown(tmp_path)))
+
+    layer = FileLayer()
+
+    def before(call: Call) -> None:
+        # The first file of the new epoch is made right after the marker.
+        if call.kind == "posix_fallocate" and call.target.endswith(".log") and not seen:
+            look()
+
+    layer.before = before
+    new = claim(tmp_path, layer)
+    # One that saw two frames keeps them; one that comes new leaves out what the claim decides on.
+    assert seen == [(2, [b"a", b"b"])]
+    assert reader.end() == 3
+    assert bodies(reader.read(0)) == [b"a", b"b", b"doubtful"] == bodies(new.read(0))
+    new.abandon()
+
