@@ -110,7 +110,7 @@ async def build_replica(
         async for record in _table_log(system, tables.applied_version, where.table_end):
             tables.replay(record)
         replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
-        replica.table_flushed = replica.table_covering = where.table_end
+        replica.table_flushed = where.table_end
         for frame in frames:
             replica.apply(frame)
     except BaseException:

@@ -14,7 +14,13 @@ from siltstone.container.table_writer import TableWriter
 from siltstone.container.trouble import Trouble
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, LogError
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    LogError,
+    StorageFullError,
+)
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -113,7 +119,7 @@ class Checkpointer:
             try:
                 await self.write()
                 self.trouble.over()
-            except (ChunkError, CorruptDataError) as error:
+            except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("checkpoint failed: %s", error)
                 self.trouble.happened(error)
 

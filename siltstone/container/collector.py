@@ -18,7 +18,7 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError
+from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, StorageFullError
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -79,7 +79,7 @@ class Collector:
             try:
                 await self.collect()
                 self.trouble.over()
-            except (ChunkError, CorruptDataError) as error:
+            except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("garbage collection failed: %s", error)
                 self.trouble.happened(error)
             if self.trouble.pausing:

@@ -54,6 +54,8 @@ class Committer:
         """
         appends, changes = _sorted(operations)
         size = sum(len(data) for _, data in appends)
+        if changes:
+            await self._pipeline.admit_update()
         await self._admit(size)
         try:
             segments = await self._segments(appends, conditions)

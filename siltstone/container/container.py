@@ -13,22 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from siltstone.container.appender import Appender
 from siltstone.container.check import check_segments, check_system
-from siltstone.container.checkpointer import Checkpointer
-from siltstone.container.collector import Collector
-from siltstone.container.commits import Committer
-from siltstone.container.concat import Concatenator
-from siltstone.container.fence import Fence
-from siltstone.container.owner import Claimed, claim, replay, segment_storage
-from siltstone.container.pipeline import Pipeline
-from siltstone.container.pressure import Pressure
+from siltstone.container.owner import Claimed, claim
+from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
-from siltstone.container.segment_verbs import SegmentVerbs
 from siltstone.container.settings import ContainerSettings
-from siltstone.container.storage_writer import StorageWriter
-from siltstone.container.table_writer import TableWriter
-from siltstone.container.tables import TableVerbs
 from siltstone.container.views import (
     ChunkInfo,
     CommitResult,
@@ -47,10 +36,7 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.journal.journal import Journal
-from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import INDEX_POOL
-from siltstone.metadata.layout_store import TableLayoutStore
 
 logger = logging.getLogger(__name__)
 
@@ -306,142 +292,6 @@ class Container:
         if self._closed or self.failure is not None:
             raise self._parts.pipeline.closed_error()
         return self._parts.reading
-
-
-class Parts:
-    """The parts of an owned container, put together in the order in which they need each other."""
-
-    def __init__(
-        self,
-        claimed: Claimed,
-        container: int,
-        log: FencedLog,
-        storage: AsyncChunkStorage,
-        environment: Environment,
-        settings: ContainerSettings,
-    ) -> None:
-        self.environment = environment
-        self.settings = settings
-        self.storage = storage
-        self.log = log
-        self.container = container
-        self.on_failure: Callable[[SiltstoneError], None] = lambda _: None
-        where = claimed.found
-        self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
-        layouts = () if where.recovered is None else where.recovered.layouts
-        self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
-        self.system = segment_storage(storage, self.pinned, environment, settings)
-
-    def _statement(self) -> tuple[int, int]:
-        return self.table_writer.statement()
-
-    async def build(self, claimed: Claimed, index_folder: Path) -> None:
-        """Build the replica, then everything that works on it."""
-        environment, settings, storage = self.environment, self.settings, self.storage
-        replica, self.index = await replay(
-            claimed, self.log, self.system, storage, environment, settings, index_folder
-        )
-        pressure = Pressure(
-            bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s
-        )
-        pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
-        self.pressure = pressure
-        self.pipeline = Pipeline(
-            self.log, environment, replica, pressure, lambda error: self.on_failure(error)
-        )
-        self._build_storage(replica.rows)
-        self._build_verbs()
-
-    def _build_storage(self, rows: Any) -> None:
-        environment, settings, storage = self.environment, self.settings, self.storage
-        pipeline = self.pipeline
-        layouts = TableLayoutStore(
-            rows, pipeline, self.container, environment, settings.garbage_delay_s
-        )
-        self.segments = segment_storage(storage, layouts, environment, settings)
-        self.storage_writer = StorageWriter(
-            pipeline, self.segments, environment, settings, self.pressure
-        )
-        fence = Fence(pipeline, storage, self.container)
-        self.table_writer = TableWriter(
-            pipeline, self.system, self.journal, environment, settings, fence
-        )
-        self.checkpointer = Checkpointer(
-            pipeline,
-            self.table_writer,
-            self.journal,
-            self.pinned,
-            self.system,
-            storage,
-            environment,
-            settings,
-            fence,
-            self.index,
-        )
-        self.collector = Collector(
-            self.container,
-            pipeline,
-            self.segments,
-            storage,
-            self.storage_writer,
-            environment,
-            settings,
-            fence,
-        )
-
-    def _build_verbs(self) -> None:
-        environment, settings, pipeline = self.environment, self.settings, self.pipeline
-        self.appender = Appender(pipeline, self.pressure)
-        self.reading = Reading(pipeline.replica, self.segments)
-        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
-        self.committer = Committer(pipeline, self.appender, self.pressure)
-        self.tables = TableVerbs(pipeline)
-        self.concatenator = Concatenator(
-            pipeline,
-            self.appender,
-            self.reading,
-            self.segments,
-            self.storage_writer,
-            self.pressure,
-            environment,
-            settings.append_deadline_s,
-        )
-        pipeline.replica.flush_bytes = settings.flush_bytes
-        pipeline.replica.on_large = self.storage_writer.wake
-        self.pressure.on_bound = self.storage_writer.wake
-
-    def _wake(self) -> None:
-        self.storage_writer.wake()
-        self.collector.wake()
-
-    def stats(self, claimed: Claimed) -> ContainerStats:
-        """The container at a glance."""
-        replica = self.pipeline.replica
-        now = self.environment.monotonic()
-        dirty = list(replica.dirty.values())
-        oldest = min((segment.tail.first.time_s for segment in dirty), default=now)
-        recovered = claimed.found.recovered
-        troubles = [
-            part.trouble.error
-            for part in (self.storage_writer, self.table_writer, self.checkpointer, self.collector)
-            if part.trouble.error is not None
-        ]
-        return ContainerStats(
-            container=self.container,
-            epoch=claimed.epoch,
-            lineage=claimed.found.lineage.hex(),
-            unflushed_bytes=sum(segment.tail.size for segment in dirty),
-            unflushed_age_s=now - oldest,
-            unflushed_table_bytes=replica.table_tail.size,
-            safe_index=self.journal.stated_safe_index,
-            log_first=self.log.first(),
-            log_end=self.log.end(),
-            table_version=replica.tables.applied_version,
-            checkpoint_version=self.checkpointer.version,
-            dropped_tail=self.log.dropped_tail(),
-            warnings=() if recovered is None else recovered.warnings,
-            last_error=str(troubles[0]) if troubles else None,
-        )
 
 
 async def open_container(

@@ -10,9 +10,10 @@ from siltstone.container.boot import Found, build_replica, check_log, found
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment, Pool
-from siltstone.core.errors import LogLostError
-from siltstone.core.fenced_log import FencedLog
+from siltstone.core.errors import LogLostError, LogTruncatedError
+from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.layout_store import LayoutStore
+from siltstone.core.records.frame import Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
@@ -21,7 +22,7 @@ from siltstone.metadata.index import Index
 
 LOG_POOL = Pool(name="log-boot", threads=4)
 EPOCH_END = 2**63
-CLAIMS_MAX = 3
+READS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +89,27 @@ async def replay(
     index_folder: Path,
 ) -> tuple[Replica, Index]:
     """Build the replica of a claimed container from everything that was acknowledged."""
-    frames = await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
+    frames = await read_frames(log, environment)
     return await build_replica(
         claimed.found, frames, system, storage, environment, settings, index_folder
     )
+
+
+async def read_frames(log: FencedLog | LogReader, environment: Environment) -> list[Frame]:
+    """Read every frame that the log keeps.
+
+    An older owner may still truncate what it stated while it held the log, so a read may have to
+    begin again at the new first index.
+
+    Raises:
+        LogTruncatedError: the log was truncated under each of several reads.
+    """
+    for _ in range(READS_MAX):
+        try:
+            return await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
+        except LogTruncatedError:
+            continue
+    return await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
 
 
 def segment_storage(

@@ -62,6 +62,7 @@ class Pipeline:
         environment: Environment,
         replica: Replica,
         pressure: Pressure,
+        table_pressure: Pressure,
         on_failure: Callable[[SiltstoneError], None],
     ) -> None:
         self.replica = replica
@@ -72,6 +73,7 @@ class Pipeline:
         self._log = log
         self._environment = environment
         self._pressure = pressure
+        self._table_pressure = table_pressure
         self._on_failure = on_failure
         self._pool = Pool(name=f"log-{id(self):x}", threads=1)
         self._queue: deque[Batch] = deque()
@@ -137,8 +139,6 @@ class Pipeline:
 
     async def update(self, entries: Sequence[TableEntry], *, relief: bool = True) -> int:
         """See ``LogWriter.update``. Updates that help to free space may use the log's reserve."""
-        if not relief:
-            self.check_open()
         return await self.promise(self.assign(entries, relief=relief))
 
     def pending(self, table_id: int, key: bytes) -> bytes | None:
@@ -167,6 +167,16 @@ class Pipeline:
         batch.results.append(0)
         await future
 
+    async def admit_update(self) -> None:
+        """Wait until users may add to the tables.
+
+        Raises:
+            BackPressureError: the deadline passed.
+        """
+        self.check_open()
+        await self._table_pressure.admit(0)
+        self.check_open()
+
     def check_open(self) -> None:
         """Refuse work for users after a failure, and for a moment after tier 1 was full."""
         if self.failure is not None:
@@ -186,6 +196,14 @@ class Pipeline:
 
     async def run(self) -> None:
         """Send batches until stopped or failed."""
+        try:
+            await self._run()
+        except Exception as error:
+            # A defect of ours: nobody may wait for ever for an answer that never comes.
+            self.fail(OutcomeUnknownError(f"the pipeline failed: {error!r}"))
+            raise
+
+    async def _run(self) -> None:
         while self.failure is None:
             if self._queue:
                 batch = self._queue.popleft()
@@ -243,11 +261,13 @@ class Pipeline:
             self.fail(OutcomeUnknownError("container was stopped while a frame was in flight"))
             raise
         else:
-            self._acknowledge(batch, sealed, index)
+            if self.failure is None:
+                self._acknowledge(batch, sealed, index)
         finally:
             self._sending = None
 
     def _acknowledge(self, batch: Batch, sealed: Sequence[SealedPiece], index: int) -> None:
+        self._table_pressure.add(sum(len(update.record) for update in batch.updates))
         dropped = self.replica.acknowledge(batch.updates, sealed, index)
         if dropped:
             self._pressure.release(dropped)
@@ -276,6 +296,7 @@ class Pipeline:
 
         self._drop(self._sending, told)
         self._pressure.fail(told())
+        self._table_pressure.fail(told())
         self._on_failure(error)
 
     def _drop(self, first: Batch | None, error: Callable[[], SiltstoneError]) -> None:

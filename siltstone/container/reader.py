@@ -15,9 +15,10 @@ from typing import TypeVar
 from siltstone.container.boot import Found, build_replica, found
 from siltstone.container.check import check_segments, check_system
 from siltstone.container.no_writer import NoWriter
-from siltstone.container.owner import EPOCH_END, LOG_POOL, segment_storage
+from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
+from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.views import ChunkInfo, ContainerStats, Finding, SegmentInfo, TableValue
 from siltstone.core.chunk_storage import ChunkStorage
@@ -149,12 +150,12 @@ class ReadContainer:
             self._reader = await self._blocking(self._log.open_read)
         reader = self._reader
         where = found(recovered.checkpoint.lineage, recovered)
-        frames = await self._blocking(lambda: list(reader.read(reader.first())))
+        frames = await read_frames(reader, self._environment)
         # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
         journal = Journal(
             self._storage, self._environment, self._container, recovered.epoch, where.lineage
         )
-        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda: (0, -1))
+        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
         system = segment_storage(self._storage, pinned, self._environment, self._settings)
         self._generation += 1
         folder = self._folder / f"{self._generation}"
@@ -234,6 +235,10 @@ class ReadContainer:
     async def chunks(self, name: str, start: int = 0, limit: int = 1_000) -> list[ChunkInfo]:
         """See ``Reading.chunks``."""
         return (await self._fresh()).chunks(name, start, limit)
+
+    async def map(self, name: str, start: int | None = None, end: int | None = None) -> SegmentMap:
+        """See ``Reading.map``."""
+        return (await self._fresh()).map(name, start, end)
 
     async def table_get(self, table: str, key: bytes) -> TableValue | None:
         """See ``Reading.table_get``."""

@@ -10,6 +10,7 @@ import asyncio
 
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.replica import Replica
+from siltstone.container.segment_map import SegmentMap, map_segment
 from siltstone.container.views import ChunkInfo, SegmentInfo, TableValue
 from siltstone.core.errors import (
     LostDataError,
@@ -77,6 +78,25 @@ class Reading:
             )
             for row in self._segments.chunks(segment.segment_id, start, limit)
         ]
+
+    def map(self, name: str, start: int | None, end: int | None) -> SegmentMap:
+        """Where ``[start, end)`` lies; ``None`` means from the first readable byte, to the end.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            SegmentTruncatedError: ``start`` lies below the readable range.
+            OffsetError: ``start`` or ``end`` lies beyond the end.
+            ValueError: ``end`` lies below ``start``.
+        """
+        info = self.info(name)
+        begin = info.start_offset if start is None else start
+        stop = info.length if end is None else end
+        segment = self.segment(name)
+        for offset in (begin, stop):
+            self._available(segment, offset, 0)
+        if stop < begin:
+            raise ValueError(f"end {stop} lies below start {begin}")
+        return map_segment(info, segment, self._segments, begin, stop)
 
     async def read(self, name: str, offset: int, length: int) -> bytes:
         """Return what there is of ``[offset, offset + length)``; at the end ``b""``."""

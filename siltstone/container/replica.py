@@ -45,10 +45,11 @@ class Replica:
         dirty: those with a tail.
         table_tail: table-log records beyond what the journal covers.
         table_flushed: table version that durable journal batches cover.
-        table_covering: the version that a table-log flush in progress will cover.
         newest_index: index of the newest frame that was applied, -1 before the first.
         flush_bytes: a tail of so many bytes is large.
         on_large: called when a tail is.
+        table_flush_bytes: a table tail of so many bytes is large.
+        on_large_table: called when it is.
         checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
     """
 
@@ -60,11 +61,12 @@ class Replica:
         self.dirty: dict[int, OpenSegment] = {}
         self.table_tail = TableTail()
         self.table_flushed = 0
-        self.table_covering = 0
         self.newest_index = -1
         self.checkpoint_index: int | None = None
         self.flush_bytes = UNLIMITED
         self.on_large: Callable[[], None] = lambda: None
+        self.table_flush_bytes = UNLIMITED
+        self.on_large_table: Callable[[], None] = lambda: None
         self._environment = environment
         self._idle_max = idle_max
 
@@ -136,6 +138,8 @@ class Replica:
                     TableTailRecord(update.table_version, update.record, index, now)
                 )
                 dropped += self._refresh(key for key, _ in update.changes)
+            if self.table_tail.size >= self.table_flush_bytes:
+                self.on_large_table()
         for piece in pieces:
             segment = piece.segment
             if self.by_id.get(segment.segment_id) is not segment:

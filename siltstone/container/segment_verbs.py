@@ -68,7 +68,7 @@ class SegmentVerbs:
     async def create(self, name: str, *, exist_ok: bool) -> OpenSegment:
         """Make an empty segment. Raises ``SegmentExistsError`` unless ``exist_ok``."""
         check_segment_name(name)
-        self._pipeline.check_open()
+        await self._pipeline.admit_update()
         rows = self._rows
         if rows.pending_find(name) is None:
             segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
@@ -92,6 +92,7 @@ class SegmentVerbs:
 
     async def seal(self, name: str) -> OpenSegment:
         """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""
+        await self._pipeline.admit_update()
         while True:
             segment = await self._appender.existing(name)
             if segment.held is None:
@@ -146,13 +147,13 @@ class SegmentVerbs:
         raw = writer.encode("utf-8")
         if not 1 <= len(raw) <= WRITER_NAME_BYTES_MAX or b"\0" in raw:
             raise ValueError("a writer's name is 1 to 256 bytes of UTF-8 without NUL")
+        await self._pipeline.admit_update()
         segment = await self._appender.writable(name)
         number = self._rows.pending_writer_number(segment.segment_id, writer)
         writers = self._replica.writers(segment)
         if number is not None and number in writers:
             await self._pipeline.barrier()
             return WriterInfo(name=writer, number=number, sequence=writers[number].row.sequence)
-        self._pipeline.check_open()
         number = self._rows.pending_counter(CounterKind.WRITER_NUMBER)
         row = WriterRow(
             segment_id=segment.segment_id, number=number, name=writer, used_ms=self.now_ms()

@@ -18,6 +18,8 @@ class ContainerSettings:
         flush_age_s: a segment whose oldest unflushed byte is so old is flushed.
         flush_parallel: segments that are flushed at a time.
         unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
+        unflushed_table_bytes_max: table updates of users wait while so many bytes of the table log
+            are only in tier 1.
         append_deadline_s: how long they wait before they fail, not applied.
         table_flush_bytes: unflushed bytes of the table log that start a flush of it.
         table_flush_age_s: age of the oldest of them that does.
@@ -38,6 +40,7 @@ class ContainerSettings:
     flush_age_s: float = 30.0
     flush_parallel: int = 4
     unflushed_bytes_max: int = 256 * MIB
+    unflushed_table_bytes_max: int = 64 * MIB
     append_deadline_s: float = 30.0
     table_flush_bytes: int = 4 * MIB
     table_flush_age_s: float = 30.0

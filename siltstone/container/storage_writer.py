@@ -20,7 +20,15 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.container.tail import TailPiece
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, CorruptDataError, LogError, SegmentNotFoundError
+from siltstone.core.errors import (
+    ChunkError,
+    ClosedError,
+    CorruptDataError,
+    LogError,
+    OutcomeUnknownError,
+    SegmentNotFoundError,
+    StorageFullError,
+)
 from siltstone.core.layout_store import NewChunk
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
@@ -107,10 +115,10 @@ class StorageWriter:
         try:
             await self.flush(segment)
             self.trouble.over()
-        except (ChunkError, CorruptDataError) as error:
+        except (ChunkError, CorruptDataError, StorageFullError) as error:
             logger.warning("flush failed: segment=%s %s", segment.name, error)
             self.trouble.happened(error)
-        except LogError:
+        except (LogError, OutcomeUnknownError, ClosedError):
             # The pipeline has closed the container already; this task has nothing to add.
             return
         finally:
@@ -195,6 +203,6 @@ class StorageWriter:
             ]
             try:
                 await self._pipeline.update([put_task(task) for task in tasks])
-            except LogError:
+            except (LogError, OutcomeUnknownError, ClosedError):
                 self._abandoned.extend(taken)
                 return

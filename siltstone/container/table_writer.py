@@ -8,10 +8,12 @@ import struct
 
 from siltstone.container.fence import Fence
 from siltstone.container.pipeline import Pipeline
+from siltstone.container.pressure import Pressure
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, CorruptDataError, LogError
+from siltstone.core.errors import ChunkError, CorruptDataError, LogError, StorageFullError
+from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import MIB, TABLE_LOG_ID
@@ -34,6 +36,7 @@ class TableWriter:
         environment: Environment,
         settings: ContainerSettings,
         fence: Fence,
+        pressure: Pressure,
     ) -> None:
         self._journal = journal
         self.trouble = Trouble(environment)
@@ -43,6 +46,7 @@ class TableWriter:
         self._environment = environment
         self._settings = settings
         self._fence = fence
+        self._pressure = pressure
         self._lock = asyncio.Lock()
         self._awake = asyncio.Event()
         self._truncated = 0
@@ -80,13 +84,17 @@ class TableWriter:
             if not tail or self.trouble.pausing:
                 continue
             age = self._environment.monotonic() - tail.first.time_s
-            if tail.size < settings.table_flush_bytes and age < settings.table_flush_age_s:
+            if (
+                tail.size < settings.table_flush_bytes
+                and age < settings.table_flush_age_s
+                and not self._pressure.over
+            ):
                 continue
             try:
                 await self.flush()
                 await self.truncate_log()
                 self.trouble.over()
-            except (ChunkError, CorruptDataError) as error:
+            except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("flush of the table log failed: %s", error)
                 self.trouble.happened(error)
 
@@ -102,7 +110,6 @@ class TableWriter:
             while self._replica.table_flushed < target:
                 records = self._replica.table_tail.head(WRITE_BYTES_MAX)
                 version = records[-1].version
-                self._replica.table_covering = version
                 try:
                     await self._system.write(
                         TABLE_LOG_ID,
@@ -115,11 +122,16 @@ class TableWriter:
                     self._pipeline.fail(error)
                     raise
                 self._replica.table_flushed = version
-                self._replica.table_tail.drop_to(version)
+                self._pressure.release(self._replica.table_tail.drop_to(version))
 
-    def statement(self) -> tuple[int, int]:
-        """What a journal batch states: the safe index once it is durable, and the newest index."""
-        return self.safe_index(self._replica.table_covering), self._replica.newest_index
+    def statement(self, change: LayoutChange) -> tuple[int, int]:
+        """What the batch of ``change`` states: the safe index once it is durable, the newest index.
+
+        Covered is what the table log holds after this very change: a flush that has begun and is
+        not in this batch may still fail.
+        """
+        assert change.after is not None, "the table log is never removed"
+        return self.safe_index(change.after.storage_length), self._replica.newest_index
 
     async def truncate_log(self) -> None:
         """Truncate tier 1 as far as what is durable allows, after the log has stated it."""

@@ -23,7 +23,7 @@ class TableVerbs:
             TableExistsError: there is one, unless ``exist_ok``.
         """
         check_segment_name(table)
-        self._pipeline.check_open()
+        await self._pipeline.admit_update()
         if self._rows.pending_table_id(table) is not None:
             await self._pipeline.barrier()
             if not exist_ok:

@@ -176,15 +176,18 @@ class TableTail:
                 return self._records[: position + 1]
         return list(self._records)
 
-    def drop_to(self, version: int) -> None:
-        """Forget records up to and with ``version``."""
+    def drop_to(self, version: int) -> int:
+        """Forget records up to and with ``version``; return how many bytes went."""
         count = 0
+        dropped = 0
         for record in self._records:
             if record.version > version:
                 break
-            self.size -= len(record.record)
+            dropped += len(record.record)
             count += 1
         del self._records[:count]
+        self.size -= dropped
+        return dropped
 
     def index_behind(self, version: int) -> int | None:
         """Log index of the first record beyond ``version``; ``None`` when there is none."""

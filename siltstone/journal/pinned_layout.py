@@ -35,15 +35,15 @@ class PinnedLayoutStore:
     Args:
         journal: takes the batches; its epoch is the one of new chunks.
         layouts: the layouts to start from, such as ``Recovered.layouts``.
-        statement: gives the safe index and the newest acknowledged log index whenever a batch is
-            composed. The safe index is what holds once that batch is durable.
+        statement: gives the safe index and the newest acknowledged log index when the batch of a
+            change is composed. The safe index is what holds once that batch is durable.
     """
 
     def __init__(
         self,
         journal: Journal,
         layouts: Iterable[SystemLayout],
-        statement: Callable[[], tuple[int, int]],
+        statement: Callable[[LayoutChange], tuple[int, int]],
     ) -> None:
         assert 0 < journal.epoch <= EPOCH_MAX, "an epoch has to fit into chunk ids"
         self._journal = journal
@@ -137,7 +137,7 @@ class PinnedLayoutStore:
 
         def compose(sequence: int) -> JournalBatch:
             planned.append(apply_change(self._pinned, change))
-            safe_index, newest_index = self._statement()
+            safe_index, newest_index = self._statement(change)
             return JournalBatch(
                 lineage=self._journal.lineage,
                 epoch=self.epoch,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from siltstone.core.chunk_names import data_chunk
 from siltstone.core.environment import Environment
-from siltstone.core.errors import SegmentNotFoundError
+from siltstone.core.errors import SegmentNotFoundError, StorageFullError
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.log_writer import LogWriter
 from siltstone.core.records.chunk import Chunk
@@ -23,6 +23,9 @@ from siltstone.metadata.rows import Rows
 
 CHUNK_IDS_RESERVED = 1_024
 """Chunk ids that one table update reserves; what is left of them at the end is never used."""
+
+FULL_ATTEMPTS = 10
+FULL_PAUSE_S = 0.2
 
 
 class TableLayoutStore:
@@ -109,7 +112,19 @@ class TableLayoutStore:
         return chunk_id
 
     async def commit(self, change: LayoutChange) -> bool:
-        """See ``LayoutStore.commit``."""
+        """See ``LayoutStore.commit``.
+
+        While tier 1 is full the change is tried again, for users are refused meanwhile and a change
+        of a layout may use the log's reserve.
+        """
+        for _ in range(FULL_ATTEMPTS):
+            try:
+                return await self._commit(change)
+            except StorageFullError:
+                await self._environment.sleep(FULL_PAUSE_S)
+        return await self._commit(change)
+
+    async def _commit(self, change: LayoutChange) -> bool:
         if change.live:
             state = self._rows.pending_state(change.segment_id)
             if state is None or state.deleted:

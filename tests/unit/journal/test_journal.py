@@ -287,7 +287,7 @@ def test_real_threads_and_another_storage() -> None:
         bucket = MemoryBucket()
         storage = AsyncChunkStorage(MemoryChunkStorage(bucket), environment, threads=2)
         journal = Journal(storage, environment, CONTAINER, 4, LINEAGE, file_bytes_max=2_000)
-        store = PinnedLayoutStore(journal, (), lambda: (3, 9))
+        store = PinnedLayoutStore(journal, (), lambda _: (3, 9))
 
         def checkpoint(sequence: int) -> Checkpoint:
             return Checkpoint(

@@ -312,7 +312,7 @@ def make_owner(
     journal = Journal(storage, stage, CONTAINER, epoch, LINEAGE, file_bytes_max=file_bytes_max)
     owners: list[Owner] = []
     store = PinnedLayoutStore(
-        journal, recovered.layouts if recovered else (), lambda: owners[0].statement()
+        journal, recovered.layouts if recovered else (), lambda _: owners[0].statement()
     )
     owner = Owner(storage, stage, client, journal, store)
     if recovered:

@@ -1,0 +1,60 @@
+"""Where a stretch of a segment lies at one moment: what a reader in another process needs.
+
+Only frozen values and one look at rows and memory; nothing here waits or reads a chunk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.views import SegmentInfo
+from siltstone.core.operations.inspect import ChunkExtent
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentMap:
+    """The bytes ``[start, end)`` of a segment: the flushed ones by place, the others themselves.
+
+    Attributes:
+        info: the segment at that moment.
+        start: first offset.
+        end: offset behind the last byte.
+        extents: where the flushed bytes lie, in order; the first and the last may reach beyond.
+        tail_offset: where ``tail`` begins; ``end`` when it is empty.
+        tail: the acknowledged bytes that are in no chunk yet.
+    """
+
+    info: SegmentInfo
+    start: int
+    end: int
+    extents: tuple[ChunkExtent, ...]
+    tail_offset: int
+    tail: bytes
+
+
+def map_segment(
+    info: SegmentInfo, segment: OpenSegment, storage: ChunkedSegmentStorage, start: int, end: int
+) -> SegmentMap:
+    """Map ``[start, end)``, which lies in the readable range; ``info`` and all rows are current."""
+    extents: list[ChunkExtent] = []
+    flushed_end = min(end, segment.flushed)
+    position = start
+    while position < flushed_end:
+        # An extent at a time: each brings the sums of its whole chunk.
+        found = storage.chunks(segment.segment_id, position, 1)
+        extents += found
+        position = found[-1].extent.end if found else flushed_end
+    tail_offset = min(end, max(start, segment.flushed))
+    tail = bytearray(end - tail_offset)
+    copied = segment.tail.read_into(tail_offset, memoryview(tail)) if tail else 0
+    assert copied == len(tail), "the tail has a gap"
+    return SegmentMap(
+        info=info,
+        start=start,
+        end=end,
+        extents=tuple(extents),
+        tail_offset=tail_offset,
+        tail=bytes(tail),
+    )
