@@ -116,8 +116,8 @@ class ChunkedSegmentStorage:
             OffsetError: ``offset`` is not the flushed length; nothing was done.
             SegmentNotFoundError: the segment was deleted, before or meanwhile; nothing was
                 committed.
-            ChunkError: storage failed, several times if the outcome was unknown. Nothing was
-                committed and the same call may be made again.
+            ChunkError: storage failed, several times if the outcome was unknown. The flushed
+                length is as it was, and the same call may be made again.
             LostDataError: the chunk to append to has lost committed bytes. Nothing was committed;
                 the same call, made again, goes on in a new chunk.
             LogError: from the transaction: whether it took place is unknown, this owner must stop.

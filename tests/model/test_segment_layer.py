@@ -85,7 +85,7 @@ class SegmentLayer(RuleBasedStateMachine):
         length *= self.scale
         return (pattern * (length // 251 + 1))[:length]
 
-    def repeat(self, make: Any, plan: list[Fault | None]) -> Any:
+    def repeat(self, segment_id: int, make: Any, plan: list[Fault | None]) -> Any:
         """Make a call, again and again while storage fails; the plan ends, so does the loop."""
         left = list(plan)
 
@@ -96,11 +96,11 @@ class SegmentLayer(RuleBasedStateMachine):
 
         self.world.storage.decide = decide
         for _ in range(ATTEMPTS_MAX):
-            commits = len(self.world.layouts.commits)
+            flushed = self.world.layouts.layout(segment_id).storage_length
             try:
                 return self.runner.run(make())
             except ChunkUnavailableError:
-                assert len(self.world.layouts.commits) == commits
+                assert self.world.layouts.layout(segment_id).storage_length == flushed
                 self.take_abandoned()
         raise AssertionError("the call never succeeds")
 
@@ -125,6 +125,7 @@ class SegmentLayer(RuleBasedStateMachine):
             border += len(part)
             cuts.append(border)
         end = self.repeat(
+            segment_id,
             lambda: self.world.segments.write(segment_id, offset, parts, cuts=cuts if cut else ()),
             plan,
         )
