@@ -1,11 +1,13 @@
-"""A segment layer over memory, on a storage that fails as it is told."""
+"""A segment layer over memory, on a storage that fails as it is told, and short cuts to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
@@ -232,3 +234,36 @@ class World:
             for entry in self.segments.chunks(segment_id):
                 whole = bytes(self.content(entry.chunk.name)[: entry.chunk.length])
                 assert entry.crc == crc32c(whole)
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+def small(chunk_bytes: int) -> SegmentStorageSettings:
+    return SegmentStorageSettings(chunk_bytes=chunk_bytes)
+
+
+def data(length: int, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(length)
+
+
+async def write_pieces(world: World, pieces: Sequence[int]) -> bytes:
+    """Write one segment in pieces; return what it then holds."""
+    world.layouts.add(1)
+    whole = data(sum(pieces))
+    offset = 0
+    for length in pieces:
+        offset = await world.segments.write(1, offset, [whole[offset : offset + length]])
+    world.check()
+    assert await world.read(1, 0, len(whole) + 1) == whole
+    return whole
+
+
+async def two_segments(world: World, target: int, source: int) -> bytes:
+    for segment_id, length in ((1, target), (2, source)):
+        world.layouts.add(segment_id)
+        if length:
+            await world.segments.write(segment_id, 0, [data(length, segment_id)])
+    world.layouts.change(2, sealed_length=source)
+    return data(target, 1) + data(source, 2)

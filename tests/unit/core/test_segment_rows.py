@@ -1,0 +1,278 @@
+"""Trims, skips, removals and joins: slices, limits, shared chunks."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from siltstone.core.errors import (
+    CapabilityError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentNotSealedError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+)
+from siltstone.core.records.layout_change import LayoutChange
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.words import ROWS_PER_SLICE
+from tests.unit.core.segment_world import (
+    World,
+    data,
+    run,
+    small,
+    two_segments,
+    write_pieces,
+)
+
+
+def test_concat_waits_for_both_segments() -> None:
+    async def test() -> None:
+        world = World()
+        await two_segments(world, 5, 5)
+        for segment_id in (1, 2):
+            async with world.segments.lock(segment_id):
+                concat = asyncio.ensure_future(
+                    world.segments.concat(1, 2, expected_target_length=5)
+                )
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert not concat.done()
+                concat.cancel()
+        assert world.layouts.layout(1).storage_length == 5
+
+    run(test())
+
+
+def test_dead_bytes_are_passed_over() -> None:
+    async def test() -> None:
+        world = World(settings=small(10))
+        whole = await write_pieces(world, [30])
+        row = WriterRow(segment_id=1, number=7, name="w")
+        world.layouts.change(1, start_offset=45)
+        more = data(30, 2)
+        assert await world.segments.write(1, 30, [more], writers=(row,)) == 60
+        layout = world.layouts.layout(1)
+        assert (layout.storage_start, layout.storage_length) == (45, 60)
+        assert await world.read(1, 45, 99) == more[15:]
+        assert len(world.layouts.garbage) == 3
+        assert [commit.writers for commit in world.layouts.commits[1:]] == [(), (row,)]
+        with pytest.raises(SegmentTruncatedError):
+            await world.read(1, 44, 1)
+        world.layouts.change(1, start_offset=100)
+        assert await world.segments.write(1, 60, [whole], writers=(row,)) == 90
+        assert world.layouts.layout(1).storage_start == 90
+        assert world.layouts.rows.chunks == {}
+        world.check()
+
+    run(test())
+
+
+def test_skip() -> None:
+    async def test() -> None:
+        world = World(settings=small(10))
+        await write_pieces(world, [30])
+        with pytest.raises(ValueError, match="readable"):
+            await world.segments.skip(1, 40)
+        world.layouts.change(1, start_offset=50)
+        row = WriterRow(segment_id=1, number=7, name="w")
+        await world.segments.skip(1, 40, writers=(row,))
+        await world.segments.skip(1, 40)
+        assert world.layouts.layout(1).storage_length == 40
+        assert world.layouts.rows.writers == {(1, 7): row}
+        assert await world.segments.write(1, 40, [data(20)]) == 60
+        assert await world.read(1, 50, 99) == data(20)[10:]
+        world.layouts.change(1, deleted=True)
+        with pytest.raises(SegmentNotFoundError):
+            await world.segments.skip(1, 41)
+
+    run(test())
+
+
+def test_trim_drops_what_lies_wholly_below() -> None:
+    async def test() -> None:
+        world = World(settings=small(10))
+        whole = await write_pieces(world, [35])
+        world.layouts.change(1, start_offset=25)
+        with pytest.raises(ValueError, match="readable"):
+            await world.segments.trim(1, 26)
+        assert await world.segments.trim(1, 25)
+        assert world.chunk_lengths() == [10, 5]
+        assert len(world.layouts.garbage) == 2
+        commits = len(world.layouts.commits)
+        assert await world.segments.trim(1, 25)
+        assert len(world.layouts.commits) == commits
+        assert await world.read(1, 25, 99) == whole[25:]
+        world.layouts.change(1, start_offset=35)
+        assert await world.segments.trim(1, 35)
+        assert world.layouts.layout(1).last_chunk_id == 0
+        await world.segments.write(1, 35, [b"new"])
+        assert await world.read(1, 35, 99) == b"new"
+        world.layouts.change(1, deleted=True)
+        assert await world.segments.trim(1, 35)
+        world.check()
+
+    run(test())
+
+
+def test_long_trims_and_removals_go_in_slices() -> None:
+    async def test() -> None:
+        world = World(settings=small(1))
+        world.layouts.add(1)
+        count = ROWS_PER_SLICE + 10
+        await world.segments.write(1, 0, [data(count)])
+        world.layouts.change(1, start_offset=count - 5)
+        steps = 1
+        while not await world.segments.trim(1, count - 5):
+            steps += 1
+        assert steps == 3
+        rows = [len(c.extents_removed) + len(c.chunks_dropped) for c in world.layouts.commits[1:]]
+        assert max(rows) == ROWS_PER_SLICE
+        assert len(world.chunk_lengths()) == 5
+        world.layouts.change(1, deleted=True)
+        extra = TableEntry(0, b"state", None)
+        assert await world.segments.remove(1, extra=(extra,))
+        assert world.layouts.extra == [extra]
+        assert len(world.layouts.garbage) == count
+
+    run(test())
+
+
+def test_remove_in_slices_carries_extra_with_the_last() -> None:
+    async def test() -> None:
+        world = World(settings=small(1))
+        world.layouts.add(1)
+        await world.segments.write(1, 0, [data(600)])
+        with pytest.raises(ValueError, match="not deleted"):
+            await world.segments.remove(1)
+        world.layouts.change(1, deleted=True)
+        extra = TableEntry(0, b"state", None)
+        assert not await world.segments.remove(1, extra=(extra,))
+        assert world.layouts.extra == []
+        world.check()
+        assert await world.segments.remove(1, extra=(extra,))
+        assert world.layouts.extra == [extra]
+        assert world.layouts.rows.layouts == {}
+        assert world.layouts.rows.chunks == {}
+        del world.layouts.states[1]
+        assert await world.segments.remove(1)
+
+    run(test())
+
+
+@pytest.mark.parametrize(("target", "source"), [(0, 0), (0, 25), (25, 0), (15, 25)])
+def test_concat(target: int, source: int) -> None:
+    async def test() -> None:
+        world = World(settings=small(10))
+        whole = await two_segments(world, target, source)
+        calls = len(world.calls)
+        extra = (TableEntry(0, b"tombstone", b"2"),)
+        where = await world.segments.concat(1, 2, expected_target_length=target, extra=extra)
+        assert where == target
+        assert len(world.calls) == calls
+        assert world.layouts.extra == list(extra)
+        del world.layouts.states[2]
+        assert 2 not in world.layouts.rows.layouts
+        assert await world.read(1, 0, 99) == whole
+        await world.segments.write(1, len(whole), [b"more"])
+        assert await world.read(1, 0, 99) == whole + b"more"
+        assert sum(call.verb == "write" for call in world.calls) == 0
+        world.check()
+
+    run(test())
+
+
+def test_concat_of_a_truncated_source_moves_what_is_readable() -> None:
+    async def test() -> None:
+        world = World(settings=small(10))
+        whole = await two_segments(world, 15, 25)
+        world.layouts.change(2, start_offset=13)
+        assert await world.segments.concat(1, 2, expected_target_length=15) == 15
+        assert await world.read(1, 0, 99) == whole[:15] + whole[28:]
+        assert len(world.layouts.garbage) == 1
+        world.check()
+
+    run(test())
+
+
+def test_concat_refuses_before_anything_is_changed() -> None:
+    async def test() -> None:
+        world = World(settings=small(1))
+        await two_segments(world, 5, ROWS_PER_SLICE + 1)
+        commits = len(world.layouts.commits)
+        with pytest.raises(CapabilityError, match="limit=1000"):
+            await world.segments.concat(1, 2, expected_target_length=5)
+        with pytest.raises(OffsetError):
+            await world.segments.concat(1, 2, expected_target_length=4)
+        with pytest.raises(SegmentNotSealedError):
+            await world.segments.concat(2, 1, expected_target_length=ROWS_PER_SLICE + 1)
+        world.layouts.change(1, sealed_length=5)
+        with pytest.raises(SegmentSealedError):
+            await world.segments.concat(1, 2, expected_target_length=5)
+        with pytest.raises(ValueError, match="itself"):
+            await world.segments.concat(1, 1, expected_target_length=5)
+        world.layouts.change(2, sealed_length=ROWS_PER_SLICE + 2)
+        world.layouts.states[1] = world.layouts.add(1)
+        with pytest.raises(OffsetError, match="not flushed"):
+            await world.segments.concat(1, 2, expected_target_length=5)
+        world.layouts.change(2, deleted=True)
+        with pytest.raises(SegmentNotFoundError):
+            await world.segments.concat(1, 2, expected_target_length=5)
+        assert len(world.layouts.commits) == commits
+
+    run(test())
+
+
+def test_concat_of_exactly_the_limit() -> None:
+    async def test() -> None:
+        world = World(settings=small(1))
+        whole = await two_segments(world, 3, ROWS_PER_SLICE)
+        await world.segments.concat(1, 2, expected_target_length=3)
+        assert await world.read(1, 0, 2_000) == whole
+
+    run(test())
+
+
+def test_two_segments_let_go_of_a_shared_chunk_at_once() -> None:
+    async def test() -> None:
+        world = World()
+        await write_pieces(world, [10])
+        rows, commit = world.layouts.rows, world.layouts.commit
+        (entry,) = world.segments.chunks(1)
+        world.layouts.add(2)
+        rows.layouts[1] = replace(rows.layouts[1], last_chunk_id=0)
+        rows.layouts[2] = replace(rows.layouts[1], segment_id=2)
+        rows.extents[2] = [replace(entry.extent, segment_id=2)]
+        rows.chunks[1] = replace(entry.chunk, references=2)
+        world.check()
+
+        async def slow(change: LayoutChange) -> bool:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return await commit(change)
+
+        world.layouts.commit = slow  # type: ignore[method-assign]
+        world.layouts.change(1, deleted=True)
+        world.layouts.change(2, deleted=True)
+        await asyncio.gather(world.segments.remove(1), world.segments.remove(2))
+        assert [chunk.chunk_id for chunk in world.layouts.garbage] == [1]
+        assert world.layouts.rows.chunks == {}
+
+    run(test())
+
+
+def test_locks_live_as_long_as_somebody_uses_them() -> None:
+    async def test() -> None:
+        world = World()
+        lock = world.segments.lock(1)
+        assert world.segments.lock(1) is lock
+        assert world.segments.lock(2) is not lock
+        known = id(lock)
+        async with world.segments.lock(1):
+            del lock
+            assert id(world.segments.lock(1)) == known
+
+    run(test())
