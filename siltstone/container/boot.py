@@ -23,7 +23,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB, TABLE_LOG_ID
 from siltstone.journal.recovery import Recovered
-from siltstone.metadata.checkpoint import INDEX_POOL, restore_index
+from siltstone.metadata.checkpoint import INDEX_POOL, link_index, restore_index
 from siltstone.metadata.index import Index
 from siltstone.metadata.tables import Tables
 
@@ -95,8 +95,20 @@ async def build_replica(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
+    copies: Path | None = None,
 ) -> tuple[Replica, Index]:
     """Build the acknowledged state from the index, the table log and the frames of the tier-1 log.
+
+    Args:
+        where: what the journal says.
+        frames: every frame that the log keeps.
+        system: reads the table log.
+        storage: holds the index files of the checkpoint.
+        environment: gives threads.
+        settings: knobs.
+        index_folder: where the local index is, or will be.
+        copies: a folder that may hold the checkpoint's index files already, on the same file
+            system; they are linked instead of downloaded.
 
     Raises:
         CorruptDataError: something does not continue what is before it.
@@ -104,7 +116,7 @@ async def build_replica(
     """
     index = await _matching_index(where, frames, system, environment, settings, index_folder)
     if index is None:
-        index = await _restored_index(where, storage, environment, settings, index_folder)
+        index = await _restored_index(where, storage, environment, settings, index_folder, copies)
     try:
         tables = Tables(index, where.lineage)
         async for record in _table_log(system, tables.applied_version, where.table_end):
@@ -181,9 +193,17 @@ async def _restored_index(
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
+    copies: Path | None,
 ) -> Index:
     files = () if where.recovered is None else where.recovered.checkpoint.index_files
-    if files:
+    linked = False
+    if files and copies is not None:
+        linked = await environment.run_blocking(
+            INDEX_POOL, partial(link_index, files, copies, folder)
+        )
+    if linked:
+        pass
+    elif files:
         await restore_index(files, storage, folder, environment)
     else:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)

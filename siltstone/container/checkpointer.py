@@ -68,7 +68,7 @@ class Checkpointer:
         self._settings = settings
         self._fence = fence
         self._index = index
-        self._scratch: Path = index.folder.with_name(index.folder.name + "-checkpoint")
+        self._scratch = checkpoint_copies(index.folder)
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
         self.trouble = Trouble(environment)
@@ -203,3 +203,8 @@ class Checkpointer:
                 except ChunkNotFoundError:
                     # Gone already: an earlier attempt whose answer was lost.
                     continue
+
+
+def checkpoint_copies(index_folder: Path) -> Path:
+    """Where the owner of the index in ``index_folder`` leaves copies of its newest checkpoint."""
+    return index_folder.with_name(index_folder.name + "-checkpoint")

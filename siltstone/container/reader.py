@@ -8,14 +8,18 @@ looks again.
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from siltstone.container.boot import Found, build_replica, found
 from siltstone.container.check import check_segments, check_system
+from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
+from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
@@ -34,6 +38,7 @@ from siltstone.core.errors import (
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import MIB
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import recover
@@ -45,6 +50,8 @@ T = TypeVar("T")
 
 POLL_S = 0.2
 STARTS_MAX = 5
+TABLE_TAIL_BYTES_MAX = 64 * MIB
+"""Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
 class _View:
@@ -76,14 +83,16 @@ class ReadContainer:
         storage: AsyncChunkStorage,
         environment: Environment,
         settings: ContainerSettings,
-        index_folder: Path,
+        folder: Path,
+        copies: Path,
     ) -> None:
         self._container = container
+        self._copies = copies
         self._log = log
         self._storage = storage
         self._environment = environment
         self._settings = settings
-        self._folder = index_folder
+        self._folder = folder
         self._reader: LogReader | None = None
         self._view: _View | None = None
         self._generation = 0
@@ -116,6 +125,8 @@ class ReadContainer:
             # A log that was truncated between two looks has a gap: only a fresh start tells
             # whether that is all.
             await self._start()
+        if self._current().replica.table_tail.size > TABLE_TAIL_BYTES_MAX:
+            await self._start()
         self._refreshed_s = self._environment.monotonic()
 
     async def _start(self) -> None:
@@ -137,7 +148,7 @@ class ReadContainer:
                 continue
             old, self._view = self._view, view
             if old is not None:
-                await self._blocking(old.index.close)
+                await self._blocking(partial(_drop_index, old.index))
             return
         assert failure is not None, "the loop ends early or with a failure"
         raise failure
@@ -160,7 +171,14 @@ class ReadContainer:
         self._generation += 1
         folder = self._folder / f"{self._generation}"
         replica, index = await build_replica(
-            where, frames, system, self._storage, self._environment, self._settings, folder
+            where,
+            frames,
+            system,
+            self._storage,
+            self._environment,
+            self._settings,
+            folder,
+            self._copies,
         )
         layouts = TableLayoutStore(
             replica.rows, NoWriter(replica.tables), self._container, self._environment, 0.0
@@ -315,6 +333,8 @@ class ReadContainer:
         self._closed = True
         if self._view is not None:
             await self._environment.run_blocking(INDEX_POOL, self._view.index.close)
+        remove = partial(shutil.rmtree, self._folder, ignore_errors=True)
+        await self._environment.run_blocking(INDEX_POOL, remove)
         if self._reader is not None:
             await self._blocking(self._reader.close)
         await self._blocking(self._log.close)
@@ -340,7 +360,8 @@ async def open_reader(
         storage: long-term storage of the store.
         environment: gives time, chance and threads.
         settings: its knobs.
-        index_folder: a folder of this reader alone, such as a temporary one.
+        index_folder: where an owner on this machine keeps its index. It is not touched; this
+            reader's own index lies beside it, or in a temporary folder, until it is closed.
 
     Raises:
         StoreNotFoundError: nobody ever opened the container for writing.
@@ -353,10 +374,17 @@ async def open_reader(
         threads=settings.storage_threads,
         deadline_s=settings.storage_deadline_s,
     )
-    reader = ReadContainer(container, log, chunks, environment, settings, index_folder)
+    folder = await environment.run_blocking(INDEX_POOL, partial(make_reader_folder, index_folder))
+    copies = checkpoint_copies(index_folder)
+    reader = ReadContainer(container, log, chunks, environment, settings, folder, copies)
     try:
         await reader._start()
     except BaseException:
         await reader.close()
         raise
     return reader
+
+
+def _drop_index(index: Index) -> None:
+    index.close()
+    shutil.rmtree(index.folder, ignore_errors=True)

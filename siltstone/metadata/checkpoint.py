@@ -32,6 +32,9 @@ from siltstone.metadata.position import Position
 INDEX_POOL = Pool(name="index", threads=1)
 """Where file I/O of indexes runs."""
 
+SORTED_FILE = ".sst"
+"""Suffix of the files that are never written again once they are whole."""
+
 UPLOAD_ATTEMPTS = 5
 _NONCE_BYTES = 8
 
@@ -117,6 +120,33 @@ async def restore_index(
     for file in files:
         data = await _download(storage, file)
         await environment.run_blocking(INDEX_POOL, partial(_keep, folder, file, data))
+
+
+def link_index(files: Sequence[IndexFile], copies: Path, folder: Path) -> bool:
+    """Make the files of a checkpoint in ``folder`` out of local copies, by hard links.
+
+    Names and lengths are compared here; that the result is the checkpoint meant, its position
+    tells, and the index verifies its own blocks.
+
+    Returns:
+        Whether all of them were there; if not, ``folder`` is left empty or missing.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+        for file in files:
+            copy = copies / file.file_name
+            if copy.stat().st_size != file.length:
+                raise FileNotFoundError(copy)
+            # What the index rewrites in place must not reach the owner's copy.
+            if copy.suffix == SORTED_FILE:
+                (folder / file.file_name).hardlink_to(copy)
+            else:
+                shutil.copyfile(copy, folder / file.file_name)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    return True
 
 
 async def _upload(
