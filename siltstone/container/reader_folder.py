@@ -1,4 +1,4 @@
-"""The folder of a reader's own index: beside the owner's, so that files can be linked, else temporary.
+"""The folder of a reader's own index: beside the owner's, to link its files, else temporary.
 
 A reader that was killed leaves its folder behind; the next one on the machine removes it.
 """
