@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -19,11 +19,23 @@ from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.table_commands import table
 
 
+class Verbs(click.Group):
+    """All verbs. A closed pipe ends them quietly, with the code of a shell's own tools."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the verb; click itself would turn a closed pipe into a plain failure."""
+        try:
+            return super().invoke(context)
+        except BrokenPipeError as error:
+            _forget_output()
+            raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
+
+
 class Terminated(BaseException):
     """SIGTERM: unwinds like an interrupt, so that the store is closed on the way."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--store",
     metavar="PATH",
@@ -75,8 +87,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _forget_output()
         return ExitCode.PIPE_CLOSED
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        help_wanted.show()
+        return ExitCode.USAGE
     except click.ClickException as error:
-        error.show()
+        click.echo(f"siltstone: {error.format_message()} (siltstone --help tells more)", err=True)
         return ExitCode.USAGE
     except BaseException as error:  # noqa: BLE001 - the last place before the person
         code_found = exit_code(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,7 +17,9 @@ from siltstone.cli.output import (
     write_bytes,
 )
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.store.segment import Segment
+
+if TYPE_CHECKING:
+    from siltstone.store.segment import Segment
 
 PIECE_BYTES: Final = 2**20
 SCAN_BYTES: Final = 64 * 1024

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from siltstone.store.settings_file import FILE_NAME
-from siltstone.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from siltstone.store.store import Store
 
 STORE_VARIABLE: Final = "SILTSTONE_STORE"
 
@@ -38,16 +40,23 @@ class Session:
 
     def open_reader(self) -> Store:
         """Open the store beside a running owner."""
-        return open_store(self.store_path(), read_only=True)
+        return _open(self.store_path(), read_only=True)
 
     def open_owner(self, *, takeover: bool) -> Store:
         """Claim the store."""
-        return open_store(self.store_path(), takeover=takeover)
+        return _open(self.store_path(), takeover=takeover)
 
     def note(self, text: str) -> None:
         """Say something to a person who did not ask for quiet."""
         if not self.quiet:
             click.echo(text, err=True)
+
+
+def _open(path: Path, *, read_only: bool = False, takeover: bool = False) -> Store:
+    # Imported here, so that help and completion do not wait for what only a store needs.
+    from siltstone.store.store import open_store
+
+    return open_store(path, read_only=read_only, takeover=takeover)
 
 
 pass_session = click.make_pass_decorator(Session)

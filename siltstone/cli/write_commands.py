@@ -12,7 +12,6 @@ import click
 from siltstone.cli.output import print_json, progress_bar
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
-from siltstone.store.initialisation import init_store
 from siltstone.store.manifest import CONTAINERS_MAX
 from siltstone.store.streams import StreamProgress
 
@@ -30,6 +29,9 @@ from siltstone.store.streams import StreamProgress
 @pass_session
 def init(session: Session, folder: Path, containers: int, *, as_json: bool) -> None:
     """Make a store in FOLDER: a settings file with comments, and its folders."""
+    # Imported here, so that help and completion do not wait for what only a store needs.
+    from siltstone.store.initialisation import init_store
+
     settings = init_store(folder, containers=containers)
     if as_json:
         print_json({"settings": str(settings), "containers": containers})

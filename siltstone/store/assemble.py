@@ -26,17 +26,18 @@ from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.core.fenced_log import FencedLog
+from siltstone.core.fenced_log import FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
+from siltstone.store.index_folder import IndexFolders
 from siltstone.store.manifest import check_uuid, read_manifest
 
 _log = logging.getLogger(__name__)
-_POOL: Final = Pool(name="siltstone-open", threads=4)
+_POOL: Final = Pool(name="siltstone-open", threads=1)
 OWNER_CHARACTERS_MAX: Final = 200
 
 T = TypeVar("T")
@@ -51,6 +52,7 @@ class Assembly:
         settings: of the store.
         environment: gives time, chance and threads.
         manifest: what long-term storage says of the store.
+        owner: how this owner describes itself to others; no two are the same.
     """
 
     def __init__(
@@ -59,10 +61,12 @@ class Assembly:
         self.settings = settings
         self.environment = environment
         self.manifest = manifest
-        self._owner = owner_text(environment)
+        self.owner = owner_text(environment)
+        self._folders = IndexFolders(settings.index_folder)
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
+        folder = await self._run(lambda: self._folders.of_owner(index))
         log, storage = await self._run(lambda: self._log_and_storage(index))
         return await open_container(
             container=index,
@@ -70,8 +74,8 @@ class Assembly:
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
-            index_folder=self._index_folder(index),
-            owner=self._owner,
+            index_folder=folder,
+            owner=self.owner,
             takeover=takeover,
         )
 
@@ -84,20 +88,24 @@ class Assembly:
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
-            index_folder=self._index_folder(index),
+            index_folder=self._folders.of_reader(index),
         )
 
-    async def newest_epoch(self, index: int) -> int:
-        """The highest epoch of a container that anybody claimed, found without a claim."""
+    async def holder(self, index: int) -> LogOwner:
+        """Who holds or last held the log of a container; found without a claim."""
 
-        def ask() -> int:
+        def ask() -> LogOwner:
             log = self._log(index)
             try:
-                return log.holder().epoch
+                return log.holder()
             finally:
                 log.close()
 
         return await self._run(ask)
+
+    def close(self) -> None:
+        """Free what the containers do not close."""
+        self._folders.close()
 
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
         storage = open_storage(self.settings)
@@ -111,9 +119,6 @@ class Assembly:
         settings = self.settings
         place = f"{settings.file}: tier1.{settings.log}"
         return _placed(place, lambda: load_fenced_log(settings.log, settings.log_options, index))
-
-    def _index_folder(self, index: int) -> Path:
-        return self.settings.index_folder / f"c{index}"
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await self.environment.run_blocking(_POOL, call)
@@ -146,7 +151,11 @@ async def open_async_store(
     world = SystemEnvironment() if environment is None else environment
     try:
         assembly = await world.run_blocking(_POOL, lambda: _assembled(path, world))
-        slots = await _opened(assembly, read_only=read_only, takeover=takeover)
+        try:
+            slots = await _opened(assembly, read_only=read_only, takeover=takeover)
+        except BaseException:
+            assembly.close()
+            raise
     except BaseException:
         if environment is None:
             world.close()
@@ -207,7 +216,8 @@ def owner_text(environment: Environment) -> str:
     except (OSError, KeyError):  # a user id without a name, as in many containers
         user = str(os.getuid())
     started = datetime.fromtimestamp(environment.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = f"host={platform.node()} pid={os.getpid()} user={user} opened={started}"
+    store = environment.random_bytes(4).hex()
+    text = f"pid={os.getpid()} user={user} opened={started} store={store} host={platform.node()}"
     return text[:OWNER_CHARACTERS_MAX]
 
 

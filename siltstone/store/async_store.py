@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 from weakref import WeakSet
 
+from siltstone.container.container import Container
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -40,6 +41,10 @@ class SharedParts(Opener, Protocol):
 
     environment: Environment
     manifest: StoreManifest
+
+    def close(self) -> None:
+        """Free what the containers do not close."""
+        ...
 
 
 class AsyncStore:
@@ -127,14 +132,12 @@ class AsyncStore:
         containers = [slot.container for slot in self._slots]
         for slot in self._slots:
             slot.bind(refusing_container(lambda: ClosedError("the store was closed")))
-        results = await asyncio.gather(
-            *(_close(container.close) for container in containers), return_exceptions=True
-        )
-        if self._closes is not None:
-            self._closes.close()
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        try:
+            await _all(_close(container) for container in containers)
+        finally:
+            self._parts.close()
+            if self._closes is not None:
+                self._closes.close()
 
     def segment(self, name: str) -> AsyncSegment:
         """Return a handle to a segment, which need not exist. Does no I/O.
@@ -202,9 +205,7 @@ class AsyncStore:
 
     async def flush(self) -> None:
         """Move everything that is acknowledged to long-term storage."""
-        async with asyncio.TaskGroup() as group:
-            for slot in self._slots:
-                group.create_task(slot.container.flush())
+        await _all(_flush(slot) for slot in self._slots)
 
     def stats(self) -> builtins.list[ContainerStats]:
         """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
@@ -231,14 +232,25 @@ class AsyncStore:
             slot.bind_after_fork(refusing_container(lambda: ClosedError(error)))
 
 
-async def _close(close: Callable[[], object]) -> None:
-    """Close one container, also when it is one that only refuses."""
+async def _all(works: Iterable[Awaitable[None]]) -> None:
+    """Wait for all of ``works``, also when one fails; then raise the first failure."""
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if result is not None:
+            raise result
+
+
+async def _flush(slot: ContainerSlot) -> None:
+    await slot.container.flush()
+
+
+async def _close(container: Container) -> None:
+    """Close a container. One that is lost refuses that too, and has nothing left to close."""
     try:
-        closing = close()
+        close = container.close
     except SiltstoneError:
         return
-    assert asyncio.iscoroutine(closing), "close is a coroutine"
-    await closing
+    await close()
 
 
 def _refuse_in_child() -> None:

@@ -21,6 +21,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "flush_age_s": ("flush", "age"),
     "flush_parallel": ("flush", "parallel"),
     "unflushed_bytes_max": ("back_pressure", "bytes"),
+    "unflushed_table_bytes_max": ("back_pressure", "table_bytes"),
     "append_deadline_s": ("deadlines", "append"),
     "table_flush_bytes": ("flush", "table_bytes"),
     "table_flush_age_s": ("flush", "table_age"),

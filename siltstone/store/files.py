@@ -122,6 +122,8 @@ class SegmentWriter(io.BufferedIOBase):
 
     def flush(self) -> None:
         """Return when everything that was written is durable."""
+        if self.closed:
+            raise ValueError("flush of closed file")
         if self._closing:
             return
         self._check_usable()

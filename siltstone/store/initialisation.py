@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import Environment, SystemEnvironment
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkError, Outcome, StoreError, StoreExistsError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.arguments import check_offset
 from siltstone.store.manifest import (
     CONTAINERS_MAX,
-    MANIFEST_NAME,
     create_manifest,
     uuid_text,
 )
@@ -27,22 +26,20 @@ from siltstone.store.settings_template import (
     LOG_FOLDER,
     settings_text,
 )
+from siltstone.store.store import open_store
 
 FOLDERS: Final = (CHUNKS_FOLDER, LOG_FOLDER, INDEX_FOLDER)
 
 
-def init_store(
-    folder: Path | str, *, containers: int = 1, environment: Environment | None = None
-) -> Path:
+def init_store(folder: Path | str, *, containers: int = 1) -> Path:
     """Make a store in ``folder`` and return its settings file.
 
-    The settings file comes last: a folder that has one holds a whole store. What was made before a
-    failure is removed again.
+    The settings file comes last: a folder that has one holds a whole store, whose containers were
+    opened once. What was made before a failure is removed again.
 
     Args:
         folder: made when it is missing; it may hold other things.
         containers: fixed for the life of the store; more of them share the work of more processes.
-        environment: gives time and the uuid; ``None`` means the real world.
 
     Raises:
         StoreExistsError: a store, or something in the folders of one, is here already.
@@ -51,11 +48,11 @@ def init_store(
     """
     if not 1 <= check_offset(containers, what="containers") <= CONTAINERS_MAX:
         raise ValueError(f"containers must be between 1 and {CONTAINERS_MAX}, not {containers}")
-    world = SystemEnvironment() if environment is None else environment
+    environment = SystemEnvironment()
     manifest = StoreManifest(
-        store_id=world.uuid(),
+        store_id=environment.uuid(),
         container_count=containers,
-        created_ms=int(world.time() * 1000),
+        created_ms=int(environment.time() * 1000),
     )
     place = Path(folder).expanduser().absolute()
     try:
@@ -64,46 +61,33 @@ def init_store(
         raise StoreError(
             f"no store can be made here: {error.strerror}", path=error.filename or place
         ) from error
-    finally:
-        if environment is None:
-            world.close()
 
 
 def _make(place: Path, manifest: StoreManifest) -> Path:
     _refuse_used(place)
-    with _removed_on_failure(place) as made:
+    settings = place / FILE_NAME
+    draft = place / f".{FILE_NAME}.{manifest.store_id.hex()}"
+    with _removed_on_failure() as made:
         for folder in (place, *(place / name for name in FOLDERS)):
-            for missing in reversed(
-                [path for path in (folder, *folder.parents) if not path.exists()]
-            ):
-                missing.mkdir()
-                made.append(missing)
-        settings = place / FILE_NAME
-        draft = place / f".{FILE_NAME}.{manifest.store_id.hex()}"
+            missing = [path for path in (folder, *folder.parents) if not path.exists()]
+            for path in reversed(missing):
+                path.mkdir()
+                made.append(path)
         made.append(draft)
         _write_durably(draft, settings_text(uuid_text(manifest.store_id)))
-        storage = load_chunk_storage("nfs", {"path": str(place / CHUNKS_FOLDER)})
-        try:
-            _create_on(storage, manifest, draft, settings)
-        finally:
-            storage.close()
+        with closing(load_chunk_storage("nfs", {"path": str(place / CHUNKS_FOLDER)})) as storage:
+            if next(iter(storage.list()), None) is not None:
+                raise StoreExistsError("long-term storage is not empty")
+            create_manifest(storage, manifest)
+        with _emptied_on_failure(place):
+            open_store(draft).close()
+            try:
+                settings.hardlink_to(draft)  # exclusive: of two makers one wins
+            except FileExistsError as error:
+                raise StoreExistsError("there is a store here already", path=settings) from error
         draft.unlink()
         _sync_folder(place)
     return settings
-
-
-def _create_on(storage: ChunkStorage, manifest: StoreManifest, draft: Path, settings: Path) -> None:
-    if next(iter(storage.list()), None) is not None:
-        raise StoreExistsError("long-term storage is not empty")
-    create_manifest(storage, manifest)
-    try:
-        settings.hardlink_to(draft)  # exclusive: of two makers one wins
-    except OSError as error:
-        with suppress(ChunkError):  # the failure above is the one to tell
-            storage.delete(MANIFEST_NAME)
-        if isinstance(error, FileExistsError):
-            raise StoreExistsError("there is a store here already", path=settings) from error
-        raise
 
 
 def _refuse_used(place: Path) -> None:
@@ -118,7 +102,22 @@ def _refuse_used(place: Path) -> None:
 
 
 @contextmanager
-def _removed_on_failure(place: Path) -> Iterator[list[Path]]:
+def _emptied_on_failure(place: Path) -> Iterator[None]:
+    """Empty the folders of a store that is ours for certain, when the body fails."""
+    try:
+        yield
+    except BaseException:
+        for name in FOLDERS:
+            for path in (place / name).iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _removed_on_failure() -> Iterator[list[Path]]:
     """Remove what the body made, newest first, when it fails; what is not empty stays."""
     made: list[Path] = []
     try:

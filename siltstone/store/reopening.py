@@ -21,6 +21,7 @@ from siltstone.core.errors import (
     LogLostError,
     SiltstoneError,
 )
+from siltstone.core.fenced_log import LogOwner
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import refusing_container
 
@@ -37,14 +38,20 @@ _FINAL: Final = (FencedError, LogLostError, CorruptDataError, FormatError)
 
 
 class Opener(Protocol):
-    """Opens containers of one store."""
+    """Opens containers of one store.
+
+    Attributes:
+        owner: how this store describes itself in its claims; no other store does so.
+    """
+
+    owner: str
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it."""
         ...
 
-    async def newest_epoch(self, index: int) -> int:
-        """The highest epoch that anybody claimed, found without a claim."""
+    async def holder(self, index: int) -> LogOwner:
+        """Who holds or last held the log; found without a claim."""
         ...
 
 
@@ -89,9 +96,12 @@ class Reopening:
         delay_s = DELAY_S
         while True:
             try:
-                newest = await self._opener.newest_epoch(slot.index)
-                if newest > slot.epoch:
-                    raise FencedError("another owner took over", epoch=slot.epoch, newest=newest)
+                holder = await self._opener.holder(slot.index)
+                # A newer epoch may be our own: of an attempt that claimed and then failed to boot.
+                if holder.epoch > slot.epoch and holder.description != self._opener.owner:
+                    raise FencedError(
+                        "another owner took over", epoch=holder.epoch, owner=holder.description
+                    )
                 owner = await self._opener.open_owner(slot.index, takeover=False)
                 slot.epoch = owner.stats().epoch
                 return owner

@@ -147,6 +147,10 @@ class BackPressure(Section):
         default=_DEFAULTS.unflushed_bytes_max,
         description="appends wait while a container has so many bytes only in tier 1 and in memory",
     )
+    table_bytes: Size = Field(
+        default=_DEFAULTS.unflushed_table_bytes_max,
+        description="table updates wait while so many bytes of the table log are only there",
+    )
 
 
 class Checkpoint(Section):
@@ -182,7 +186,7 @@ class Reads(Section):
     """How carefully bytes are read."""
 
     verify: Literal["remembered", "always", "never"] = Field(
-        default=_DEFAULTS.verify_reads,  # type: ignore[arg-type]
+        default=_DEFAULTS.verify_reads,
         description="compare checksums once in ten minutes, on every read, or (benchmarks) never",
     )
 
