@@ -1,0 +1,159 @@
+"""Opening, closing, forking and importing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.container.container import Container
+from siltstone.container.reader import ReadContainer
+from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.container_verbs import WRITING_VERBS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_what_is_public_is_there() -> None:
+    for public in siltstone.__all__:
+        assert getattr(siltstone, public) is not None
+    assert set(siltstone.__all__) <= set(dir(siltstone))
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = siltstone.nope
+
+
+def test_every_name_for_type_checkers_is_public_and_the_other_way_round() -> None:
+    text = (ROOT / "siltstone" / "__init__.py").read_text(encoding="utf-8")
+    checked = {line.rpartition(" as ")[2] for line in text.splitlines() if " as " in line}
+    assert checked | {"__version__"} == set(siltstone.__all__)
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, siltstone; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = set(run.stdout.split())
+    heavy = {"rocksdict", "pydantic", "click", "rich", "yaml", "crc32c", "asyncio", "uvloop"}
+    assert loaded & heavy == set()
+
+
+def test_the_verbs_that_write_are_those_that_readers_lack() -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name in (*dir(kind), *kind.__annotations__) if not name.startswith("_")}
+
+    assert public(Container) - public(ReadContainer) - {"closed", "failure"} == WRITING_VERBS
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    store = siltstone.open(tmp_path)
+    segment = store.create("a")
+    following = segment.follow()
+    store.close()
+    store.close()
+    for verb in (segment.info, store.stats, lambda: next(following), lambda: store.create("b")):
+        with pytest.raises(siltstone.ClosedError):
+            verb()
+    assert store.closed
+    with siltstone.open(tmp_path) as again:
+        assert again.segment("a").info().length == 0
+
+
+def test_a_call_in_progress_ends_with_its_store(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    store = siltstone.open(tmp_path)
+    errors: list[BaseException] = []
+    started = threading.Event()
+    segment = store.create("a")
+    segment.append(b"x")
+
+    def follow() -> None:
+        try:
+            for _ in segment.follow():
+                started.set()
+        except siltstone.SiltstoneError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    assert started.wait(20)
+    store.close()
+    thread.join(20)
+    assert [type(error) for error in errors] == [siltstone.ClosedError]
+
+
+def test_another_store_under_the_settings_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        siltstone.init(tmp_path / name)
+    shutil.rmtree(tmp_path / "a" / "chunks")
+    (tmp_path / "b" / "chunks").rename(tmp_path / "a" / "chunks")
+    with pytest.raises(siltstone.StoreError, match="another store"):
+        siltstone.open(tmp_path / "a")
+
+
+def test_storage_that_is_gone_is_no_store(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    shutil.rmtree(tmp_path / "chunks")
+    with pytest.raises(siltstone.SiltstoneError):
+        siltstone.open(tmp_path)
+    assert not (tmp_path / "chunks").exists()
+
+
+def test_a_wrong_plugin_option_names_the_file(tmp_path: Path) -> None:
+    settings = siltstone.init(tmp_path)
+    settings.write_text(settings.read_text().replace("path: ./chunks", "paht: ./chunks"))
+    with pytest.raises(siltstone.SettingsError, match=r"siltstone\.yaml: long_term_storage\.nfs"):
+        siltstone.open(tmp_path)
+
+
+def test_a_forgotten_store_is_told(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    store = siltstone.open(tmp_path)
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        store.__del__()
+    store.close()
+
+
+def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as store:
+        segment = store.create("a")
+        child = os.fork()
+        if child == 0:
+            os._exit(_in_child(store, segment))
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert segment.append(b"parent") == 0
+
+
+def _in_child(store: siltstone.Store, segment: siltstone.Segment) -> int:
+    """Return 0 if everything is refused at once and closing does nothing."""
+    signal.alarm(20)
+    try:
+        segment.append(b"child")
+    except siltstone.ClosedError as error:
+        store.close()
+        return 0 if "fork" in str(error) and store.closed else 2
+    return 1
+
+
+def test_a_loop_can_not_wait_for_itself() -> None:
+    loop = BackgroundLoop()
+
+    async def inner() -> None:
+        return None
+
+    async def outer() -> None:
+        loop.run(inner())
+
+    with pytest.raises(RuntimeError, match="would wait for itself"):
+        loop.run(outer())
+    loop.close()
+    with pytest.raises(siltstone.ClosedError):
+        loop.run(inner())
