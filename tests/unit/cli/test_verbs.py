@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from tests.unit.cli.conftest import Command
+
+
+def test_a_segment_lives_from_create_to_rm(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(b"".join(b"line %d\n" % number for number in range(100)))
+    size = file.stat().st_size
+    assert command("create", "a{1}").code == 0
+    assert command("append", "a{1}", str(file)).out == f"0 {size}\n"
+    assert command("append", "a{1}", str(file), "--json").values == [
+        {"segment": "a{1}", "offset": size, "length": size}
+    ]
+    assert command("cat", "a{1}", "--offset", "7", "--length", "7").out == "line 1\n"
+    assert command("tail", "a{1}", "-n", "2").out == "line 98\nline 99\n"
+    assert len(command("tail", "a{1}").out.splitlines()) == 10
+    assert command("tail", "a{1}", "--bytes", "3").out == "99\n"
+    assert command("tail", "a{1}", "-n", "0").out == ""
+    assert command("flush", "a{1}", "--json").values == [{"unflushed_bytes": 0}]
+    (chunk,) = command("chunks", "a{1}", "--json").values
+    assert chunk["length"] == 2 * size
+    assert chunk["chunk"] in command("chunks", "a{1}").out
+    assert command("truncate", "a{1}", "7", "--json").values[0]["start_offset"] == 7
+    assert command("append", "b{1}", str(file), "--create").code == 0
+    assert command("seal", "b{1}", "--json").values[0]["sealed"]
+    assert command("concat", "a{1}", "b{1}").out == f"{2 * size}\n"
+    assert command("stat", "a{1}", "--json").values[0]["length"] == 3 * size
+    assert f"length:          {3 * size}" in command("stat", "a{1}").out
+    assert command("rm", "a{1}", "--json").values == [{"removed": "a{1}"}]
+    assert command("ls", "--json").values == []
+
+
+def test_bytes_come_back_as_they_went_in(command: Command, tmp_path: Path) -> None:
+    data = os.urandom(3_000_000)
+    file = tmp_path / "input"
+    file.write_bytes(data)
+    command("append", "a", str(file), "--create", "--json")
+    pieces = command("cat", "a", "--json").values
+    assert b"".join(base64.b64decode(piece["data_base64"]) for piece in pieces) == data
+    assert [piece["offset"] for piece in pieces] == [0, 2**20, 2 * 2**20]
+
+
+def test_lists_are_for_people_or_programs(command: Command) -> None:
+    for name in ("x/b", "x/a", "y"):
+        command("create", name)
+    assert [value["name"] for value in command("ls", "x/", "--json").values] == ["x/a", "x/b"]
+    lines = command("ls").out.splitlines()
+    assert lines[0].split() == ["NAME", "START", "LENGTH", "FLUSHED", "STATE"]
+    assert [line.split()[0] for line in lines[1:]] == ["x/a", "x/b", "y"]
+
+
+def test_a_store_tells_what_would_be_lost(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(bytes(1000))
+    command("append", "a", str(file), "--create")
+    (value,) = command("stat", "--json").values
+    assert sum(one["unflushed_bytes"] for one in value["containers"]) == 1000
+    assert "with tier 1 gone" in command("stat").out
+    command("flush")
+    (value,) = command("stat", "--json").values
+    assert sum(one["unflushed_bytes"] for one in value["containers"]) == 0
+
+
+def test_tables(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command("table", "create", "t", "--json").values == [{"table": "t"}]
+    assert command("table", "create", "t").code == 4
+    assert command("table", "create", "t", "--exist-ok").code == 0
+    (put,) = command("table", "put", "t", "k", "v", "--expect", "-1", "--json").values
+    assert command("table", "put", "t", "k", "w", "--expect", "-1").code == 4
+    assert command("table", "put", "t", "k", "w", "--expect", str(put["version"])).code == 0
+    assert command("table", "get", "t", "k").out == "w"
+    assert command("table", "get", "t", "nope").code == 3
+    command("table", "put", "t", base64.b64encode(b"\xff").decode(), "AA==", "--base64")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from stdin")))
+    command("table", "put", "t", "l", "-")
+    assert command("table", "scan", "t", "--limit", "2").out == "k\tw\nl\tfrom stdin\n"
+    values = command("table", "scan", "t", "--json", "--reverse").values
+    assert [value.get("key") or value["key_base64"] for value in values] == ["/w==", "l", "k"]
+    assert command("table", "rm", "t", "k", "--json").code == 0
+    assert command("table", "get", "t", "k").code == 3
+    assert command("table", "ls").out == "t\n"
+    assert command("table", "get", "t", "k", "--base64").code == 2
+
+
+def test_readers_work_beside_an_owner_who_keeps_the_store(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"abc")
+        assert command("cat", "a").out == "abc"
+        assert command("ls").code == 0
+        assert command("check").code == 0
+        held = command("append", "a", "/dev/null")
+        assert held.code == 5
+        assert "pid=" in held.err
+    assert command("append", "a", "/dev/null", "--takeover").out == "3 0\n"
+
+
+def test_a_takeover_fences_the_owner(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        segment = store.create("a")
+        assert command("seal", "a", "--takeover").code == 0
+        with pytest.raises(siltstone.FencedError):
+            segment.append(b"x")
+
+
+def test_check_names_damage(command: Command, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(bytes(1000))
+    command("append", "a", str(file), "--create")
+    command("flush")
+    assert command("check").err == "everything is as it was written\n"
+    assert command("--quiet", "check").err == ""
+    (chunk,) = command("chunks", "a", "--json").values
+    path = folder / "chunks" / chunk["chunk"]
+    path.chmod(0o600)
+    path.write_bytes(b"\1" + bytes(999))
+    ran = command("check", "--json")
+    assert ran.code == 6
+    assert [value["severity"] for value in ran.values if value["severity"] == "damage"]
+    assert command("check").code == 6
+    assert command("cat", "a").code == 6
+
+
+def test_the_store_is_found_by_variable_or_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from siltstone.cli.main import run
+
+    monkeypatch.chdir(folder.parent)
+    assert run(["ls"]) == 2
+    monkeypatch.chdir(folder)
+    assert run(["ls"]) == 0
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("SILTSTONE_STORE", str(folder))
+    assert run(["ls"]) == 0
+    assert run(["--store", str(folder.parent), "ls"]) == 2
+    capfd.readouterr()
+
+
+def test_init_makes_a_store_that_opens(command: Command, tmp_path: Path) -> None:
+    made = command("init", str(tmp_path / "new"), "--containers", "3", "--json").values[0]
+    assert made == {"settings": str(tmp_path / "new" / "siltstone.yaml"), "containers": 3}
+    stat = command("stat", "--json", store=made["settings"]).values[0]
+    assert len(stat["containers"]) == 3
+    assert "siltstone.yaml" in command("init", str(tmp_path / "other")).out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(command: Command, shell: str) -> None:
+    assert "_SILTSTONE_COMPLETE" in command("completion", shell).out
+    assert json.loads(command("completion", shell, "--json").out)["shell"] == shell
