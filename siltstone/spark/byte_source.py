@@ -1,0 +1,114 @@
+"""The bytes of a range, verified, from chunks and from what travelled with the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.core.block_reads import read_blocks
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.core.words import MIB
+from siltstone.spark.window import ChunkRun, Window
+
+READ_BYTES: Final = MIB
+"""Read and split at a time: small enough to stay in the cache between the two."""
+
+READ_BYTES_MAX: Final = 64 * MIB
+LOOK_UPS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Some bytes inside a buffer, which belongs to the receiver.
+
+    Attributes:
+        buffer: holds them, and other bytes around them.
+        begin: index of the first.
+        end: index behind the last.
+    """
+
+    buffer: bytearray
+    begin: int
+    end: int
+
+    def view(self, begin: int, end: int) -> memoryview:
+        """The bytes between two indexes of the buffer."""
+        return memoryview(self.buffer)[begin:end]
+
+
+class ByteSource:
+    """Reads a range of a segment from its window, and finds a new window when that is not enough.
+
+    Args:
+        storage: long-term storage; stays the caller's.
+        window: where the bytes were when the read was planned.
+        look_up: gives a window that begins at an offset, as things are now.
+    """
+
+    def __init__(
+        self, storage: ChunkStorage, window: Window, look_up: Callable[[int], Window]
+    ) -> None:
+        self._storage = storage
+        self._window = window
+        self._look_up = look_up
+
+    def read(self, kept: bytes, offset: int) -> Stretch:
+        """Return ``kept`` and behind it bytes from ``offset`` on, at least one of them.
+
+        The more is kept, the more is read: a line longer than one read costs no more than a few
+        copies of its bytes.
+
+        Args:
+            kept: bytes from before ``offset`` that belong to what follows.
+            offset: in the segment, below its end.
+
+        Raises:
+            CorruptDataError: a block does not match its sum, twice.
+            LostDataError: a chunk is gone, and the store still says that the bytes are in it.
+            SegmentTruncatedError: the chunk is gone since the bytes were truncated.
+            SegmentNotFoundError: the chunk is gone since the segment was deleted.
+            ChunkError: long-term storage did not answer.
+        """
+        gone: ChunkNotFoundError | None = None
+        for _ in range(LOOK_UPS_MAX):
+            if not self._window.start <= offset < self._window.end:
+                self._window = self._look_up(offset)
+            if offset >= self._window.tail_offset:
+                return self._from_tail(kept, offset)
+            run = self._window.run_at(offset)
+            if gone is not None and run.chunk == gone.chunk:
+                break
+            try:
+                return self._from_chunk(run, kept, offset)
+            except ChunkNotFoundError as error:
+                # Truncated, deleted or merged since the planning, or lost: the store knows.
+                gone = error
+                self._window = self._look_up(offset)
+        assert gone is not None, "only a chunk that is gone leads to another look-up"
+        raise LostDataError("chunk does not exist any more", where=gone.chunk) from gone
+
+    def _from_tail(self, kept: bytes, offset: int) -> Stretch:
+        begin = offset - self._window.tail_offset
+        part = memoryview(self._window.tail)[begin : begin + _read_bytes(kept)]
+        buffer = bytearray(len(kept) + len(part))
+        buffer[: len(kept)] = kept
+        buffer[len(kept) :] = part
+        return Stretch(buffer=buffer, begin=0, end=len(buffer))
+
+    def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
+        blocks = run.blocks_at(offset, _read_bytes(kept))
+        # The first block may begin before ``offset``; once it is verified that part is free.
+        lead = blocks.offset - blocks.start
+        begin = max(len(kept), lead)
+        start = begin - lead
+        buffer = bytearray(start + blocks.end - blocks.start)
+        with memoryview(buffer) as view:
+            read_blocks(self._storage, blocks, view[start:])
+            view[begin - len(kept) : begin] = kept
+        return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + blocks.length)
+
+
+def _read_bytes(kept: bytes) -> int:
+    return min(max(READ_BYTES, len(kept)), READ_BYTES_MAX)

@@ -1,0 +1,66 @@
+"""A Spark session on this machine that needs no set-up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+import siltstone
+from siltstone.spark.data_source import register
+from siltstone.spark.java import java_home
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",  # nothing listens outside this machine
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # bars would fill a log
+    "spark.python.unix.domain.socket.enabled": "true",  # other users can not reach the workers
+    "spark.log.level": "ERROR",
+}
+
+
+def session(
+    *,
+    master: str = "local[*]",
+    name: str = "siltstone",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a local session that knows the format ``siltstone``, and stop it when you are done.
+
+    An active session of this process is returned as it is, the format added. Java is found, or
+    brought along by ``pip install "siltstone[spark]"``.
+
+    Args:
+        master: where tasks run; ``local[2,3]`` means two at a time and three attempts for each.
+        name: of the application.
+        settings: of Spark; they go before those that are chosen here.
+
+    Raises:
+        SettingsError: there is no Java 17 or newer.
+    """
+    active = SparkSession.getActiveSession()
+    if active is None:
+        _prepare_environment()
+        builder = SparkSession.builder.master(master).appName(name)
+        for key, value in {**SETTINGS, **(settings or {})}.items():
+            builder = builder.config(key, value)
+        active = builder.getOrCreate()
+    register(active)
+    return active
+
+
+def _prepare_environment() -> None:
+    """Set what the JVM and the workers take from the environment of this process."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers import siltstone from where this process has it, installed or not.
+    place = str(Path(siltstone.__file__).resolve().parents[1])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if place not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([place, *filter(None, paths)])
