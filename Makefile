@@ -12,14 +12,10 @@ BIN := $(VENV)/bin
 CODE := $(wildcard siltstone tests bench examples)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-# Spark runs on the Java of the environment unless JAVA_HOME names another, and listens on this machine only.
-demo test soak: export JAVA_HOME := $(or $(JAVA_HOME),$(CURDIR)/$(VENV)/java)
-demo test soak: export SPARK_LOCAL_IP ?= 127.0.0.1
-
 # A stamp is named after what it stands for, so a changed file makes it missing.
 digest = $(firstword $(shell cat $(1) | sha256sum))
 DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
-SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt requirements/java.sh)
+SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt)
 SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
@@ -97,7 +93,6 @@ $(SPARK): | $(DEV)
 	@$(locked); \
 	echo "installing the Spark set into $(VENV): takes some minutes"; \
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/spark.txt; \
-	install -D -m 755 requirements/java.sh $(VENV)/java/bin/java; \
 	rm -f $(VENV)/spark-*; touch $@
 
 $(SELF): | $(DEV)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -80,9 +81,10 @@ def wrap_runtime(runtime: Path, cache: Path) -> Path:
         cache: folder of this user alone; made when it is missing.
     """
     text = _SCRIPT.format(java=shlex.quote(str(runtime / "bin" / "java")))
-    home = cache / "java"
+    # Named after what it holds: environments with other runtimes share the cache.
+    home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     script = home / "bin" / "java"
-    if script.is_file() and script.read_text(encoding="utf-8") == text:
+    if script.is_file():
         return home
     script.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(
@@ -90,7 +92,7 @@ def wrap_runtime(runtime: Path, cache: Path) -> Path:
     ) as draft:
         draft.write(text)
         os.fchmod(draft.fileno(), 0o755)
-    Path(draft.name).replace(script)  # another process may be running the old one
+    Path(draft.name).replace(script)  # whole or not at all: others look for it at the same time
     return home
 
 

@@ -1,16 +1,13 @@
 """Asking the store where a segment lies: a read-only open of one container, for one question.
 
 Used by the planning, and by a task whose chunk is gone. Claims nothing and writes nothing but a
-local index in a temporary folder, so it works beside a running writer and beside its like.
+local index of its own, so it works beside a running writer and beside its like.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from siltstone.container.reader import ReadContainer
@@ -81,12 +78,10 @@ def _ask(store: str, segment: str, ask: Callable[[ReadContainer], Awaitable[T]])
     finally:
         storage.close()
 
-    async def run(folder: Path) -> T:
+    async def run() -> T:
         environment = SystemEnvironment()
         try:
-            # Not the store's own index: this process may not be allowed to write beside it.
-            own = replace(settings, index_folder=folder)
-            assembly = Assembly(own, environment, manifest)
+            assembly = Assembly(settings, environment, manifest)
             container = await assembly.open_reader(container_of(segment, manifest.container_count))
             try:
                 return await ask(container)
@@ -95,5 +90,4 @@ def _ask(store: str, segment: str, ask: Callable[[ReadContainer], Awaitable[T]])
         finally:
             environment.close()
 
-    with tempfile.TemporaryDirectory(prefix="siltstone-index-") as folder:
-        return asyncio.run(run(Path(folder)))
+    return asyncio.run(run())
