@@ -1,0 +1,107 @@
+"""Durable appends of small records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+
+from bench.bare_pipeline import BarePipeline, RingFile
+from bench.figure import MICROSECONDS, PER_SECOND, Figure, alternate
+from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
+from siltstone import AsyncStore
+
+RECORD_BYTES = 100
+GROUP_COUNT = 1_000
+"""Records of one ``append_many``."""
+
+SIZES = {1: (1_500, 100), 100: (60_000, 2_000), 1_000: (250_000, 5_000)}
+"""In flight at a time: how many appends a full and a quick run make for one value."""
+
+GOALS = {1_000: 0.5}
+GROUP_GOAL = 0.5
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure single appends at several depths, and groups of them."""
+    with (
+        workshop.place() as place,
+        Loop() as loop,
+        async_store(loop, workshop.store(place)) as store,
+        RingFile(place / "ring") as ring,
+        BarePipeline(ring, loop.loop) as bare,
+    ):
+        figures = []
+        for width, (full, quick) in SIZES.items():
+            figures += _singles(workshop, loop, store, bare, width, workshop.pick(full, quick))
+        figures.append(_groups(workshop, loop, store, ring))
+        return figures
+
+
+def _singles(
+    workshop: Workshop,
+    loop: Loop,
+    store: AsyncStore,
+    bare: BarePipeline,
+    width: int,
+    total: int,
+) -> list[Figure]:
+    record = os.urandom(RECORD_BYTES)
+    segment = loop(store.create(f"singles-{width}"))
+    cpu_us: tuple[list[float], list[float]] = ([], [])
+
+    def measured(append: Callable[[bytes], Awaitable[int]], costs: list[float]) -> float:
+        with Stopwatch() as watch:
+            loop(in_flight(width, total, lambda _: append(record)))
+        costs.append(watch.cpu_s / total * 1e6)
+        # What is flushed in the background meanwhile counts; what would disturb the peer does not.
+        loop(store.flush())
+        return total / watch.seconds
+
+    ours, theirs = alternate(
+        workshop.rounds,
+        lambda: measured(segment.append, cpu_us[0]),
+        lambda: measured(bare.append, cpu_us[1]),
+    )
+    what = f"append {RECORD_BYTES} B, {width:,} in flight"
+    peer = "bare pipeline"
+    return [
+        Figure(
+            what=what, peer=peer, unit=PER_SECOND, ours=ours, theirs=theirs, goal=GOALS.get(width)
+        ),
+        Figure(
+            what=f"… processor time of one append, {width:,} in flight",
+            peer=peer,
+            unit=MICROSECONDS,
+            ours=cpu_us[0],
+            theirs=cpu_us[1],
+        ),
+    ]
+
+
+def _groups(workshop: Workshop, loop: Loop, store: AsyncStore, ring: RingFile) -> Figure:
+    records = [os.urandom(RECORD_BYTES) for _ in range(GROUP_COUNT)]
+    repeats = workshop.pick(500, 20)
+    segment = loop(store.create("groups"))
+
+    async def append() -> None:
+        for _ in range(repeats):
+            await segment.append_many(records)
+
+    def write() -> None:
+        for _ in range(repeats):
+            ring.write([b"".join(records)])
+
+    def ours() -> float:
+        seconds = seconds_of(lambda: loop(append()))
+        loop(store.flush())
+        return repeats * GROUP_COUNT / seconds
+
+    values = alternate(workshop.rounds, ours, lambda: repeats * GROUP_COUNT / seconds_of(write))
+    return Figure(
+        what=f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records",
+        peer="join, write, fdatasync in turn",
+        unit=PER_SECOND,
+        ours=values[0],
+        theirs=values[1],
+        goal=GROUP_GOAL,
+    )

@@ -1,0 +1,125 @@
+"""Reads of flushed bytes; peers read the same files, which are in the page cache for both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import siltstone
+from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate
+from bench.flush_child import append
+from bench.workshop import Loop, Workshop, async_store, seconds_of
+from siltstone import ChunkInfo
+
+MIB = 2**20
+READ_BYTES = 8 * MIB
+SMALL_BYTES = 2**16
+BLOCK_BYTES = 256 * 1024
+"""What has one checksum, so a small read that verifies reads as much."""
+
+SEQUENTIAL_GOAL = 0.7
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure sequential and random reads of one segment."""
+    count = workshop.pick(1024, 24)
+    with workshop.place() as place:
+        file = workshop.store(place)
+        append(file, count)
+        with siltstone.open(file) as store:
+            chunks = list(store.segment("large").chunks())
+        folder = file.parent / "chunks"
+        sequential = _sequential(workshop, file, [folder / chunk.chunk for chunk in chunks], count)
+        return [sequential, *_random(workshop, file, folder, chunks)]
+
+
+def _sequential(workshop: Workshop, file: Path, paths: Sequence[Path], count: int) -> Figure:
+    buffer = bytearray(READ_BYTES)
+
+    def readinto() -> None:
+        for path in paths:
+            with path.open("rb", buffering=0) as opened:
+                while opened.readinto(buffer):
+                    pass
+
+    with siltstone.open(file) as store:
+        segment = store.segment("large")
+
+        def read_into() -> None:
+            offset = 0
+            while read := segment.read_into(offset, buffer):
+                offset += read
+
+        ours, theirs = alternate(
+            workshop.rounds,
+            lambda: count / seconds_of(read_into),
+            lambda: count / seconds_of(readinto),
+        )
+    return Figure(
+        what=f"sequential read_into of {count:,} MiB, 8 MiB each, verified",
+        peer="readinto of the chunk files",
+        unit=MIB_PER_SECOND,
+        ours=ours,
+        theirs=theirs,
+        goal=SEQUENTIAL_GOAL,
+    )
+
+
+def _random(
+    workshop: Workshop, file: Path, folder: Path, chunks: Sequence[ChunkInfo]
+) -> list[Figure]:
+    ranges = _ranges(chunks, workshop.pick(2_000, 50))
+    buffer = bytearray(SMALL_BYTES)
+    fds = [os.open(folder / chunk.chunk, os.O_RDONLY) for chunk in chunks]
+    remembered = []
+
+    def ours() -> float:
+        # A store that was just opened remembers no block as verified.
+        with Loop() as loop, async_store(loop, file) as store:
+            segment = store.segment("large")
+
+            async def read_into() -> None:
+                for index, offset in ranges:
+                    await segment.read_into(chunks[index].start + offset, buffer)
+
+            cold = seconds_of(lambda: loop(read_into()))
+            remembered.append(len(ranges) / seconds_of(lambda: loop(read_into())))
+            return len(ranges) / cold
+
+    def preadv() -> float:
+        def read() -> None:
+            for index, offset in ranges:
+                os.preadv(fds[index], [buffer], offset)
+
+        return len(ranges) / seconds_of(read)
+
+    try:
+        cold, theirs = alternate(workshop.rounds, ours, preadv)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return [
+        Figure(
+            what=f"random read_into of 64 KiB, one at a time, {how}",
+            peer="preadv of the same ranges",
+            unit=PER_SECOND,
+            ours=values,
+            theirs=theirs,
+        )
+        for how, values in (("each verified", cold), ("verified shortly before", remembered))
+    ]
+
+
+def _ranges(chunks: Sequence[ChunkInfo], most: int) -> list[tuple[int, int]]:
+    """Choose ranges as (index of the chunk, offset in it), no two of them in the same block."""
+    random = Random(7)
+    blocks = [
+        (index, offset)
+        for index, chunk in enumerate(chunks)
+        for offset in range(0, chunk.length - BLOCK_BYTES + 1, BLOCK_BYTES)
+    ]
+    chosen = random.sample(blocks, min(most, len(blocks)))
+    inside = BLOCK_BYTES - SMALL_BYTES
+    return [(index, offset + random.randrange(inside)) for index, offset in chosen]

@@ -1,0 +1,54 @@
+"""The benchmarks run; what they measure is not judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as command
+from bench import figure, report
+from bench.figure import MILLISECONDS, PER_SECOND, Figure
+from bench.workshop import Workshop
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(command.PARTS))
+def test_every_part_runs(name: str, tmp_path: Path) -> None:
+    workshop = Workshop(folder=tmp_path, quick=True)
+    _, run = command.PARTS[name]
+    figures = run(workshop)
+    assert figures
+    for found in figures:
+        assert len(found.ratios) == workshop.rounds
+        assert found.ratios[0] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_is_better_whatever_the_unit() -> None:
+    rate = Figure(what="a", peer="b", unit=PER_SECOND, ours=[10, 30], theirs=[20, 20])
+    cost = Figure(what="a", peer="b", unit=MILLISECONDS, ours=[10, 30], theirs=[20, 15])
+    assert rate.ratios == [0.5, 1.5]
+    assert cost.ratios == [0.5, 2.0]
+
+
+def test_nobody_always_comes_second() -> None:
+    clock: Iterator[int] = count()
+    first, second = figure.alternate(2, lambda: next(clock), lambda: next(clock))
+    assert (first, second) == ([0, 3], [1, 2])
+
+
+def test_the_page_names_command_machine_and_goal() -> None:
+    found = Figure(what="a", peer="b", unit=PER_SECOND, ours=[1.0], theirs=[2.0], goal=0.5)
+    page = report.page("python -m bench", {"cores": "2"}, {"appends": ("Appends", [found])}, 1)
+    assert "`python -m bench`" in page
+    assert "| cores | 2 |" in page
+    assert "≥ 0.5" in page
+
+
+def test_unknown_parts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["nope"])
+    assert "no such part: nope" in capsys.readouterr().err
