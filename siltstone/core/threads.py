@@ -70,22 +70,32 @@ class AsyncChunkStorage:
         return len(self._late) < self._threads
 
     async def _call(self, operation: str, chunk: str, call: Callable[[], T]) -> T:
+        """Run ``call`` until it ends or misses its deadline, even when cancelled meanwhile."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._deadline_s
         work = asyncio.ensure_future(self._environment.run_blocking(self._pool, call))
-        return await finish(asyncio.ensure_future(self._until_deadline(operation, chunk, work)))
-
-    async def _until_deadline(self, operation: str, chunk: str, work: asyncio.Future[T]) -> T:
-        done, _ = await asyncio.wait([work], timeout=self._deadline_s)
-        if not done:
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done() and loop.time() < deadline:
+            try:
+                await _done_or_late(loop, work, deadline)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if not work.done():
             self._late.add(work)
             work.add_done_callback(self._forget)
-            raise ChunkUnavailableError(
-                "no answer before the deadline",
-                chunk=chunk,
-                operation=operation,
-                outcome=Outcome.UNKNOWN,
-                deadline_s=self._deadline_s,
-            )
-        return work.result()
+        elif cancelled is None:
+            return work.result()
+        elif not work.cancelled():
+            work.exception()
+        if cancelled is not None:
+            raise cancelled
+        raise ChunkUnavailableError(
+            "no answer before the deadline",
+            chunk=chunk,
+            operation=operation,
+            outcome=Outcome.UNKNOWN,
+            deadline_s=self._deadline_s,
+        )
 
     def _forget(self, work: asyncio.Future[T]) -> None:
         self._late.discard(work)
@@ -146,3 +156,22 @@ class AsyncChunkStorage:
     def close(self) -> None:
         """Close the binding. The environment ends the threads."""
         self._storage.close()
+
+
+async def _done_or_late(
+    loop: asyncio.AbstractEventLoop, work: asyncio.Future[T], deadline: float
+) -> None:
+    """Wait for the end of ``work`` or for the deadline, whichever is first."""
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def release(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_at(deadline, release)
+    work.add_done_callback(release)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        work.remove_done_callback(release)
