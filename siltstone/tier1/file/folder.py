@@ -161,7 +161,8 @@ class LogFolder:
 
 def read_at(calls: FileCalls, fd: int, offset: int, length: int) -> bytearray:
     """Bytes of an open file, fewer than ``length`` only at its end."""
-    data = bytearray(length)
+    # A buffer for more than there is would cost more than the read.
+    data = bytearray(max(0, min(length, calls.fstat(fd).st_size - offset)))
     count = read_fully(calls, fd, data, offset)
     del data[count:]
     return data

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from siltstone.core.posix import FileCalls, PathName
+from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.core.words import KIB
 from siltstone.testing.power_cut import PowerCut
@@ -40,7 +40,19 @@ class DirectDisk(PowerCut):
             return count
 
 
-def log_at(path: Path, calls: FileCalls | None = None, *, file_bytes: int = FILE_BYTES) -> FileFencedLog:
+class Unsynced(SystemFileCalls):
+    """Syncs nothing, for tests of damage that do not cut the power, and want to be fast."""
+
+    def fsync(self, fd: int) -> None:
+        pass
+
+    def fdatasync(self, fd: int) -> None:
+        pass
+
+
+def log_at(
+    path: Path, calls: FileCalls | None = None, *, file_bytes: int = FILE_BYTES
+) -> FileFencedLog:
     return FileFencedLog(str(path), 0, file_bytes=file_bytes, calls=calls)
 
 

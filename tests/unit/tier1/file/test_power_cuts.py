@@ -167,7 +167,9 @@ def test_random_lives(tmp_path: Path, seed: int) -> None:
     owner = life.create()
     life.append(owner)
     for _ in range(40):
-        step = chance.choice(["append"] * 8 + ["look", "claim", "zombie", "sync", "truncate", "cut"])
+        step = chance.choice(
+            ["append"] * 8 + ["look", "claim", "zombie", "sync", "truncate", "cut"]
+        )
         with suppress(LogError):
             if step == "append":
                 life.append(owner, chance.choice([1, 100, 3000]))

@@ -232,4 +232,3 @@ def test_a_reader_shows_nothing_new_between_the_marker_and_the_header(tmp_path: 
     assert reader.end() == 3
     assert bodies(reader.read(0)) == [b"a", b"b", b"doubtful"] == bodies(new.read(0))
     new.abandon()
-

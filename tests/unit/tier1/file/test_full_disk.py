@@ -1,0 +1,154 @@
+"""The disk is full.
+
+What may happen: no more room at any preallocation. What must hold: nothing is lost and nothing is
+poisoned, frames that help to free room go on in the file that was kept for them, and a full disk can
+be claimed as long as files lie there that were never used.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from siltstone.core.errors import FencedError, StorageFullError
+from siltstone.testing.file_layer import FileLayer, FullDisk
+from tests.unit.tier1.file.log_world import (
+    BIG,
+    FILE_BYTES,
+    LINEAGE,
+    bodies,
+    claim,
+    create,
+    files,
+    log_at,
+    put,
+    shown,
+)
+
+PLENTY = 10**9
+
+
+def _until_full(append: Callable[[bytes], int]) -> list[bytes]:
+    written = []
+    for number in range(100):
+        body = (b"%d " % number).ljust(BIG, b".")
+        try:
+            append(body)
+        except StorageFullError:
+            return written
+        written.append(body)
+    raise AssertionError("the disk was never full")
+
+
+def test_frames_of_the_reserve_go_on_when_others_do_not(tmp_path: Path) -> None:
+    disk = FullDisk(room=PLENTY)
+    log = create(tmp_path, disk)
+    disk.room = 0
+    written = _until_full(lambda body: log.append([body], count=1))
+    # The first file is full, the spare one untouched; smaller frames still find room.
+    assert len(written) == 2
+    put(log, b"small")
+    written.append(b"small")
+    more = _until_full(lambda body: log.append([body], count=1, reserve=True))
+    assert len(more) == 2
+    # Now the reserve is in use, so nothing else is let in, however small.
+    with pytest.raises(StorageFullError):
+        put(log, b"small")
+    log.append([b"control"], count=1, reserve=True)
+    assert shown(tmp_path) == [*written, *more, b"control"]
+
+    log.truncate(3)
+    disk.room = 2 * FILE_BYTES
+    put(log, b"y" * BIG)
+    assert shown(tmp_path) == [*more, b"control", b"y" * BIG]
+    log.close()
+    again = claim(tmp_path)
+    assert bodies(again.read(again.first()))[-1] == b"y" * BIG
+    again.abandon()
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_every_preallocation_may_fail(tmp_path: Path, number: int) -> None:
+    calls = FileLayer()
+    log = create(tmp_path, calls)
+    calls.fail_call("posix_fallocate", number, error=errno.ENOSPC)
+    written = []
+    refused = 0
+    for body in [bytes([n]) * BIG for n in range(12)]:
+        try:
+            put(log, body)
+        except StorageFullError:
+            refused += 1
+            put(log, body)
+        written.append(body)
+    assert refused == (1 if number <= 5 else 0)
+    assert shown(tmp_path) == written
+    log.close()
+    again = claim(tmp_path)
+    assert bodies(again.read(0)) == written
+    again.abandon()
+
+
+def test_a_full_disk_leaves_the_older_owner_alone(tmp_path: Path) -> None:
+    old = create(tmp_path)
+    put(old, b"a")
+    before = sorted(path.name for path in (tmp_path / "c0").iterdir())
+    with pytest.raises(StorageFullError):
+        claim(tmp_path, FullDisk(room=0))
+    assert sorted(path.name for path in (tmp_path / "c0").iterdir()) == before
+    put(old, b"b")
+    assert shown(tmp_path) == [b"a", b"b"]
+    old.abandon()
+
+
+def test_a_full_disk_is_claimed_in_the_room_of_a_file_that_was_never_used(tmp_path: Path) -> None:
+    class Disk(FullDisk):
+        """Gives back what is unlinked."""
+
+        def unlink(self, path: str | bytes, *, dir_fd: int | None = None) -> None:
+            self.room += self.inner.stat(path, dir_fd=dir_fd).st_size
+            super().unlink(path, dir_fd=dir_fd)
+
+    old = create(tmp_path)
+    put(old, b"a", b"b" * BIG, b"c" * BIG)
+    old.abandon()
+    assert len(files(tmp_path)) == 2
+    disk = Disk(room=1)
+    new = claim(tmp_path, disk, takeover=False)
+    assert len(files(tmp_path)) == 2
+    assert bodies(new.read(0)) == [b"a", b"b" * BIG, b"c" * BIG]
+    with pytest.raises(StorageFullError):
+        put(new, b"user")
+    new.append([b"control"], count=1, reserve=True)
+    new.truncate(3)
+    disk.room = FILE_BYTES
+    put(new, b"user")
+    assert shown(tmp_path) == [b"control", b"user"]
+    new.abandon()
+
+
+def test_a_claim_without_room_may_be_repeated(tmp_path: Path) -> None:
+    disk = FullDisk(room=FILE_BYTES // 2)
+    log = log_at(tmp_path, disk)
+    for _ in range(2):
+        with pytest.raises(StorageFullError):
+            log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
+    disk.room = PLENTY
+    log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
+    put(log, b"a")
+    assert shown(tmp_path) == [b"a"]
+    log.abandon()
+
+
+def test_a_fenced_owner_is_told_so_and_not_that_the_disk_is_full(tmp_path: Path) -> None:
+    disk = FullDisk(room=PLENTY)
+    old = create(tmp_path, disk)
+    new = claim(tmp_path)
+    disk.room = 0
+    with pytest.raises(FencedError):
+        put(old, b"a")
+    old.close()
+    new.abandon()
