@@ -123,8 +123,7 @@ async def build_replica(
             tables.replay(record)
         replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
         replica.table_flushed = where.table_end
-        for frame in frames:
-            replica.apply(frame)
+        replica.apply_all(frames)
     except BaseException:
         index.close()
         raise

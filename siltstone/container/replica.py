@@ -172,25 +172,41 @@ class Replica:
 
     # --- frames from the log ----------------------------------------------------------------------
 
+    def apply_all(self, frames: Iterable[Frame]) -> None:
+        """Apply every frame that the log keeps, after a start from the index. See ``apply``.
+
+        Table updates come first: the log is truncated behind bytes that a flush took away, and the
+        layout that says so may stand in a later frame than the first append that is left.
+        """
+        appends: list[tuple[AppendPiece, int]] = []
+        for frame in frames:
+            appends += self._apply_tables(frame)
+        for append, index in appends:
+            self._apply_append(append, index)
+
     def apply(self, frame: Frame) -> None:
-        """Apply a frame that was read from the log. A frame may be applied again.
+        """Apply the next frame that was read from the log. A frame may be applied again.
 
         Raises:
             CorruptDataError: the frame does not continue what is there.
             FormatError: it holds something newer than this version.
         """
+        for append, index in self._apply_tables(frame):
+            self._apply_append(append, index)
+
+    def _apply_tables(self, frame: Frame) -> list[tuple[AppendPiece, int]]:
+        """Apply all of a frame but its appends, which are returned with the frame's index."""
         where = f"frame {frame.index}"
-        appends: list[AppendPiece] = []
+        appends: list[tuple[AppendPiece, int]] = []
         for piece in decode_pieces(frame.body, frame.count, where=where):
             if isinstance(piece, TablePiece):
                 self._apply_table(piece.record, frame.index, where)
             elif isinstance(piece, AppendPiece):
-                appends.append(piece)
+                appends.append((piece, frame.index))
             elif piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
-        for append in appends:
-            self._apply_append(append, frame.index)
         self.newest_index = frame.index
+        return appends
 
     def _apply_table(self, record: bytes, index: int, where: str) -> None:
         decoded = decode_table_record(record, where=where)
