@@ -1,7 +1,7 @@
-"""A real file system whose power can be cut: ext4 in an image that is mounted through a loop device.
+"""A real file system whose power can be cut: ext4 in an image, mounted through a loop device.
 
-The kernel's own shutdown call stops the file system without writing its journal: what was not synced
-is gone, as after a power cut. It needs root, ``mkfs.ext4`` and loop devices.
+The kernel's own shutdown call stops the file system without writing its journal: what was not
+synced is gone, as after a power cut. It needs root, ``mkfs.ext4`` and loop devices.
 """
 
 from __future__ import annotations

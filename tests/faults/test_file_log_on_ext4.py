@@ -1,7 +1,7 @@
 """Real power cuts of a real ext4 below the file log.
 
-What may fail: everything after the cut, and what was not synced before it. What must hold: frames that
-were acknowledged are there afterwards, after any number of cuts and takeovers.
+What may fail: everything after the cut, and what was not synced before it. What must hold: frames
+that were acknowledged are there afterwards, after any number of cuts and takeovers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Real processes on one file log: one is killed while it appends, two race to claim.
 
 What may happen: ``kill -9`` at any moment. What must hold: what the dead process said it had
-acknowledged is read by the next owner; of two claimants one is told that the log is in use, or fenced.
+acknowledged is read by the next owner; of two claimants one is told that the log is in use, or
+fenced.
 """
 
 from __future__ import annotations

@@ -21,12 +21,16 @@ BIG = 5000
 class DirectDisk(PowerCut):
     """A disk that shows a reader with O_DIRECT what it holds, and not the page cache."""
 
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._direct: set[int] = set()
+
     def open(
         self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
     ) -> int:
         with self._guard:
             fd = super().open(path, flags, mode, dir_fd=dir_fd)
-            self._direct = getattr(self, "_direct", set()) - {fd}
+            self._direct.discard(fd)
             if flags & os.O_DIRECT:
                 self._direct.add(fd)
             return fd

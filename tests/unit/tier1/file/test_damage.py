@@ -1,7 +1,7 @@
 """A file is cut short, or one of its bytes is wrong.
 
-What may happen: any one change. What must hold: the log shows frames that were written, in order and
-from the first one on, or it reports the damage; never other bytes.
+What may happen: any one change. What must hold: the log shows frames that were written, in order
+and from the first one on, or it reports the damage; never other bytes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def test_every_truncation_of_the_last_file(small: Path, tmp_path: Path) -> None:
             assert found == BODIES[: len(found)], size
             lengths.append(len(found))
         shutil.rmtree(path)
-    # Reported only while the copy is cut and its original does; the longer the file, the more is read.
+    # Reported only while the copy is cut and its original does; the longer the file, the more is
+    # read.
     assert lengths == sorted(lengths)
     assert lengths[0] == 3
     assert lengths[-1] == 5
@@ -124,7 +125,8 @@ def test_every_flip_of_a_byte(small: Path) -> None:
             outcomes.add("damage" if found is None else len(found))
             assert found is None or found == BODIES[: len(found)], (file.name, place)
         file.write_bytes(whole)
-    # A flipped last frame is a torn one; a frame without a successor may be held back, not invented.
+    # A flipped last frame is a torn one; a frame without a successor may be held back, not
+    # invented.
     assert outcomes == {"damage", 4, 5}
 
 

@@ -1,8 +1,8 @@
 """The disk is full.
 
 What may happen: no more room at any preallocation. What must hold: nothing is lost and nothing is
-poisoned, frames that help to free room go on in the file that was kept for them, and a full disk can
-be claimed as long as files lie there that were never used.
+poisoned, frames that help to free room go on in the file that was kept for them, and a full disk
+can be claimed as long as files lie there that were never used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLENTY = 10**9
 
 
 def _until_full(append: Callable[[bytes], int]) -> list[bytes]:
-    written = []
+    written: list[bytes] = []
     for number in range(100):
         body = (b"%d " % number).ljust(BIG, b".")
         try:
@@ -75,7 +75,7 @@ def test_every_preallocation_may_fail(tmp_path: Path, number: int) -> None:
     calls = FileLayer()
     log = create(tmp_path, calls)
     calls.fail_call("posix_fallocate", number, error=errno.ENOSPC)
-    written = []
+    written: list[bytes] = []
     refused = 0
     for body in [bytes([n]) * BIG for n in range(12)]:
         try:

@@ -1,8 +1,9 @@
 """The power fails at every call of a scripted life of a log, and at random ones of random lives.
 
-What may fail: any call, from the cut on; whatever was not synced may be gone or half there; a sync may
-fail and take its pages with it. What must hold: frames that were acknowledged, or shown to a reader,
-are read by whoever claims next; nothing else appears but frames that were in flight; the log goes on.
+What may fail: any call, from the cut on; whatever was not synced may be gone or half there; a sync
+may fail and take its pages with it. What must hold: frames that were acknowledged, or shown to a
+reader, are read by whoever claims next; nothing else appears but frames that were in flight; the
+log goes on.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Life:
 
 
 def script(life: Life) -> None:
-    """Every kind of step once: claims, rolls, takeovers, a failed owner, truncation, a clean close."""
+    """Every kind of step once: claim, roll, takeover, a zombie, truncation, a clean close."""
     first = life.create()
     for length in (100, BIG, BIG, BIG):
         life.append(first, length)

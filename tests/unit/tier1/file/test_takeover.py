@@ -1,7 +1,8 @@
 """Two owners of one log, one of them stopped at every step of what it does.
 
-What may happen: a claim at any moment, an owner that goes on much later. What must hold: a frame that
-was acknowledged is read by every later owner; a frame that was not is read by all of them or by none.
+What may happen: a claim at any moment, an owner that goes on much later. What must hold: a frame
+that was acknowledged is read by every later owner; a frame that was not is read by all of them or
+by none.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def test_an_append_that_is_overtaken(
 
 
 class Interrupt(FileLayer):
-    """Runs something once, ahead of the call of a given number, unless the marker is locked there."""
+    """Runs something once, ahead of a call of a given number, unless the marker is locked."""
 
     def __init__(self, number: int, action: Callable[[], None]) -> None:
         super().__init__()
