@@ -90,18 +90,18 @@ class BackgroundLoop:
     ) -> Iterator[T]:
         """Yield what an asynchronous iterator yields, taking up to ``batch`` items at a time."""
         source = make()
+        turn = asyncio.Lock()
         try:
             while True:
-                items, error = self.run(_take(source, batch))
+                items, error = self.run(_take(source, batch, turn))
                 yield from items
                 if error is not None:
                     raise error
                 if len(items) < batch:
                     return
         finally:
-            close = getattr(source, "aclose", None)
-            if close is not None and not self._closed and not self.forked:
-                self.run(close())
+            if not self._closed and not self.forked:
+                self.run(_end(source, turn))
 
     def close(self) -> None:
         """End the loop; calls in progress raise ``ClosedError``. Idempotent."""
@@ -114,17 +114,28 @@ class BackgroundLoop:
         self._thread.join()
 
 
-async def _take(source: AsyncIterator[T], count: int) -> tuple[list[T], Exception | None]:
+async def _take(
+    source: AsyncIterator[T], count: int, turn: asyncio.Lock
+) -> tuple[list[T], Exception | None]:
     """Return the next items and, if one came before ``count`` of them, the error that ended it."""
     items: list[T] = []
     try:
-        for _ in range(count):
-            items.append(await anext(source))  # noqa: PERF401 - items must survive an error
+        async with turn:
+            for _ in range(count):
+                items.append(await anext(source))  # noqa: PERF401 - items must survive an error
     except StopAsyncIteration:
         return items, None
     except Exception as error:  # noqa: BLE001 - raised in the caller's thread, behind its items
         return items, error
     return items, None
+
+
+async def _end(source: AsyncIterator[T], turn: asyncio.Lock) -> None:
+    """Close a generator, after a ``_take`` that was interrupted and may still be on its way out."""
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        async with turn:
+            await close()
 
 
 async def _drain() -> None:

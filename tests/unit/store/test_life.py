@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -157,3 +159,32 @@ def test_a_loop_can_not_wait_for_itself() -> None:
     loop.close()
     with pytest.raises(siltstone.ClosedError):
         loop.run(inner())
+
+
+def test_an_iterator_that_is_interrupted_ends_cleanly() -> None:
+    loop = BackgroundLoop()
+    ended = threading.Event()
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)  # the way out takes longer than the caller's
+            ended.set()
+
+    class Alarm(BaseException):
+        pass
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with pytest.raises(Alarm):
+            list(loop.iterate(items, batch=1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ended.is_set()
+    loop.close()
