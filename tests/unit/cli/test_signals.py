@@ -1,0 +1,122 @@
+"""How the command ends when somebody else ends it: pipes, signals, and folders it may not touch.
+
+What is injected: the reader of a pipe goes away, SIGINT, SIGTERM, permissions. What must hold: the
+documented code, no traceback, the store closed so that the next owner needs no takeover.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import siltstone
+
+Process = Callable[..., "subprocess.Popen[bytes]"]
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+
+
+def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(bytes(5_000_000))
+    with process("cat", "a") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.read(10) == bytes(10)
+        running.stdout.close()
+        assert running.wait(30) == 141
+        assert running.stderr.read() == b""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_an_append_cleanly(
+    process: Process, folder: Path, number: signal.Signals, code: int
+) -> None:
+    with process("append", "a", "--create", stdin=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stderr is not None
+        running.stdin.write(b"first piece")
+        running.stdin.flush()
+        _wait_for_bytes(folder, 11)
+        running.send_signal(number)
+        assert running.wait(30) == code
+        assert b"Traceback" not in running.stderr.read()
+    with siltstone.open(folder) as store:
+        assert store.segment("a").read(0, 100) == b"first piece"
+        assert [one.dropped_tail for one in store.stats()] == [0, 0]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_follower_cleanly(
+    process: Process, folder: Path, number: signal.Signals, code: int
+) -> None:
+    with siltstone.open(folder) as store:
+        segment = store.create("a")
+        segment.append(b"one\n")
+        with process("tail", "-f", "a") as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            assert running.stdout.readline() == b"one\n"
+            segment.append(b"two\n")
+            assert running.stdout.readline() == b"two\n"
+            running.send_signal(number)
+            error = running.stderr.read()
+            assert (running.wait(30), error.strip()) == (code, b"")
+
+
+def test_a_follower_ends_when_the_segment_is_sealed(process: Process, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        segment = store.create("a")
+        segment.append(b"one\n")
+        with process("tail", "-f", "a") as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"one\n"
+            segment.seal()
+            assert running.wait(30) == 0
+
+
+AS_NOBODY = """
+import os, sys
+from siltstone.cli.main import run
+folder, locked = sys.argv[1:]
+run(["--store", folder, "create", "warm", "--json"])  # everything is imported while it still can be
+if os.geteuid() == 0:
+    os.seteuid(65534)
+os.chmod(os.path.join(folder, locked), 0)
+sys.exit(run(["--store", folder, "create", "a"]))
+"""
+
+
+@pytest.mark.parametrize("locked", ["chunks", "tier1/c0", "index", "siltstone.yaml", "."])
+def test_what_may_not_be_touched_is_told(locked: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = siltstone.init(Path(place) / "store").parent
+        if not (folder / locked).exists():
+            locked = str(next((folder / "tier1").iterdir()).relative_to(folder))
+        if os.geteuid() == 0:
+            for path in (Path(place), folder, *folder.rglob("*")):
+                os.chown(path, 65534, 65534)
+        line = [sys.executable, "-c", AS_NOBODY, str(folder), locked]
+        ran = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+        (folder / locked).chmod(0o700)
+    assert ran.returncode in (1, 2), ran.stderr
+    assert ran.stderr.startswith("siltstone: "), ran.stderr
+    assert ran.stderr.count("\n") == 1, ran.stderr
+
+
+def _wait_for_bytes(folder: Path, length: int) -> None:
+    """Return when a reader sees that many bytes: what the pipe gave is durable then."""
+    with siltstone.open(folder, read_only=True) as reader:
+        for _ in range(600):
+            found = [info.length for info in reader.list("a")]
+            if found == [length]:
+                return
+            signal.sigtimedwait([], 0.05)
+    raise AssertionError("the bytes never arrived")
