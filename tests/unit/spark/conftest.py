@@ -1,0 +1,7 @@
+"""Without the Spark set these tests can not even be imported: ``test_packages`` then says so."""
+
+from __future__ import annotations
+
+from tests.unit.spark.packages import missing_packages
+
+collect_ignore_glob = ["test_[!p]*.py"] if missing_packages() else []
