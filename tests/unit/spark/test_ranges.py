@@ -93,7 +93,7 @@ def test_nothing_to_read_is_no_task() -> None:
 
 def test_more_tail_than_a_driver_can_carry_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "TAIL_BYTES_MAX", 5)
-    with pytest.raises(CapabilityError, match="flush the segment first .*unflushed_bytes=6"):
+    with pytest.raises(CapabilityError, match=r"flush the segment first .*unflushed_bytes=6"):
         LaidOut(b"abcdef").plan(options())
 
 
