@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.errors import ClosedError
 
@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 BATCH_COUNT: Final = 256
 """Items that an iterator takes at a time: a change of threads costs more than an item."""
+
+WAIT_S: Final = 1.0
+"""A signal that comes just before a thread begins to wait is seen only when that wait ends."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -78,7 +81,12 @@ class BackgroundLoop:
         """Run ``work`` on the loop and wait for its result; an interrupt cancels it."""
         future = self.submit(work)
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(WAIT_S)
+                except TimeoutError:  # of this wait, or what the work itself raised
+                    if future.done():
+                        return future.result()
         except CancelledError as error:
             raise ClosedError("the store was closed during the call") from error
         except BaseException:
@@ -89,11 +97,10 @@ class BackgroundLoop:
         self, make: Callable[[], AsyncIterator[T]], *, batch: int = BATCH_COUNT
     ) -> Iterator[T]:
         """Yield what an asynchronous iterator yields, taking up to ``batch`` items at a time."""
-        source = make()
-        turn = asyncio.Lock()
+        source = _Source(make())
         try:
             while True:
-                items, error = self.run(_take(source, batch, turn))
+                items, error = self.run(source.take(batch))
                 yield from items
                 if error is not None:
                     raise error
@@ -101,7 +108,7 @@ class BackgroundLoop:
                     return
         finally:
             if not self._closed and not self.forked:
-                self.run(_end(source, turn))
+                self.run(source.end())
 
     def close(self) -> None:
         """End the loop; calls in progress raise ``ClosedError``. Idempotent."""
@@ -114,27 +121,34 @@ class BackgroundLoop:
         self._thread.join()
 
 
-async def _take(
-    source: AsyncIterator[T], count: int, turn: asyncio.Lock
-) -> tuple[list[T], Exception | None]:
-    """Return the next items and, if one came before ``count`` of them, the error that ended it."""
-    items: list[T] = []
-    try:
-        async with turn:
+class _Source(Generic[T]):
+    """An asynchronous iterator that is asked from another thread. Used on the loop only."""
+
+    def __init__(self, items: AsyncIterator[T]) -> None:
+        self._items = items
+        self._taking: asyncio.Task[Any] | None = None
+
+    async def take(self, count: int) -> tuple[list[T], Exception | None]:
+        """Return the next items and, if fewer than ``count`` came, the error that ended them."""
+        self._taking = asyncio.current_task()
+        items: list[T] = []
+        try:
             for _ in range(count):
-                items.append(await anext(source))  # noqa: PERF401 - items must survive an error
-    except StopAsyncIteration:
+                items.append(await anext(self._items))  # noqa: PERF401 - must survive an error
+        except StopAsyncIteration:
+            return items, None
+        except Exception as error:  # noqa: BLE001 - raised in the caller's thread, behind its items
+            return items, error
         return items, None
-    except Exception as error:  # noqa: BLE001 - raised in the caller's thread, behind its items
-        return items, error
-    return items, None
 
-
-async def _end(source: AsyncIterator[T], turn: asyncio.Lock) -> None:
-    """Close a generator, after a ``_take`` that was interrupted and may still be on its way out."""
-    close = getattr(source, "aclose", None)
-    if close is not None:
-        async with turn:
+    async def end(self) -> None:
+        """Close the iterator, after a ``take`` that its caller left and that may still run."""
+        if self._taking is not None and not self._taking.done():
+            if not self._taking.cancelling():  # a second time would cut its way out short
+                self._taking.cancel()
+            await asyncio.wait([self._taking])
+        close = getattr(self._items, "aclose", None)
+        if close is not None:
             await close()
 
 
