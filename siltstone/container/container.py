@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from siltstone.container.check import check_segments, check_system
+from siltstone.container.check import Present, check_container
 from siltstone.container.owner import Claimed, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
@@ -272,17 +272,21 @@ class Container:
 
     async def check(self) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
-        parts = self._parts
         for warning in self.stats().warnings:
             yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, self._parts.storage):
+            yield finding
+
+    async def _present(self) -> Present:
+        parts = self._parts
         checkpoints = parts.journal.checkpoints
-        newest = checkpoints[-1].checkpoint if checkpoints else None
-        async for finding in check_system(
-            parts.system, parts.storage, parts.pinned.snapshot(), newest
-        ):
-            yield finding
-        async for finding in check_segments(self._reading(), parts.segments):
-            yield finding
+        return Present(
+            reading=self._reading(),
+            segments=parts.segments,
+            system=parts.system,
+            layouts=parts.pinned.snapshot(),
+            checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
+        )
 
     def stats(self) -> ContainerStats:
         """The container at a glance."""

@@ -231,12 +231,24 @@ class Pipeline:
             self.failure = ClosedError("container is closed")
 
     async def truncate(self, before_index: int) -> None:
-        """Truncate the log, in turn with appends."""
-        await self._environment.run_blocking(self._pool, lambda: self._log.truncate(before_index))
+        """Truncate the log, in turn with appends. Any failure is the end of this owner."""
+        try:
+            await self._environment.run_blocking(
+                self._pool, lambda: self._log.truncate(before_index)
+            )
+        except LogError as error:
+            self.fail(error)
+            raise self.closed_error() from error
 
     async def newest_epoch(self) -> int:
         """Ask the log for the highest epoch that anybody claimed."""
-        return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+        try:
+            return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+        except LogError as error:
+            if self.failure is None:
+                raise
+            # The log was poisoned just before; why that was is what the caller has to know.
+            raise self.closed_error() from error
 
     async def close_log(self) -> None:
         """Close the log, in turn with appends."""

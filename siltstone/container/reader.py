@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from siltstone.container.boot import Found, build_replica, found
-from siltstone.container.check import check_segments, check_system
+from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
@@ -285,18 +285,25 @@ class ReadContainer:
 
     async def check(self) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
-        await self.refresh()
+        for warning in self.stats().warnings:
+            yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, self._storage):
+            yield finding
+
+    async def _present(self) -> Present:
+        """What there is now: a view only follows the log, so system files need a fresh start."""
+        async with self._lock:
+            await self._start()
         view = self._current()
         recovered = view.where.recovered
         assert recovered is not None, "a view has a journal"
-        for warning in self.stats().warnings:
-            yield Finding(severity="warning", where="journal", message=warning)
-        async for finding in check_system(
-            view.system, self._storage, recovered.layouts, recovered.checkpoint
-        ):
-            yield finding
-        async for finding in check_segments(view.reading, view.segments):
-            yield finding
+        return Present(
+            reading=view.reading,
+            segments=view.segments,
+            system=view.system,
+            layouts=recovered.layouts,
+            checkpoint=recovered.checkpoint,
+        )
 
     def stats(self) -> ContainerStats:
         """The container at a glance."""
