@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,8 +43,6 @@ STILL = replace(
     garbage_interval_s=3600.0,
 )
 """Does nothing by itself: whoever holds the container says when."""
-
-_reader_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -103,6 +100,7 @@ class Place:
         settings: ContainerSettings = STILL,
         *,
         calls: FileCalls | None = None,
+        index: str = "index",
     ) -> ReadContainer:
         return await open_reader(
             container=0,
@@ -110,5 +108,5 @@ class Place:
             storage=self.storage(calls),
             environment=environment,
             settings=settings,
-            index_folder=self.folder / f"reader-{next(_reader_numbers)}",
+            index_folder=self.folder / index,
         )

@@ -42,6 +42,7 @@ class Work:
         number: of the child: no two children of a test have the same.
         once: the newest sequence of the exactly-once writer that the parent heard of.
         takeover: claim although a live owner exists.
+        index: name of the index folder; a stopped owner keeps its own locked.
         seconds: it closes the container after so long.
     """
 
@@ -50,6 +51,7 @@ class Work:
     number: int
     once: int = -1
     takeover: bool = False
+    index: str = "index"
     seconds: float = 30.0
 
     def encode(self) -> bytes:
@@ -73,7 +75,10 @@ class Child:
         environment = SystemEnvironment()
         try:
             container = await Place(Path(work.folder)).own(
-                environment, takeover=work.takeover, owner=f"child {work.number}"
+                environment,
+                takeover=work.takeover,
+                owner=f"child {work.number}",
+                index=work.index,
             )
         except SiltstoneError as error:
             self.report("e", type(error).__name__, str(error))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,30 +20,10 @@ import pytest
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import StoreInUseError
 from tests.faults.kill.child import Work
-from tests.faults.kill.ledger import Ledger, damage
+from tests.faults.kill.ledger import Ledger
+from tests.faults.kill.looking import OPENS_WITHIN_S, look
 from tests.faults.kill.nursery import Nursery
-from tests.faults.place import STILL, Place
-
-OPENS_WITHIN_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.close()
-
-
-async def look(place: Place, ledger: Ledger, *, own: bool) -> None:
-    environment = SystemEnvironment()
-    store = await (place.own(environment, STILL) if own else place.read_only(environment))
-    try:
-        await ledger.look(store)
-        if own:
-            assert await damage(store) == []
-    finally:
-        await store.close()
-        environment.close()
+from tests.faults.place import Place
 
 
 def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float) -> None:
