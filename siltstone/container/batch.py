@@ -107,6 +107,9 @@ class Batch:
                 )
             )
             buffers.append(joined.data)
+            # Piece and batch name each other, so without this the appends would stay in memory
+            # beside their joined copy until the garbage collector comes by.
+            piece.parts.clear()
         buffers.extend(self.controls)
         count = len(self.updates) + len(self.pieces) + len(self.controls)
         return sealed, buffers, count
