@@ -1,0 +1,85 @@
+"""The tour of README.md does what it says.
+
+Its blocks run in order in one empty folder, ``python`` in a process each, ``sh`` in bash. What a
+block prints is what it says: behind ``print(...)`` as a comment, in ``sh`` as lines that begin with
+``#>``. ``…`` there stands for anything. Blocks in other languages are not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.architecture.source_tree import ROOT
+
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+SHOWN = "#> "
+RUN_S = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block of the tour.
+
+    Attributes:
+        command: what runs it.
+        expected: the lines that it says it prints.
+    """
+
+    command: tuple[str, ...]
+    expected: tuple[str, ...]
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the blocks that can be run, in order."""
+    found = []
+    for language, body in BLOCK.findall(text):
+        if language == "python":
+            command = (sys.executable, "-W", "error", "-c", body)
+            expected = tuple(PRINTED.findall(body))
+        else:
+            command = ("bash", "-euo", "pipefail", "-c", body)
+            lines = body.splitlines()
+            expected = tuple(line.removeprefix(SHOWN) for line in lines if line.startswith(SHOWN))
+        found.append(Block(command=command, expected=expected))
+    return found
+
+
+def fits(expected: str, line: str) -> bool:
+    """Whether a printed line is the one that was announced."""
+    pattern = ".*".join(re.escape(part) for part in expected.split("…"))
+    return re.fullmatch(pattern, line) is not None
+
+
+def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
+    tour = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {block.command[0] for block in tour} == {sys.executable, "bash"}, "both kinds are shown"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8", "TZ": "UTC"}
+    for block in tour:
+        run = subprocess.run(
+            block.command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        printed = run.stdout.splitlines()
+        assert len(printed) == len(block.expected), (block.expected, printed)
+        for expected, line in zip(block.expected, printed, strict=True):
+            assert fits(expected, line), (expected, line)
+
+
+def test_a_block_that_says_something_else_would_be_noticed() -> None:
+    (block,) = blocks("```python\nprint(1)  # one … more\n```\n")
+    assert block.expected == ("one … more",)
+    assert fits(block.expected[0], "one or more")
+    assert not fits(block.expected[0], "one or many")
