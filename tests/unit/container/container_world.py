@@ -1,0 +1,273 @@
+"""A container on virtual time over memory services that outlive it, with a fate for every call."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
+from siltstone.container.container import Container, open_container
+from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_names import data_prefix
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.invariants import (
+    check_chunk,
+    check_epoch,
+    check_last_chunk,
+    check_layout,
+    check_names,
+    check_references,
+    check_sums,
+)
+from siltstone.core.records.chunk import Chunk, decode_chunk
+from siltstone.core.records.extent import Extent, decode_extent
+from siltstone.core.records.keys import (
+    METADATA_TABLE,
+    CounterKind,
+    RowKind,
+    extent_of,
+)
+from siltstone.core.records.task import TaskKind
+from siltstone.core.words import KIB
+from siltstone.metadata.rows import Rows
+from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
+from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
+from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from siltstone.tier1.memory.shared_log import SharedLog
+
+SETTINGS = ContainerSettings(
+    chunk_bytes=16 * KIB,
+    flush_bytes=8 * KIB,
+    flush_age_s=5.0,
+    table_flush_age_s=5.0,
+    checkpoint_age_s=60.0,
+    garbage_delay_s=10.0,
+    garbage_interval_s=5.0,
+    index_cache_bytes=KIB * KIB,
+)
+
+
+@dataclass
+class Owner:
+    """One opened container and the services as it alone sees them."""
+
+    container: Container
+    storage: FaultyChunkStorage
+    log: FaultyFencedLog
+    folder: Path
+    dead: bool = False
+
+    @property
+    def rows(self) -> Rows:
+        return self.container._parts.pipeline.replica.rows
+
+
+class World:
+    """Services, time, and the owners that come and go."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        profile: Profile | None = None,
+        settings: ContainerSettings = SETTINGS,
+        latency: Latency = instant,
+        new_log: Callable[[], FencedLog] | None = None,
+        new_storage: Callable[[], ChunkStorage] | None = None,
+    ) -> None:
+        self.environment = VirtualEnvironment(seed, latency=latency)
+        self.settings = settings
+        self.bucket = Bucket()
+        self.shared_log = SharedLog()
+        self.folder = Path(mkdtemp(prefix="siltstone-world-"))
+        self.owners = 0
+        self.plan = FaultPlan()
+        self.storage_hook: Callable[[FaultyChunkStorage], None] = lambda storage: None
+        profile = profile or Profile()
+        self.new_log = new_log or (lambda: MemoryFencedLog("world", 0, shared=self.shared_log))
+        self.new_storage = new_storage or (
+            lambda: MemoryChunkStorage(
+                self.bucket, profile, clock=self.environment.time, sleep=lambda _: None
+            )
+        )
+        self.runner = self.environment.runner()
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    def close(self) -> None:
+        self.runner.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- owners -----------------------------------------------------------------------------------
+
+    async def open(
+        self,
+        *,
+        takeover: bool = False,
+        index: str = "index",
+        settings: ContainerSettings | None = None,
+        plan: FaultPlan | None = None,
+    ) -> Owner:
+        """Open a container, with the faults of ``storage_hook`` and ``plan`` from the beginning."""
+        storage = FaultyChunkStorage(self.new_storage())
+        self.storage_hook(storage)
+        log = FaultyFencedLog(self.new_log(), plan or FaultPlan())
+        self.owners += 1
+        container = await open_container(
+            container=0,
+            log=log,
+            storage=storage,
+            environment=self.environment,
+            settings=settings or self.settings,
+            index_folder=self.folder / index,
+            owner=f"owner {self.owners}",
+            takeover=takeover,
+        )
+        return Owner(container, storage, log, self.folder / index)
+
+    async def open_reader(self) -> ReadContainer:
+        self.owners += 1
+        return await open_reader(
+            container=0,
+            log=self.new_log(),
+            storage=self.new_storage(),
+            environment=self.environment,
+            settings=self.settings,
+            index_folder=self.folder / f"reader-{self.owners}",
+        )
+
+    async def crash(self, owner: Owner, *, keep_index: bool = True) -> None:
+        """End an owner as the death of its process would: no call of it has an effect any more."""
+        if owner.dead:
+            return
+        owner.dead = True
+
+        def gone(operation: str, name: str) -> None:
+            raise ChunkUnavailableError(
+                "the process is dead", chunk=name, operation=operation, outcome=Outcome.UNKNOWN
+            )
+
+        owner.storage.before = gone
+        # Before the index is closed, which would save what only memory held.
+        kept = owner.folder.with_name(f"{owner.folder.name}-crashed")
+        if keep_index:
+            shutil.copytree(owner.folder, kept)
+        abandon: Callable[[], None] = owner.log.inner.abandon  # type: ignore[attr-defined]
+        abandon()
+        container = owner.container
+        container._parts.pipeline.fail(OutcomeUnknownError("the process is dead"))
+        tasks = [task for task in (container._main, container._pipeline_task) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        container._closed = True
+        container._parts.index.close()
+        shutil.rmtree(owner.folder, ignore_errors=True)
+        if keep_index:
+            kept.rename(owner.folder)
+
+    # --- looking from outside ---------------------------------------------------------------------
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Every chunk that lies on storage."""
+        storage = self.new_storage()
+        return [stat.name for stat in storage.list(prefix)]
+
+    async def check(self, owner: Owner, *, strict: bool = True) -> None:
+        """Every invariant that can be seen from outside; the container stands still meanwhile."""
+        rows = owner.rows
+        chunks, extents = all_chunks(rows), all_extents(rows)
+        stats = {stat.name: stat for stat in self.new_storage().list("")}
+        check_names(chunks.values())
+        check_references(chunks, extents)
+        for chunk in chunks.values():
+            check_epoch(chunk)
+            if chunk.references:
+                check_chunk(chunk, stats[chunk.name])
+            check_sums(chunk, all_sums(rows, chunk))
+        for segment_id in {extent.segment_id for extent in extents}:
+            layout = rows.layout(segment_id)
+            mine = [extent for extent in extents if extent.segment_id == segment_id]
+            check_layout(layout, mine)
+            last = chunks.get(layout.last_chunk_id)
+            check_last_chunk(layout, mine, last)
+        self._check_accounted(owner, {chunk.name for chunk in chunks.values()}, set(stats), strict)
+        findings = [finding async for finding in owner.container.check()]
+        assert not [f for f in findings if f.severity == "damage"], findings
+
+    def _check_accounted(
+        self, owner: Owner, named: set[str], found: set[str], strict: bool
+    ) -> None:
+        """I4: what lies on storage is named by a row or a task, or its id is reserved."""
+        rows = owner.rows
+        named |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
+        epoch = owner.container._parts.journal.epoch
+        own = f"{data_prefix(0)}e{epoch:020d}/"
+        for name in found - named:
+            if not name.startswith(data_prefix(0)):
+                continue
+            assert not strict or not name.startswith(own), f"nobody accounts for {name}"
+            chunk_id = int(name.rpartition("-")[2], 16)
+            assert chunk_id < rows.counter(CounterKind.CHUNK_ID), f"{name} was never reserved"
+
+
+def all_chunks(rows: Rows) -> dict[int, Chunk]:
+    low, high = bytes((RowKind.CHUNK,)), bytes((RowKind.CHUNK + 1,))
+    found = {}
+    for key, entry in rows._tables.scan(METADATA_TABLE, low, high, limit=100_000):
+        chunk_id = int.from_bytes(key[1:])
+        found[chunk_id] = decode_chunk(chunk_id, entry.value)
+    return found
+
+
+def all_extents(rows: Rows) -> list[Extent]:
+    low, high = bytes((RowKind.EXTENT,)), bytes((RowKind.EXTENT + 1,))
+    scanned = rows._tables.scan(METADATA_TABLE, low, high, limit=100_000)
+    return [decode_extent(*extent_of(key), entry.value) for key, entry in scanned]
+
+
+def all_sums(rows: Rows, chunk: Chunk) -> list[int]:
+    sums: list[int] = []
+    group = 0
+    while some := rows.sums(chunk.chunk_id, group):
+        sums += some
+        group += 1
+    return sums
+
+
+@contextmanager
+def world(seed: int = 0, **choices: Any) -> Iterator[World]:
+    """A world that cleans up behind itself."""
+    made = World(seed, **choices)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def close_quietly(owner: Owner | None) -> None:
+    """Close an owner whose container may have failed."""
+    if owner is not None and not owner.dead:
+        with suppress(Exception):
+            await owner.container.close()
+
+
+def pattern(seed: int, length: int) -> bytes:
+    """Bytes by which misplaced ones are noticed."""
+    return bytes((seed * 37 + index * 7 + index // 251) % 256 for index in range(length))
+
+
+def with_settings(**changes: Any) -> ContainerSettings:
+    return replace(SETTINGS, **changes)
