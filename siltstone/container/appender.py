@@ -94,7 +94,8 @@ class Appender:
         if not kept:
             segment = await self.writable(name)
             await self._check_offset(segment, expected_offset)
-            return segment.assigned
+            await self._pipeline.barrier()
+            return segment.length
         await self._admit(len(kept))
         try:
             segment = await self.writable(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,21 +130,34 @@ class Container:
         """Whether it takes no more calls."""
         return self._closed or self.failure is not None
 
+    @property
+    def epoch(self) -> int:
+        """The owner's epoch."""
+        return self._claimed.epoch
+
+    async def wait_stopped(self) -> None:
+        """Wait until the container stops, by ``close`` or by a failure."""
+        await self._stopped.wait()
+
     async def close(self) -> None:
-        """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent."""
+        """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent.
+
+        Everything is freed even when a part of it fails; the first failure is raised.
+        """
         if self._closed:
             return
         self._closed = True
         parts = self._parts
-        self._stopped.set()
-        if self._main is not None:
-            await self._main
-        parts.pipeline.stop()
-        await self._pipeline_task
-        parts.pipeline.shut()
-        await parts.pipeline.close_log()
-        await parts.environment.run_blocking(INDEX_POOL, parts.index.close)
-        parts.storage.close()
+        async with AsyncExitStack() as stack:
+            stack.callback(parts.storage.close)
+            stack.push_async_callback(parts.environment.run_blocking, INDEX_POOL, parts.index.close)
+            stack.push_async_callback(parts.pipeline.close_log)
+            stack.callback(parts.pipeline.shut)
+            self._stopped.set()
+            if self._main is not None:
+                await self._main
+            parts.pipeline.stop()
+            await self._pipeline_task
 
     # --- segments ---------------------------------------------------------------------------------
 
@@ -290,6 +304,7 @@ class Container:
 
     def stats(self) -> ContainerStats:
         """The container at a glance."""
+        self._reading()
         return self._parts.stats(self._claimed)
 
     def _reading(self) -> Reading:

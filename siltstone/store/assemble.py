@@ -193,7 +193,7 @@ async def _opened(
             reader = await assembly.open_reader(index)
             return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
         owner = await assembly.open_owner(index, takeover=takeover)
-        return ContainerSlot(index, owner, owner.stats().epoch)
+        return ContainerSlot(index, owner, owner.epoch)
 
     count = assembly.manifest.container_count
     results = await asyncio.gather(*(one(index) for index in range(count)), return_exceptions=True)

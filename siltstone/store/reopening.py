@@ -27,9 +27,6 @@ from siltstone.store.container_verbs import refusing_container
 
 _log = logging.getLogger(__name__)
 
-POLL_S: Final = 0.25
-"""How often a container is asked whether it closed itself."""
-
 DELAY_S: Final = 0.1
 DELAY_MAX_S: Final = 10.0
 
@@ -74,10 +71,10 @@ class Reopening:
     async def _watch(self, slot: ContainerSlot) -> None:
         owner = slot.container
         while True:
-            await self._environment.sleep(POLL_S)
-            if not owner.closed:
-                continue
+            await owner.wait_stopped()
             failure = owner.failure
+            if failure is None:
+                return
             _log.warning("container %d closed itself: %s", slot.index, failure)
             slot.bind(refusing_container(_errors(slot, failure, final=False)))
             await _closed(owner)
@@ -103,7 +100,7 @@ class Reopening:
                         "another owner took over", epoch=holder.epoch, owner=holder.description
                     )
                 owner = await self._opener.open_owner(slot.index, takeover=False)
-                slot.epoch = owner.stats().epoch
+                slot.epoch = owner.epoch
                 return owner
             except _FINAL as error:
                 slot.bind(refusing_container(_errors(slot, error, final=True)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -36,14 +36,15 @@ class FakeOwner:
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.failure: SiltstoneError | None = None
+        self.stopped = asyncio.Event()
         self.closings = 0
 
-    @property
-    def closed(self) -> bool:
-        return self.failure is not None
+    def fail(self, failure: SiltstoneError) -> None:
+        self.failure = failure
+        self.stopped.set()
 
-    def stats(self) -> Any:
-        return self
+    async def wait_stopped(self) -> None:
+        await self.stopped.wait()
 
     async def close(self) -> None:
         self.closings += 1
@@ -103,7 +104,7 @@ def watch(
         slot.bind_handle(handle)
         task = asyncio.ensure_future(Reopening([slot], opener, cast("Environment", world)).run())
         await asyncio.sleep(0)
-        owner.failure = failure
+        owner.fail(failure)
         for _ in range(200):
             await asyncio.sleep(0)
             if until(handle):
