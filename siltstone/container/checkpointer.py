@@ -20,6 +20,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     LogError,
     StorageFullError,
+    StoreError,
 )
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.piece import ControlKind
@@ -119,7 +120,9 @@ class Checkpointer:
             try:
                 await self.write()
                 self.trouble.over()
-            except (ChunkError, CorruptDataError, StorageFullError) as error:
+            except (ChunkError, CorruptDataError, StorageFullError, StoreError) as error:
+                # A StoreError is the index: its disk may be full, and the last checkpoint holds.
+                self._pipeline.check_alive()
                 logger.warning("checkpoint failed: %s", error)
                 self.trouble.happened(error)
 

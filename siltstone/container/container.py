@@ -234,7 +234,7 @@ class Container:
             ChunkError: long-term storage failed; nothing is lost, the bytes stay in tier 1.
         """
         parts = self._parts
-        parts.pipeline.check_open()
+        parts.pipeline.check_alive()
         await parts.pipeline.barrier()
         if name is None:
             for segment in list(parts.pipeline.replica.dirty.values()):
@@ -276,12 +276,12 @@ class Container:
 
     async def checkpoint(self) -> None:
         """Write a checkpoint now."""
-        self._parts.pipeline.check_open()
+        self._parts.pipeline.check_alive()
         await self._parts.checkpointer.write()
 
     async def collect(self) -> int:
         """Carry out due tasks now; return how many chunks were deleted."""
-        self._parts.pipeline.check_open()
+        self._parts.pipeline.check_alive()
         return await self._parts.collector.collect()
 
     async def check(self) -> AsyncIterator[Finding]:

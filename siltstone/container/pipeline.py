@@ -177,10 +177,14 @@ class Pipeline:
         await self._table_pressure.admit(0)
         self.check_open()
 
-    def check_open(self) -> None:
-        """Refuse work for users after a failure, and for a moment after tier 1 was full."""
+    def check_alive(self) -> None:
+        """Refuse all work after a failure. What frees space asks this only."""
         if self.failure is not None:
             raise self.closed_error()
+
+    def check_open(self) -> None:
+        """Refuse work for users after a failure, and for a moment after tier 1 was full."""
+        self.check_alive()
         if not self.accepting:
             if self._environment.monotonic() < self._full_until:
                 raise StorageFullError("tier 1 is full")
@@ -274,7 +278,12 @@ class Pipeline:
             raise
         else:
             if self.failure is None:
-                self._acknowledge(batch, sealed, index)
+                try:
+                    self._acknowledge(batch, sealed, index)
+                except SiltstoneError as error:
+                    # The frame is durable but the index could not take it, on a full disk for
+                    # example: only a new start can tell what is there.
+                    self.fail(error)
         finally:
             self._sending = None
 
