@@ -1,0 +1,150 @@
+"""A whole container whose power is cut at any of its file calls.
+
+What may fail: the power, ahead of any call that the log or the chunks make; then everything that
+was not synced is gone, or any part of it is, page by page and name by name. The local index may be
+as old as it likes, newer than all else, or gone.
+What may not fail: what a sync that returned made durable.
+What must hold after: the next owner opens; every acknowledged append is there, whole, at its place
+and once, with its table update; what was truncated or deleted stays so; a check finds no damage;
+everything goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from siltstone.container.container import Container
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import SiltstoneError
+from siltstone.core.words import KIB
+from siltstone.testing.file_layer import Call
+from siltstone.testing.power_cut import PowerCut
+from tests.faults.kill.ledger import Ledger, damage
+from tests.faults.kill.script import Script
+from tests.faults.place import STILL, Place
+
+SAMPLE_STEP = 23
+"""CI tries every so many calls; no period of the script has this length."""
+
+
+class Cut:
+    """Cuts the power ahead of one call; afterwards counts how many there were."""
+
+    def __init__(self, disk: PowerCut, number: int, keep: float) -> None:
+        self.count = 0
+        self._disk = disk
+        self._number = number
+        self._keep = keep
+        disk.before = self._before
+
+    def _before(self, call: Call) -> None:
+        self.count += 1
+        if self.count == self._number:
+            self._disk.before = lambda _: None
+            self._disk.cut(keep=self._keep, seed=self._number)
+            raise OSError(errno.EIO, "the power was cut")
+
+
+class World:
+    """A container on a disk of the model, with its index outside of it."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "disk").mkdir(parents=True)
+        self.disk = PowerCut(folder / "disk")
+        self.ledger = Ledger()
+        self.index = folder / "index"
+        self._place = Place(folder / "disk", file_bytes=16 * KIB)
+        self._environment = SystemEnvironment()
+
+    def close(self) -> None:
+        self._environment.close()
+
+    async def own(self) -> Container:
+        return await self._place.own(self._environment, STILL, calls=self.disk, index="../index")
+
+    async def live(self, script: Script) -> None:
+        """Two owners, until the power goes."""
+        for work in (script.first, script.second):
+            container = await self.own()
+            try:
+                await work(container)
+            finally:
+                await container.close()
+
+    async def look(self) -> None:
+        container = await self.own()
+        try:
+            await self.ledger.look(container)
+            assert await damage(container) == []
+        finally:
+            await container.close()
+
+    async def go_on(self, script: Script) -> None:
+        container = await self.own()
+        try:
+            await self.ledger.look(container)
+            assert await damage(container) == []
+            await script.afterwards(container)
+            await self.ledger.look(container)
+        finally:
+            await container.close()
+        await self.look()
+
+
+async def cut_at(folder: Path, number: int, keep: float) -> int:
+    """Play the script with a cut ahead of call ``number``; return how many calls it made."""
+    world = World(folder)
+    script = Script(world.ledger)
+    cut = Cut(world.disk, number, keep)
+    try:
+        try:
+            await world.live(script)
+        except (SiltstoneError, OSError):
+            assert cut.count >= number, "it failed although the power was there"
+        if cut.count < number:
+            return cut.count
+        world.disk.restart()
+        if number % 3 == 0:
+            shutil.rmtree(world.index, ignore_errors=True)
+        await world.go_on(script)
+    finally:
+        world.close()
+    return cut.count
+
+
+def count_calls(folder: Path) -> int:
+    return asyncio.run(cut_at(folder, 1 << 62, 0.0))
+
+
+def sweep(folder: Path, numbers: range) -> None:
+    for number in numbers:
+        for keep in (0.0, 0.5) if numbers.step == 1 else ((0.0, 0.5)[number % 2],):
+            place = folder / f"{number}-{keep}"
+            try:
+                asyncio.run(cut_at(place, number, keep))
+            except BaseException as error:
+                error.add_note(f"cut ahead of call {number}, keeping {keep}")
+                raise
+            shutil.rmtree(place)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("part", range(2))
+def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, part: int) -> None:
+    count = count_calls(tmp_path / "count")
+    sweep(tmp_path, range(1 + part * SAMPLE_STEP, count, 2 * SAMPLE_STEP))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("part", range(4))
+def test_a_power_cut_at_every_call_loses_nothing_acknowledged(tmp_path: Path, part: int) -> None:
+    count = count_calls(tmp_path / "count")
+    quarter = -(-count // 4)
+    sweep(tmp_path, range(1 + part * quarter, min(count, (part + 1) * quarter) + 1))
