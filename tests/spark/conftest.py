@@ -1,0 +1,77 @@
+"""One Spark session for all tests, and one store with a small chunk size.
+
+Without the Spark set nothing here can be imported; ``tests/unit/spark/test_packages.py`` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import siltstone
+from tests.unit.spark.packages import missing_packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+collect_ignore_glob = ["test_*.py"] if missing_packages() else []
+
+CHUNK_BYTES = 64
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two tasks at a time, three attempts for each."""
+    from siltstone.spark import session
+
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        # Tests let tasks fail, and every attempt would print its trace.
+        "spark.log.level": "OFF",
+    }
+    made = session(master="local[2,3]", name="siltstone-tests", settings=settings)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store with two containers, whose chunks roll over every few lines."""
+    path = tmp_path_factory.mktemp("store")
+    settings = siltstone.init(path, containers=2)
+    with settings.open("a", encoding="utf-8") as file:
+        file.write(f"\nsegments:\n  chunk_size: {CHUNK_BYTES}\nflush:\n  age: 1h\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def store(folder: Path) -> Iterator[siltstone.Store]:
+    """The store, open for writing while Spark reads."""
+    with siltstone.open(folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def segment(store: siltstone.Store, request: pytest.FixtureRequest) -> siltstone.Segment:
+    """A new, empty segment."""
+    return store.create(str(request.node.name))
+
+
+Load = Callable[..., "DataFrame"]
+
+
+@pytest.fixture
+def load(spark: SparkSession, folder: Path, segment: siltstone.Segment) -> Load:
+    """Load the test's segment with some options; ``schema`` is the user's."""
+
+    def loaded(schema: str | None = None, **options: object) -> DataFrame:
+        reader = spark.read.format("siltstone")
+        for name, value in {"store": folder, "segment": segment.name, **options}.items():
+            reader = reader.option(name.rstrip("_"), str(value))
+        return (reader if schema is None else reader.schema(schema)).load()
+
+    return loaded
