@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 
-from bench.bare_pipeline import BarePipeline, RingFile
+from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MICROSECONDS, PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
 from siltstone import AsyncStore
@@ -27,13 +27,14 @@ def run(workshop: Workshop) -> list[Figure]:
         workshop.place() as place,
         Loop() as loop,
         async_store(loop, workshop.store(place)) as store,
-        RingFile(place / "ring") as ring,
-        BarePipeline(ring, loop.loop) as bare,
+        PlainFile(place / "over", overwrite=True) as over,
+        PlainFile(place / "fresh", overwrite=False) as fresh,
+        BarePipeline(over, loop.loop) as bare,
     ):
         figures = []
         for width, (full, quick) in SIZES.items():
             figures += _singles(workshop, loop, store, bare, width, workshop.pick(full, quick))
-        figures.append(_groups(workshop, loop, store, ring))
+        figures += _groups(workshop, loop, store, fresh, over)
         return figures
 
 
@@ -78,7 +79,9 @@ def _singles(
     ]
 
 
-def _groups(workshop: Workshop, loop: Loop, store: AsyncStore, ring: RingFile) -> Figure:
+def _groups(
+    workshop: Workshop, loop: Loop, store: AsyncStore, fresh: PlainFile, over: PlainFile
+) -> list[Figure]:
     records = [os.urandom(RECORD_BYTES) for _ in range(GROUP_COUNT)]
     repeats = workshop.pick(500, 20)
     segment = loop(store.create("groups"))
@@ -87,21 +90,30 @@ def _groups(workshop: Workshop, loop: Loop, store: AsyncStore, ring: RingFile) -
         for _ in range(repeats):
             await segment.append_many(records)
 
-    def write() -> None:
+    def write(file: PlainFile) -> None:
         for _ in range(repeats):
-            ring.write([b"".join(records)])
+            file.write([b"".join(records)])
 
-    def ours() -> float:
-        seconds = seconds_of(lambda: loop(append()))
+    def rate(call: Callable[[], object]) -> float:
+        seconds = seconds_of(call)
         loop(store.flush())
         return repeats * GROUP_COUNT / seconds
 
-    values = alternate(workshop.rounds, ours, lambda: repeats * GROUP_COUNT / seconds_of(write))
-    return Figure(
-        what=f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records",
-        peer="join, write, fdatasync in turn",
-        unit=PER_SECOND,
-        ours=values[0],
-        theirs=values[1],
-        goal=GROUP_GOAL,
+    ours, theirs_fresh, theirs_over = alternate(
+        workshop.rounds,
+        lambda: rate(lambda: loop(append())),
+        lambda: rate(lambda: write(fresh)),
+        lambda: rate(lambda: write(over)),
     )
+    peers = (("new blocks", theirs_fresh, GROUP_GOAL), ("blocks written before", theirs_over, None))
+    return [
+        Figure(
+            what=f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records",
+            peer=f"join, write, fdatasync: {peer}",
+            unit=PER_SECOND,
+            ours=ours,
+            theirs=theirs,
+            goal=goal,
+        )
+        for peer, theirs, goal in peers
+    ]

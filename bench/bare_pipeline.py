@@ -20,7 +20,7 @@ FILE_BYTES = 64 * 2**20
 class BarePipeline:
     """Appends to ``file``, on ``loop``."""
 
-    def __init__(self, file: RingFile, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, file: PlainFile, loop: asyncio.AbstractEventLoop) -> None:
         self._file = file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bare-pipeline")
         self._loop = loop
@@ -75,31 +75,45 @@ class BarePipeline:
         self._thread.shutdown()
 
 
-class RingFile:
-    """A file whose blocks are written before, so that a sync has data to write and nothing else.
+class PlainFile:
+    """A preallocated file that is written from its start to its end, and then anew.
 
-    It begins again at its start when it is full.
+    Args:
+        path: must not exist.
+        overwrite: every block was written before, so a sync has data to write and nothing else: the
+            most that the disk gives. Otherwise blocks are only reserved, as those of a log are that
+            does not use its files again; the file system notes the first write of each.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, overwrite: bool) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        zeros = bytes(2**20)
-        for position in range(0, FILE_BYTES, len(zeros)):
-            os.pwrite(self._fd, zeros, position)
-        os.fsync(self._fd)
+        self._overwrite = overwrite
         self._position = 0
+        self._reserve()
+        if overwrite:
+            zeros = bytes(2**20)
+            for position in range(0, FILE_BYTES, len(zeros)):
+                os.pwrite(self._fd, zeros, position)
+            os.fsync(self._fd)
 
     def write(self, buffers: list[bytes]) -> None:
         """Write ``buffers`` behind what was written last, durably."""
         size = sum(map(len, buffers))
         if self._position + size > FILE_BYTES:
             self._position = 0
+            if not self._overwrite:
+                os.ftruncate(self._fd, 0)
+                self._reserve()
         if os.pwritev(self._fd, buffers, self._position) != size:
             raise OSError("a write was cut short")
         os.fdatasync(self._fd)
         self._position += size
 
-    def __enter__(self) -> RingFile:
+    def _reserve(self) -> None:
+        os.posix_fallocate(self._fd, 0, FILE_BYTES)
+        os.fsync(self._fd)
+
+    def __enter__(self) -> PlainFile:
         return self
 
     def __exit__(self, *_: object) -> None:

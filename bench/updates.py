@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rocksdict
 
-from bench.bare_pipeline import BarePipeline, RingFile
+from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import AsyncStore
@@ -27,8 +27,8 @@ def run(workshop: Workshop) -> list[Figure]:
         workshop.place() as place,
         Loop() as loop,
         async_store(loop, workshop.store(place)) as store,
-        RingFile(place / "ring") as ring,
-        BarePipeline(ring, loop.loop) as bare,
+        PlainFile(place / "bare", overwrite=True) as file,
+        BarePipeline(file, loop.loop) as bare,
     ):
         figures = []
         for width, (full, quick) in SIZES.items():
