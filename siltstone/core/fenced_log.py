@@ -73,7 +73,9 @@ class FencedLog(Protocol):
     """The log of one container: one frame in flight, durable when ``append`` returns.
 
     Any failure or doubt poisons the handle for ever: every later call but ``close`` raises
-    ``LogError``. The one exception is ``StorageFullError``, which leaves it usable.
+    ``LogError``. ``StorageFullError`` and a refused claim leave it usable. A closed handle raises
+    ``ClosedError``. A handle claims once; before that it only answers ``newest_epoch``, ``holder``
+    and ``open_read``, and everything else is a ``LogError`` that changes nothing.
     """
 
     @property
@@ -101,6 +103,9 @@ class FencedLog(Protocol):
                 written.
             StorageFullError: no room for the first file; nothing changed for the older owner or all
                 of it.
+            FencedError: another claim was faster.
+            CapabilityError: the log can not be kept where it is configured to be.
+            CorruptDataError: the log is damaged.
         """
         ...
 
@@ -121,7 +126,8 @@ class FencedLog(Protocol):
 
         Raises:
             StorageFullError: no room; nothing was written, the handle stays usable.
-            FencedError: a newer epoch was found; the frame is void. The handle is poisoned.
+            FencedError: a newer epoch was found. The frame is void, unless it came before that
+                claim: then the claimant reads it. The handle is poisoned.
             LogError: anything else; outcome unknown, the handle is poisoned.
             ValueError: the frame would exceed ``frame_bytes_max``; nothing was written.
         """
@@ -144,7 +150,12 @@ class FencedLog(Protocol):
         ...
 
     def truncate(self, before_index: int) -> None:
-        """Forget frames below ``before_index``, at the log's own granularity. Oldest first."""
+        """Forget frames below ``before_index``, at the log's own granularity. Oldest first.
+
+        Raises:
+            ValueError: ``before_index`` lies beyond ``end()``.
+            FencedError: a newer epoch was found; nothing was removed. The handle is poisoned.
+        """
         ...
 
     def newest_epoch(self) -> int:

@@ -23,6 +23,7 @@ from tests.unit.tier1.file.log_world import (
     BIG,
     LINEAGE,
     DirectDisk,
+    Unsynced,
     bodies,
     claim,
     create,
@@ -88,7 +89,7 @@ class Life:
         self.end()
         if not self.sure:
             return
-        log = claim(self.path)
+        log = claim(self.path, Unsynced())
         assert log.first() <= self.truncated
         found = {frame.index: frame.body for frame in log.read(log.first()) if frame.kind == 1}
         for index, body in self.sure.items():
@@ -97,7 +98,7 @@ class Life:
         for index, body in found.items():
             assert body in self.tried[index]
         put(log, b"next")
-        assert shown(self.path)[-1] == b"next"
+        assert shown(self.path, Unsynced())[-1] == b"next"
         log.abandon()
 
 
@@ -147,12 +148,21 @@ def _run(root: Path, cut_at: int, keep: float) -> int:
     return count
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.5])
+@pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 2), (0.5, 2, 2)])
+def test_power_cut_at_every_second_call(tmp_path: Path, keep: float, first: int, step: int) -> None:
+    _cut_at(tmp_path, keep, first, step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.7])
 def test_power_cut_at_every_call(tmp_path: Path, keep: float) -> None:
+    _cut_at(tmp_path, keep, 1, 1)
+
+
+def _cut_at(tmp_path: Path, keep: float, first: int, step: int) -> None:
     count = _run(tmp_path / "whole", 0, keep)
     assert count > 400
-    # Every call of the first claims, and every second one of what repeats them.
-    for number in [*range(1, 150), *range(150, count + 1, 2)]:
+    for number in range(first, count + 1, step):
         try:
             _run(tmp_path / str(number), number, keep)
         except AssertionError as error:
@@ -224,6 +234,77 @@ def test_a_failed_sync_then_a_takeover_then_a_power_cut(tmp_path: Path) -> None:
     put(last := claim(tmp_path / "log"), b"c")
     assert bodies(last.read(0)) == [b"a", b"b", b"doubtful", b"c"]
     last.abandon()
+
+
+def _doubtful(root: Path) -> tuple[DirectDisk, FileLayer]:
+    """A log of two frames and a third one that is in the page cache alone."""
+    root.mkdir()
+    disk = DirectDisk(root)
+    calls = FileLayer(disk)
+    log = create(root / "log", calls)
+    put(log, b"a", b"b")
+    calls.fail_call("fdatasync")
+    with pytest.raises(LogError):
+        put(log, b"doubtful")
+    log.abandon()
+    return disk, calls
+
+
+def test_what_a_claim_reads_is_durable_when_it_returns(tmp_path: Path) -> None:
+    disk, calls = _doubtful(tmp_path / "disk")
+    new = claim(tmp_path / "disk/log", calls)
+    assert bodies(new.read(0)) == [b"a", b"b", b"doubtful"]
+    disk.cut()
+    new.abandon()
+    disk.restart()
+    last = claim(tmp_path / "disk/log")
+    assert bodies(last.read(0)) == [b"a", b"b", b"doubtful"]
+    last.abandon()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_claim_of_a_doubtful_frame_may_be_cut_at_every_call(tmp_path: Path, seed: int) -> None:
+    for number in itertools.count(1):
+        root = tmp_path / str(number)
+        disk, calls = _doubtful(root)
+        left = number
+
+        def before(call: Call, disk: DirectDisk = disk) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                disk.cut(keep=0.5, seed=seed)
+
+        calls.before = before
+        with suppress(LogError):
+            claim(root / "log", calls).abandon()
+        if left > 0:
+            return
+        disk.restart()
+        last = claim(root / "log", Unsynced())
+        found = bodies(last.read(0))
+        assert found in ([b"a", b"b"], [b"a", b"b", b"doubtful"]), number
+        put(last, b"c")
+        assert shown(root / "log", Unsynced()) == [*found, b"c"]
+        last.abandon()
+
+
+def test_a_claim_syncs_the_older_files_before_it_writes_its_own(tmp_path: Path) -> None:
+    old = create(tmp_path)
+    put(old, b"a")
+    old.abandon()
+    calls = FileLayer()
+    claim(tmp_path, calls).abandon()
+    older, own = [f"e{epoch:020d}-{0:08d}.log" for epoch in (1, 2)]
+    done = [(call.kind, call.target.rpartition("/")[2]) for call in calls.calls]
+    steps = [
+        done.index(("pwritev", "marker")),
+        # Both slots are written at most once each; the claim's is the last write.
+        len(done) - 1 - done[::-1].index(("fdatasync", "marker")),
+        done.index(("fdatasync", older)),
+        done.index(("pwritev", own)),
+    ]
+    assert steps == sorted(steps)
 
 
 def test_a_poisoned_owner_stays_poisoned(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.core.words import Buffer
 from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import bodies, claim, create, put, shown
+from tests.unit.tier1.file.log_world import Unsynced, bodies, claim, create, put, shown
 
 WAIT_S = 20
 
@@ -104,7 +104,7 @@ class Interrupt(FileLayer):
     """Runs something once, ahead of a call of a given number, unless the marker is locked."""
 
     def __init__(self, number: int, action: Callable[[], None]) -> None:
-        super().__init__()
+        super().__init__(Unsynced())
         self.number = number
         self.action = action
         self.count = 0
@@ -126,7 +126,7 @@ class Interrupt(FileLayer):
 
 
 def _calls_of_a_claim(path: Path) -> int:
-    old = create(path)
+    old = create(path, Unsynced())
     put(old, b"a", b"b")
     counter = Interrupt(0, lambda: None)
     new = claim(path, counter)
@@ -141,7 +141,7 @@ def test_a_claim_during_which_the_older_owner_appends(tmp_path: Path) -> None:
     assert count > 30
     for number in range(1, count + 1):
         path = tmp_path / str(number)
-        old = create(path)
+        old = create(path, Unsynced())
         put(old, b"a", b"b")
         acknowledged = [b"a", b"b"]
 
@@ -155,7 +155,7 @@ def test_a_claim_during_which_the_older_owner_appends(tmp_path: Path) -> None:
         found = bodies(new.read(0))
         assert found[: len(acknowledged)] == acknowledged, number
         assert found in ([b"a", b"b", b"c"], [b"a", b"b", b"late", b"c"]), number
-        assert shown(path) == found
+        assert shown(path, Unsynced()) == found
         old.close()
         new.abandon()
 
@@ -164,12 +164,12 @@ def test_a_claim_during_which_another_one_is_faster(tmp_path: Path) -> None:
     count = _calls_of_a_claim(tmp_path / "count")
     for number in range(1, count + 1):
         path = tmp_path / str(number)
-        old = create(path)
+        old = create(path, Unsynced())
         put(old, b"a", b"b")
         others: list[FileFencedLog] = []
 
         def overtake(path: Path = path, others: list[FileFencedLog] = others) -> None:
-            other = claim(path)
+            other = claim(path, Unsynced())
             put(other, b"x", b"y")
             others.append(other)
 
@@ -183,9 +183,9 @@ def test_a_claim_during_which_another_one_is_faster(tmp_path: Path) -> None:
                 put(slow, b"slow")
                 expected.append(b"slow")
             slow.abandon()
-        last = claim(path)
+        last = claim(path, Unsynced())
         assert bodies(last.read(0)) == expected, number
-        assert shown(path) == expected, number
+        assert shown(path, Unsynced()) == expected, number
         last.abandon()
         for other in others:
             other.abandon()
