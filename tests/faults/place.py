@@ -11,7 +11,7 @@ from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
-from siltstone.core.posix import FileCalls
+from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.words import KIB, MIB
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
@@ -43,6 +43,16 @@ STILL = replace(
     garbage_interval_s=3600.0,
 )
 """Does nothing by itself: whoever holds the container says when."""
+
+
+class NoSync(SystemFileCalls):
+    """For tests that neither kill nor cut: a sync only takes time."""
+
+    def fdatasync(self, fd: int) -> None:
+        """Nothing."""
+
+    def fsync(self, fd: int) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True)
