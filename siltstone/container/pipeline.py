@@ -245,13 +245,12 @@ class Pipeline:
             raise self.closed_error() from error
 
     async def newest_epoch(self) -> int:
-        """Ask the log for the highest epoch that anybody claimed."""
+        """Ask the log for the highest epoch that anybody claimed. No answer ends this owner."""
         try:
             return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
         except LogError as error:
-            if self.failure is None:
-                raise
-            # The log was poisoned just before; why that was is what the caller has to know.
+            # If the log was poisoned just before, why that was is what the caller has to know.
+            self.fail(error)
             raise self.closed_error() from error
 
     async def close_log(self) -> None:
