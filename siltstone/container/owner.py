@@ -13,7 +13,7 @@ from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.layout_store import LayoutStore
-from siltstone.core.records.frame import Frame
+from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
@@ -56,13 +56,16 @@ async def claim(
     """
     above = await list_epochs(storage, container)
     before = await recover(storage, environment, container, EPOCH_END)
-    lineage = environment.uuid() if before is None else before.checkpoint.lineage
+    tried: bytes | None = None
+    if before is None:
+        tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))
+    lineage = before.checkpoint.lineage if before is not None else tried or environment.uuid()
     epoch = await environment.run_blocking(
         LOG_POOL,
         partial(
             log.claim,
             lineage=lineage,
-            new=before is None,
+            new=before is None and tried is None,
             above=above,
             takeover=takeover,
             owner=owner,
@@ -77,6 +80,23 @@ async def claim(
     where = found(lineage, recovered)
     check_log(where, log.first(), log.end())
     return Claimed(epoch=epoch, found=where)
+
+
+def _tried_before(log: FencedLog) -> bytes | None:
+    """Lineage of a log that holds nothing but the ends of first boots that failed.
+
+    Nothing was ever acknowledged there, so the container is as good as new.
+    """
+    reader = log.open_read()
+    try:
+        frames = list(reader.read(reader.first()))
+        ends = bool(frames) and all(frame.kind == KIND_END for frame in frames)
+        return reader.lineage() if ends and frames[0].index == 0 else None
+    except LogTruncatedError:
+        # An owner is at work: this log is not new.
+        return None
+    finally:
+        reader.close()
 
 
 async def replay(

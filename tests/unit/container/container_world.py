@@ -219,7 +219,7 @@ class World:
             if not name.startswith(data_prefix(0)):
                 continue
             assert not strict or not name.startswith(own), f"nobody accounts for {name}"
-            chunk_id = int(name.rpartition("-")[2], 16)
+            chunk_id = int(name.rpartition("-")[2].partition(".")[0], 16)
             assert chunk_id < rows.counter(CounterKind.CHUNK_ID), f"{name} was never reserved"
 
 
