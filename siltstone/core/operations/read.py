@@ -23,9 +23,8 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS, MIB, ROWS_PER_SLICE
 
-PART_BYTES = 4 * MIB
-"""Most bytes of one storage call: large enough that a request costs little, and small enough that
-the usual large read, of 8 MiB, is copied and verified on two cores."""
+PART_BYTES = 8 * MIB
+"""Most bytes of one storage call: large enough for full speed, small enough to run in parallel."""
 
 DIRECT_BYTES_MIN = MIB
 """Fewer bytes are copied out of whole blocks by one call, not read in place by three."""
