@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import itertools
 import random
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -153,7 +154,8 @@ def test_power_cut_at_every_second_call(tmp_path: Path, keep: float, first: int,
     _cut_at(tmp_path, keep, first, step)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.7])
 def test_power_cut_at_every_call(tmp_path: Path, keep: float) -> None:
     _cut_at(tmp_path, keep, 1, 1)
@@ -168,6 +170,7 @@ def _cut_at(tmp_path: Path, keep: float, first: int, step: int) -> None:
         except AssertionError as error:
             error.add_note(f"cut at call {number}, keep {keep}")
             raise
+        shutil.rmtree(tmp_path / str(number))
 
 
 @pytest.mark.parametrize("seed", range(40))
