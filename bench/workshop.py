@@ -37,7 +37,7 @@ class Workshop:
     @property
     def rounds(self) -> int:
         """Alternations of each figure."""
-        return 2 if self.quick else 5
+        return 1 if self.quick else 5
 
     def pick(self, full: int, quick: int) -> int:
         """Return the size for this run."""
