@@ -12,7 +12,6 @@ nothing acknowledged is lost and nothing refused appears.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -32,10 +31,11 @@ from siltstone.core.errors import (
 from siltstone.core.posix import FileCalls, PathName
 from siltstone.core.words import KIB, MIB
 from siltstone.testing.file_layer import FullDisk
-from tests.faults.crash_file_system import CrashFileSystem, why_not
+from tests.faults.crash_file_system import CrashFileSystem
 from tests.faults.kill.ledger import Ledger, damage
 from tests.faults.kill.payload import record
 from tests.faults.place import RESTLESS, STILL, Place
+from tests.faults.real_disk import real_disk
 
 FILE_BYTES = 64 * KIB
 LENGTH = 6_000
@@ -209,18 +209,7 @@ def test_full_chunks_hold_appends_back_and_go_on(tmp_path: Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[CrashFileSystem]:
-    reason = why_not()
-    if reason is None:
-        try:
-            with CrashFileSystem(tmp_path, mebibytes=8) as disk:
-                yield disk
-            return
-        except OSError as error:
-            # A root of a container may not mount; a root of CI should.
-            if os.environ.get("CI") == "true":
-                raise
-            reason = str(error)
-    pytest.skip(f"no real full disk here: {reason}")
+    yield from real_disk(tmp_path, 8)
 
 
 @pytest.mark.slow
