@@ -58,6 +58,7 @@ TABLE = "table"
 LOST = (LogError, OutcomeUnknownError, ClosedError)
 
 names = st.sampled_from(NAMES)
+writers = st.sampled_from(["w", "v"])
 sizes = st.sampled_from([0, 1, 7, 100, 1_000, 5_000, 17_000, 40_000])
 some_appends = st.lists(st.tuples(names, sizes.filter(bool)), min_size=1, max_size=6)
 
@@ -176,7 +177,7 @@ class ContainerMachine(RuleBasedStateMachine):
 
     @rule(
         name=names,
-        writer=st.sampled_from(["w", "v"]),
+        writer=writers,
         size=sizes.filter(bool),
         step=st.integers(1, 3),
     )
@@ -449,6 +450,18 @@ class ContainerMachine(RuleBasedStateMachine):
         if index == "stale":
             self.restore_index()
         self.go_on(flights)
+
+    @rule(writer=writers, name=names, index=st.sampled_from(["kept", "deleted"]))
+    def forget_the_log(self, writer: str, name: str, index: str) -> None:
+        """All that is known lies on long-term storage, then the owner dies."""
+        if name not in self.model.segments:
+            self.create(name)
+        self.append_once(name, writer, 1_000, 1)
+        for _ in range(2):
+            self.run(self.container.flush())
+            self.run(self.container.checkpoint())
+        self.crash([], 0.0, index, flush=False)
+        self.append_once(name, writer, 100, 1)
 
     async def quietly(self, work: Any) -> None:
         try:
