@@ -27,7 +27,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, Plan, StorageCall
 from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
 from tests.model.container_model import Model, ModelSegment, compare
 from tests.unit.container.container_world import (
@@ -235,10 +235,7 @@ async def look_back(life: Life) -> None:
     await life.close()
 
 
-StoragePlan = Callable[[StorageCall], Fate]
-
-
-def play(storage_plan: StoragePlan | None = None, log_plan: FaultPlan | None = None) -> World:
+def play(storage_plan: Plan | None = None, log_plan: FaultPlan | None = None) -> World:
     """Live a whole life, with these faults over all its owners."""
     with pytest.MonkeyPatch.context() as patched, world(settings=SETTINGS) as made:
         # 250 bytes are a small concat here.

@@ -119,6 +119,7 @@ class World:
         index: str = "index",
         settings: ContainerSettings | None = None,
         plan: FaultPlan | None = None,
+        environment: VirtualEnvironment | None = None,
     ) -> Owner:
         """Open a container, with the faults of ``storage_hook`` and ``plan`` from the beginning."""
         storage = FaultyChunkStorage(self.new_storage())
@@ -129,7 +130,7 @@ class World:
             container=0,
             log=log,
             storage=storage,
-            environment=self.environment,
+            environment=environment or self.environment,
             settings=settings or self.settings,
             index_folder=self.folder / index,
             owner=f"owner {self.owners}",

@@ -1,0 +1,123 @@
+"""Two owners of one container: the older one stops at each of its calls, and wakes up later.
+
+What may fail: the older owner stands still, with all its threads, before or behind any call to
+long-term storage, log or index, its boot included; a newer one takes over, works, and then the
+older one goes on from where it was. What must hold: what the older one acknowledged, the newer one
+has; whatever the older one does when it wakes up destroys nothing and is acknowledged to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from siltstone.core.errors import SiltstoneError
+from tests.faults.zombie import Deeds, PausingEnvironment, check_deeds, content, duty
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    pattern,
+    with_settings,
+    world,
+)
+
+SETTINGS = with_settings(
+    chunk_bytes=4_000,
+    flush_bytes=5_000,
+    garbage_delay_s=1.0,
+    flush_age_s=3.0,
+    table_flush_age_s=3.0,
+    garbage_interval_s=2.0,
+    storage_deadline_s=5_000.0,
+)
+SAMPLE = 60
+"""Runs without ``soak``."""
+
+
+async def prepare(made: World) -> None:
+    owner = await made.open()
+    await owner.container.create("a")
+    await owner.container.close()
+
+
+async def newer_owner(made: World, deeds: Deeds) -> Owner:
+    """Take over, look at what is there, and do all that a container does."""
+    owner = await made.open(takeover=True, index="newer")
+    await check_deeds(owner, deeds)
+    container = owner.container
+    await container.append("a", pattern(200, 2_500))
+    await container.create("b", exist_ok=True)
+    await container.append("b", pattern(201, 1_200))
+    await container.flush()
+    await container.append("a", pattern(202, 800))
+    return owner
+
+
+async def overtaken(made: World, number: int, *, behind: bool) -> int:
+    """Run the whole story; return how many calls the older owner made until it was stopped."""
+    await prepare(made)
+    environment = PausingEnvironment(made, number, behind=behind)
+    deeds = Deeds()
+    older: list[Owner] = []
+
+    async def old_life() -> None:
+        with suppress(SiltstoneError):
+            older.append(await made.open(index="older", environment=environment))
+            await duty(older[0].container, made, deeds)
+
+    life = asyncio.create_task(old_life())
+    reached = asyncio.create_task(environment.reached.wait())
+    await asyncio.wait([life, reached], return_when=asyncio.FIRST_COMPLETED)
+    environment.stop_now()
+    owner = await newer_owner(made, deeds)
+    before = await content(owner, "a"), await content(owner, "b")
+    environment.resume.set()
+    await made.environment.sleep(30)
+    await life
+    reached.cancel()
+    if older:
+        with pytest.raises(SiltstoneError):
+            await older[0].container.append("a", b"late")
+        await older[0].container.close()
+    assert (await content(owner, "a"), await content(owner, "b")) == before
+    await check_deeds(owner, deeds)
+    await owner.container.collect()
+    await made.check(owner, strict=False)
+    await made.crash(owner, keep_index=False)
+    owner = await made.open(index="newer")
+    assert (await content(owner, "a"), await content(owner, "b")) == before
+    await made.check(owner, strict=False)
+    await close_quietly(owner)
+    return environment.calls
+
+
+def play(number: int, *, behind: bool) -> None:
+    try:
+        with world(settings=SETTINGS) as made:
+            made.run(overtaken(made, number, behind=behind))
+    except BaseException as error:
+        error.add_note(f"stopped {'behind' if behind else 'before'} call {number}")
+        raise
+
+
+def cases() -> list[tuple[int, bool]]:
+    with world(settings=SETTINGS) as made:
+        count: int = made.run(overtaken(made, 10**9, behind=False))
+    return [(number, behind) for number in range(1, count + 1) for behind in (False, True)]
+
+
+def test_owner_stops_at_a_call() -> None:
+    every = cases()
+    for number, behind in Random(2).sample(every, min(SAMPLE, len(every))):
+        play(number, behind=behind)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_owner_stops_at_every_call() -> None:
+    for number, behind in cases():
+        play(number, behind=behind)
