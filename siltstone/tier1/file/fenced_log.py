@@ -75,6 +75,7 @@ class FileFencedLog:
     ) -> None:
         self._folder = LogFolder(calls or SystemFileCalls(), path, container)
         self._file_bytes = -(-file_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+        self._frame_bytes_max = min(FRAME_BYTES_MAX, room_for(self._file_bytes))
         self._environment = environment or SystemEnvironment()
         self._file_system = file_system
         self._in_use = InUseLock(self._folder)
@@ -91,7 +92,7 @@ class FileFencedLog:
     @property
     def frame_bytes_max(self) -> int:
         """Largest frame in bytes: what fits into a file, at most 8 MiB."""
-        return min(FRAME_BYTES_MAX, room_for(self._file_bytes))
+        return self._frame_bytes_max
 
     @property
     def epoch(self) -> int:
@@ -191,8 +192,8 @@ class FileFencedLog:
             previous_crc=writer.crc,
             count=count,
         )
-        if frame.size > self.frame_bytes_max:
-            raise ValueError(f"frame of {frame.size} bytes exceeds {self.frame_bytes_max}")
+        if frame.size > self._frame_bytes_max:
+            raise ValueError(f"frame of {frame.size} bytes exceeds {self._frame_bytes_max}")
         try:
             writer.write(frame, reserve=reserve)
         except StorageFullError:

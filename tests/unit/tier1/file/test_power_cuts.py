@@ -12,13 +12,14 @@ import errno
 import itertools
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
     BIG,
@@ -265,34 +266,52 @@ def test_what_a_claim_reads_is_durable_when_it_returns(tmp_path: Path) -> None:
     last.abandon()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_claim_of_a_doubtful_frame_may_be_cut_at_every_call(tmp_path: Path, seed: int) -> None:
-    for number in itertools.count(1):
-        root = tmp_path / str(number)
-        disk, calls = _doubtful(root)
-        left = number
-
-        def before(call: Call, disk: DirectDisk = disk) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                disk.cut(keep=0.5, seed=seed)
-
-        calls.before = before
-        with suppress(LogError):
-            claim(root / "log", calls).abandon()
-        if left > 0:
-            return
-        disk.restart()
-        last = claim(root / "log", Unsynced())
-        found = bodies(last.read(0))
-        assert found in ([b"a", b"b"], [b"a", b"b", b"doubtful"]), number
-        put(last, b"c")
-        assert shown(root / "log", Unsynced()) == [*found, b"c"]
-        last.abandon()
+@pytest.mark.parametrize(
+    ("kinds", "seeds"),
+    [
+        pytest.param(KINDS, 1, id="every call"),
+        pytest.param(("fdatasync",), 12, id="every sync"),
+    ],
+)
+def test_a_claim_of_a_doubtful_frame_is_cut(
+    tmp_path: Path, kinds: Sequence[str], seeds: int
+) -> None:
+    for seed in range(seeds):
+        for number in itertools.count(1):
+            root = tmp_path / f"{seed}-{number}"
+            if not _cut_claim(root, kinds, number, seed):
+                break
+            shutil.rmtree(root)
 
 
-def test_a_claim_syncs_the_older_files_before_it_writes_its_own(tmp_path: Path) -> None:
+def _cut_claim(root: Path, kinds: Sequence[str], number: int, seed: int) -> bool:
+    """Cut ahead of a call of a number among ``kinds``; false when there are not so many."""
+    disk, calls = _doubtful(root)
+    left = number
+
+    def before(call: Call) -> None:
+        nonlocal left
+        left -= call.kind in kinds
+        if left == 0:
+            left = -1
+            disk.cut(keep=0.5, seed=seed)
+
+    calls.before = before
+    with suppress(LogError):
+        claim(root / "log", calls).abandon()
+    if left > 0:
+        return False
+    disk.restart()
+    last = claim(root / "log", Unsynced())
+    found = bodies(last.read(0))
+    assert found in ([b"a", b"b"], [b"a", b"b", b"doubtful"]), number
+    put(last, b"c")
+    assert shown(root / "log", Unsynced()) == [*found, b"c"]
+    last.abandon()
+    return True
+
+
+def test_a_claim_syncs_what_it_reads_before_it_writes(tmp_path: Path) -> None:
     old = create(tmp_path)
     put(old, b"a")
     old.abandon()
@@ -301,8 +320,9 @@ def test_a_claim_syncs_the_older_files_before_it_writes_its_own(tmp_path: Path) 
     older, own = [f"e{epoch:020d}-{0:08d}.log" for epoch in (1, 2)]
     done = [(call.kind, call.target.rpartition("/")[2]) for call in calls.calls]
     steps = [
+        done.index(("fdatasync", "marker")),
+        done.index(("preadv", "marker")),
         done.index(("pwritev", "marker")),
-        # Both slots are written at most once each; the claim's is the last write.
         len(done) - 1 - done[::-1].index(("fdatasync", "marker")),
         done.index(("fdatasync", older)),
         done.index(("pwritev", own)),
