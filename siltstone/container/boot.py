@@ -148,12 +148,17 @@ async def _matching_index(
         logger.warning("local index is damaged and is built anew: %s", error)
         return None
     position = index.position
-    matches = (
-        position is not None
-        and position.lineage == where.lineage
-        and position.version >= where.index_version
-        and await _crc_at(position.version, where, frames, system) == position.running_crc
-    )
+    try:
+        matches = (
+            position is not None
+            and position.lineage == where.lineage
+            and position.version >= where.index_version
+            and await _crc_at(position.version, where, frames, system) == position.running_crc
+        )
+    except BaseException:
+        # The next try must find it free.
+        index.close()
+        raise
     if matches:
         return index
     index.close()

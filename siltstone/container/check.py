@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from siltstone.container.reading import Reading
 from siltstone.container.views import Finding
 from siltstone.core.checksums import crc32c
-from siltstone.core.errors import ChunkError, CorruptDataError
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.invariants import check_layout
 from siltstone.core.operations.inspect import ChunkFinding
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
@@ -50,7 +50,11 @@ Look = Callable[[], Awaitable[Present]]
 
 
 async def check_container(look: Look, storage: AsyncChunkStorage) -> AsyncIterator[Finding]:
-    """Check all layouts, all chunks that they name, and the newest checkpoint."""
+    """Check all layouts, all chunks that they name, and the newest checkpoint.
+
+    Raises:
+        ChunkError: long-term storage did not answer, so nothing is known of the rest.
+    """
     present = await look()
     async for finding in _check_system(look, present, storage):
         yield finding
@@ -164,7 +168,7 @@ def _index_files(present: Present) -> tuple[IndexFile, ...]:
 async def _index_file_problem(storage: AsyncChunkStorage, file: IndexFile) -> str | None:
     try:
         data = await storage.read_all(file.chunk_name, file.length)
-    except ChunkError as error:
+    except ChunkNotFoundError as error:
         return str(error)
     if len(data) != file.length:
         return f"length is {len(data)}, not {file.length}"
