@@ -166,6 +166,17 @@ class Life:
             await close_quietly(self.owner)
             self.owner = None
 
+    async def account(self) -> None:
+        """Nothing that this owner put on storage is forgotten, whatever it heard of it."""
+
+        async def step(container: Container) -> None:
+            await container.flush()
+            assert self.owner is not None
+            # A commit in doubt leaves its chunks to the sweep of closed epochs: it may be there.
+            await self.world.check(self.owner)
+
+        await self.do(step)
+
     async def wait(self, seconds: float) -> None:
         await self.world.environment.sleep(seconds)
 
@@ -207,6 +218,7 @@ async def live(life: Life) -> None:
     await life.create("gone")
     await life.append("gone", 50)
     await life.seal("b")
+    await life.account()
     await life.close()
     await life.append_once("a", 7, 1_100)
     await life.do(lambda c: c.flush())
@@ -220,7 +232,7 @@ async def look_back(life: Life) -> None:
     container = await life.opened()
     assert life.owner is not None
     await compare(life.model, container, "table")
-    await life.world.check(life.owner, strict=False)
+    await life.account()
     reader = await life.world.open_reader()
     await compare(life.model, reader, "table")
     await reader.close()
@@ -283,7 +295,7 @@ LOG_FAULTS: dict[str, tuple[bool, Exception]] = {
     "lost": (False, LogError("injected: lost call")),
     "full": (False, StorageFullError("injected: full")),
 }
-LOG_METHODS = ("append", "claim", "truncate", "newest_epoch", "read", "first", "end", "close")
+LOG_METHODS = ("append", "claim", "truncate", "newest_epoch", "read", "close")
 
 
 def storage_cases() -> Iterator[tuple[int, Fate]]:
