@@ -55,6 +55,8 @@ class Watcher:
             await self._lives()
         elif kind < 0.27:
             assert await damage(self._reader) == []
+        elif kind < 0.32:
+            await self._late(self._chance.choice(SEGMENTS))
         else:
             await self._segment(self._chance.choice(SEGMENTS))
         self.reads += 1
@@ -69,9 +71,17 @@ class Watcher:
             try:
                 data = await self._reader.read(name, start, info.length - start)
             except SegmentTruncatedError:
-                self._starts[name] = start + 1
                 return
             assert len(data) == info.length - start, f"{name} is shorter than it said"
+            parse(data, start)
+
+    async def _late(self, name: str) -> None:
+        """Read what an older look saw, whose chunks may be gone by now."""
+        start, end = self._starts[name], self._ends[name]
+        await asyncio.sleep(0.3 * self._chance.random())
+        with contextlib.suppress(SegmentNotFoundError, SegmentTruncatedError):
+            data = await self._reader.read(name, start, end - start)
+            assert len(data) == end - start, f"{name} is shorter than it was"
             parse(data, start)
 
     async def _table(self) -> None:
