@@ -16,6 +16,7 @@ from siltstone.core.errors import ChunkError, CorruptDataError, LogError, Storag
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import finish
 from siltstone.core.words import MIB, TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 
@@ -108,21 +109,25 @@ class TableWriter:
         target = self._replica.tables.applied_version
         async with self._lock:
             while self._replica.table_flushed < target:
-                records = self._replica.table_tail.head(WRITE_BYTES_MAX)
-                version = records[-1].version
-                try:
-                    await self._system.write(
-                        TABLE_LOG_ID,
-                        self._replica.table_flushed,
-                        [record.record for record in records],
-                        cuts=[record.version for record in records],
-                    )
-                except LogError as error:
-                    # The journal: a batch may or may not be durable, so this owner must stop.
-                    self._pipeline.fail(error)
-                    raise
-                self._replica.table_flushed = version
-                self._pressure.release(self._replica.table_tail.drop_to(version))
+                # Carried to its end: what is written and not known to be would be written again.
+                await finish(asyncio.ensure_future(self._step()))
+
+    async def _step(self) -> None:
+        records = self._replica.table_tail.head(WRITE_BYTES_MAX)
+        version = records[-1].version
+        try:
+            await self._system.write(
+                TABLE_LOG_ID,
+                self._replica.table_flushed,
+                [record.record for record in records],
+                cuts=[record.version for record in records],
+            )
+        except LogError as error:
+            # The journal: a batch may or may not be durable, so this owner must stop.
+            self._pipeline.fail(error)
+            raise
+        self._replica.table_flushed = version
+        self._pressure.release(self._replica.table_tail.drop_to(version))
 
     def statement(self, change: LayoutChange) -> tuple[int, int]:
         """What the batch of ``change`` states: the safe index once it is durable, the newest index.
