@@ -33,7 +33,7 @@ from siltstone.container.views import (
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
-from siltstone.core.errors import SiltstoneError
+from siltstone.core.errors import FencedError, LostDataError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.threads import AsyncChunkStorage
@@ -177,11 +177,17 @@ class Container:
 
     async def read(self, name: str, offset: int, length: int) -> bytes:
         """See ``Reading.read``."""
-        return await self._reading().read(name, offset, length)
+        try:
+            return await self._reading().read(name, offset, length)
+        except LostDataError as error:
+            raise await self._judged(error) from error
 
     async def read_into(self, name: str, offset: int, buffer: memoryview) -> int:
         """See ``Reading.read_into``."""
-        return await self._reading().read_into(name, offset, buffer)
+        try:
+            return await self._reading().read_into(name, offset, buffer)
+        except LostDataError as error:
+            raise await self._judged(error) from error
 
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
         """See ``Reading.wait_for_length``."""
@@ -224,7 +230,10 @@ class Container:
 
     async def concat(self, target: str, source: str) -> int:
         """See ``Concatenator.concat``."""
-        return await self._parts.concatenator.concat(target, source)
+        try:
+            return await self._parts.concatenator.concat(target, source)
+        except LostDataError as error:
+            raise await self._judged(error) from error
 
     async def flush(self, name: str | None = None) -> None:
         """Bring the bytes of one segment or all, and all metadata, to long-term storage.
@@ -236,11 +245,14 @@ class Container:
         parts = self._parts
         parts.pipeline.check_alive()
         await parts.pipeline.barrier()
-        if name is None:
-            for segment in list(parts.pipeline.replica.dirty.values()):
-                await parts.storage_writer.flush(segment)
-        else:
-            await parts.storage_writer.flush(parts.reading.segment(name))
+        try:
+            if name is None:
+                for segment in list(parts.pipeline.replica.dirty.values()):
+                    await parts.storage_writer.flush(segment)
+            else:
+                await parts.storage_writer.flush(parts.reading.segment(name))
+        except LostDataError as error:
+            raise await self._judged(error) from error
         await parts.table_writer.flush()
         await parts.table_writer.truncate_log()
 
@@ -306,6 +318,15 @@ class Container:
         """The container at a glance."""
         self._reading()
         return self._parts.stats(self._claimed)
+
+    async def _judged(self, error: LostDataError) -> SiltstoneError:
+        """Return ``error``, or that this owner is fenced: then a newer one deleted the chunk."""
+        pipeline = self._parts.pipeline
+        if pipeline.failure is None:
+            newest = await pipeline.newest_epoch()
+            if newest > pipeline.epoch:
+                pipeline.fail(FencedError("a newer epoch owns the log", epoch=newest))
+        return error if pipeline.failure is None else pipeline.closed_error()
 
     def _reading(self) -> Reading:
         if self._closed or self.failure is not None:
