@@ -17,6 +17,7 @@ from siltstone.core.errors import (
     LostDataError,
     OffsetError,
     Outcome,
+    SiltstoneError,
 )
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.operations.context import Context
@@ -239,8 +240,11 @@ class _Writing:
         )
         try:
             committed = await context.commit(change)
-        except BaseException:
-            # It may be committed: its chunks are not garbage for us, nor may they be written again.
+        except BaseException as error:
+            if isinstance(error, SiltstoneError) and error.outcome is Outcome.NOT_APPLIED:
+                self.give_up()
+            # Else it may be committed: its chunks are not garbage for us, nor may the open one be
+            # written again.
             self._spoil_tail()
             raise
         if not committed:
