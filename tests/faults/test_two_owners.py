@@ -110,6 +110,48 @@ def cases() -> list[tuple[int, bool]]:
     return [(number, behind) for number in range(1, count + 1) for behind in (False, True)]
 
 
+async def slow_boot(made: World, number: int, *, behind: bool) -> int:
+    """The newer owner stops in its boot while the older one works; return its calls until open."""
+    older = await made.open(index="older")
+    await older.container.create("a")
+    await older.container.append("a", pattern(1, 900))
+    deeds = Deeds()
+    environment = PausingEnvironment(made, number, behind=behind)
+    opening = asyncio.create_task(made.open(index="newer", takeover=True, environment=environment))
+    reached = asyncio.create_task(environment.reached.wait())
+    await asyncio.wait([opening, reached], return_when=asyncio.FIRST_COMPLETED)
+    base = (await content(older, "a"))[1] if not opening.done() else b""
+    await duty(older.container, made, deeds)
+    environment.resume.set()
+    owner = await opening
+    calls = environment.calls
+    reached.cancel()
+    with pytest.raises(SiltstoneError):
+        await older.container.append("a", b"late")
+    await older.container.close()
+    await check_deeds(owner, deeds)
+    assert (await content(owner, "a"))[0] or (await content(owner, "a"))[1].startswith(base)
+    await made.check(owner, strict=False)
+    await close_quietly(owner)
+    return calls
+
+
+def play_slow_boot(number: int, *, behind: bool) -> int:
+    try:
+        with world(settings=SETTINGS) as made:
+            return int(made.run(slow_boot(made, number, behind=behind)))
+    except BaseException as error:
+        error.add_note(f"boot stopped {'behind' if behind else 'before'} call {number}")
+        raise
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_boot_stops_at_a_call(behind: bool) -> None:
+    count = play_slow_boot(10**9, behind=behind)
+    for number in range(1, count + 1):
+        play_slow_boot(number, behind=behind)
+
+
 def test_owner_stops_at_a_call() -> None:
     every = cases()
     for number, behind in Random(2).sample(every, min(SAMPLE, len(every))):
