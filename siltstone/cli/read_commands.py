@@ -148,7 +148,7 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                     one.container,
                     one.epoch,
                     one.unflushed_bytes,
-                    round(one.unflushed_age_s),
+                    round(one.exposed_age_s),
                     one.unflushed_table_bytes,
                     one.log_first,
                     one.log_end,
@@ -156,9 +156,9 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                 for one in stats
             ),
         )
-        lost = sum(one.unflushed_bytes + one.unflushed_table_bytes for one in stats)
-        age = max((one.unflushed_age_s for one in stats), default=0.0)
-        click.echo(f"with tier 1 gone, {lost} bytes of the last {age:.0f} s would be lost")
+        lost = sum(one.exposed_bytes for one in stats)
+        age = max((one.exposed_age_s for one in stats), default=0.0)
+        click.echo(f"with tier 1 gone, {lost} bytes of the last {age:.0f} s would be lost at most")
         for one in stats:
             for warning in (*one.warnings, *([one.last_error] if one.last_error else [])):
                 click.echo(f"container {one.container}: {warning}")

@@ -6,11 +6,21 @@ import asyncio
 from itertools import accumulate
 
 from siltstone.container.open_segment import OpenSegment
-from siltstone.core.records.piece import WriterMark, append_header, table_header
+from siltstone.core.records.piece import (
+    CONTROL_HEADER,
+    TIME,
+    ControlKind,
+    WriterMark,
+    append_header,
+    control_piece,
+    table_header,
+)
 from siltstone.core.words import KIB, Buffer
 from siltstone.metadata.tables import AssignedUpdate
 
 BORDER_BYTES = 64 * KIB
+TIME_BYTES = CONTROL_HEADER.size + TIME.size
+"""What every frame's body holds beside its operations."""
 
 
 class OpenPiece:
@@ -91,9 +101,12 @@ class Batch:
         """Whether it would be a frame without pieces."""
         return not (self.pieces or self.updates or self.controls)
 
-    def seal(self) -> tuple[list[SealedPiece], list[Buffer], int]:
-        """Return the joined pieces, the frame's body and the count of its pieces."""
-        buffers: list[Buffer] = []
+    def seal(self, now_ms: int) -> tuple[list[SealedPiece], list[Buffer], int]:
+        """Return the joined pieces, the frame's body and the count of its pieces.
+
+        ``now_ms`` is kept in the frame: replay is a function of the frame alone.
+        """
+        buffers: list[Buffer] = [control_piece(ControlKind.TIME, TIME.pack(now_ms))]
         sealed = []
         for update in self.updates:
             buffers.append(table_header(len(update.record)))
@@ -111,5 +124,5 @@ class Batch:
             # beside their joined copy until the garbage collector comes by.
             piece.parts.clear()
         buffers.extend(self.controls)
-        count = len(self.updates) + len(self.pieces) + len(self.controls)
+        count = 1 + len(self.updates) + len(self.pieces) + len(self.controls)
         return sealed, buffers, count

@@ -194,7 +194,9 @@ class Checkpointer:
             listing,
             self._pinned.snapshot(),
             self._pinned.uncommitted,
-            pinned_version=await oldest_pin(self._storage, self._environment, container),
+            pinned_version=await oldest_pin(
+                self._storage, self._environment, container, self._journal.lineage
+            ),
         )
         for begin in range(0, len(names), NAMES_PER_RECORD):
             part = names[begin : begin + NAMES_PER_RECORD]

@@ -162,7 +162,12 @@ class Collector:
     async def _delete(self, tasks: Sequence[Task]) -> int:
         """State the deletion of chunks, wait for the acknowledgement, then delete them."""
         covered = self._replica.table_flushed
-        pin = await oldest_pin(self._storage, self._environment, self._container)
+        pin = await oldest_pin(
+            self._storage,
+            self._environment,
+            self._container,
+            self._replica.tables.lineage,
+        )
         allowed = [
             task
             for task in tasks

@@ -65,6 +65,8 @@ class Parts:
         replica, self.index = await replay(
             claimed, self.log, self.system, storage, environment, settings, index_folder
         )
+        if claimed.found.recovered is not None:
+            replica.exposure.cover(claimed.found.recovered.safe_index)
         pressure = Pressure(
             bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s
         )
@@ -92,8 +94,9 @@ class Parts:
             rows, pipeline, self.container, environment, settings.garbage_delay_s
         )
         self.segments = segment_storage(storage, layouts, environment, settings)
+        self.policy = settings.resolved(storage.capabilities)
         self.storage_writer = StorageWriter(
-            pipeline, self.segments, environment, settings, self.pressure
+            pipeline, self.segments, environment, settings, self.policy, self.pressure
         )
         fence = Fence(pipeline, storage, self.container)
         self.table_writer = TableWriter(
@@ -145,7 +148,7 @@ class Parts:
             environment,
             settings.append_deadline_s,
         )
-        pipeline.replica.flush_bytes = settings.flush_bytes
+        pipeline.replica.flush_bytes = self.policy.size_bytes
         pipeline.replica.on_large = self.storage_writer.wake
         pipeline.replica.table_flush_bytes = settings.table_flush_bytes
         pipeline.replica.on_large_table = self.table_writer.wake
@@ -161,7 +164,6 @@ class Parts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        oldest = min((segment.tail.first.time_s for segment in dirty), default=now)
         recovered = claimed.found.recovered
         troubles = [
             part.trouble.error
@@ -173,7 +175,8 @@ class Parts:
             epoch=claimed.epoch,
             lineage=claimed.found.lineage.hex(),
             unflushed_bytes=sum(segment.tail.size for segment in dirty),
-            unflushed_age_s=now - oldest,
+            exposed_bytes=replica.exposure.size,
+            exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
             safe_index=self.journal.stated_safe_index,
             log_first=self.log.first(),

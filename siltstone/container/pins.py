@@ -10,9 +10,11 @@ from siltstone.core.threads import AsyncChunkStorage
 
 
 async def oldest_pin(
-    storage: AsyncChunkStorage, environment: Environment, container: int
+    storage: AsyncChunkStorage, environment: Environment, container: int, lineage: bytes
 ) -> int | None:
     """Return the oldest table version that an unexpired pin promises, ``None`` without pins.
+
+    A pin of another lineage promises nothing: its table versions are of another table log.
 
     Raises:
         CorruptDataError: a pin is damaged; then nothing may be deleted.
@@ -26,6 +28,6 @@ async def oldest_pin(
         except ChunkNotFoundError:
             continue
         pin = decode_pin(bytes(data), where=stat.name)
-        if pin.expires_ms > now_ms:
+        if pin.lineage == lineage and pin.expires_ms > now_ms:
             versions.append(pin.version)
     return min(versions, default=None)

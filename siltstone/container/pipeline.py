@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from siltstone.container.batch import Batch, OpenPiece, SealedPiece
+from siltstone.container.batch import TIME_BYTES, Batch, OpenPiece, SealedPiece
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
@@ -69,7 +69,7 @@ class Pipeline:
         self.batch = Batch()
         self.accepting = True
         self.failure: SiltstoneError | None = None
-        self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES
+        self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log
         self._environment = environment
         self._pressure = pressure
@@ -258,7 +258,7 @@ class Pipeline:
         await self._environment.run_blocking(self._pool, self._log.close)
 
     async def _send(self, batch: Batch) -> None:
-        sealed, buffers, count = batch.seal()
+        sealed, buffers, count = batch.seal(int(self._environment.time() * 1000))
         size = sum(len(piece.data) for piece in sealed)
         self._pressure.add(size - batch.admitted)
         self._sending = batch

@@ -14,16 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from siltstone.container.boot import Found, build_replica, found
 from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
-from siltstone.container.no_writer import NoWriter
-from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
+from siltstone.container.owner import LOG_POOL
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reading import Reading
-from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.view import View, build_view
 from siltstone.container.views import ChunkInfo, ContainerStats, Finding, SegmentInfo, TableValue
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
@@ -31,46 +29,22 @@ from siltstone.core.errors import (
     ChunkNotFoundError,
     ClosedError,
     CorruptDataError,
+    LogLostError,
     LogTruncatedError,
     LostDataError,
-    StoreNotFoundError,
 )
 from siltstone.core.fenced_log import FencedLog, LogReader
-from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB
-from siltstone.journal.journal import Journal
-from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import recover
 from siltstone.metadata.checkpoint import INDEX_POOL
-from siltstone.metadata.index import Index
-from siltstone.metadata.layout_store import TableLayoutStore
 
 T = TypeVar("T")
 
 POLL_S = 0.2
 STARTS_MAX = 5
+PAUSE_S = 0.05
 TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
-
-
-class _View:
-    """What a reader knows since it last started from a checkpoint."""
-
-    def __init__(
-        self,
-        where: Found,
-        replica: Replica,
-        index: Index,
-        system: ChunkedSegmentStorage,
-        segments: ChunkedSegmentStorage,
-    ) -> None:
-        self.where = where
-        self.replica = replica
-        self.index = index
-        self.system = system
-        self.reading = Reading(replica, segments)
-        self.segments = segments
 
 
 class ReadContainer:
@@ -94,7 +68,7 @@ class ReadContainer:
         self._settings = settings
         self._folder = folder
         self._reader: LogReader | None = None
-        self._view: _View | None = None
+        self._view: View | None = None
         self._generation = 0
         self._refreshed_s = 0.0
         self._lock = asyncio.Lock()
@@ -133,8 +107,8 @@ class ReadContainer:
         """Start from the newest checkpoint, again if it is replaced meanwhile."""
         failure: Exception | None = None
         for attempt in range(STARTS_MAX):
-            if attempt:
-                await self._environment.sleep(POLL_S * 2**attempt)
+            if attempt > 1:
+                await self._environment.sleep(PAUSE_S * 2**attempt)
             try:
                 view = await self._build()
             except CorruptDataError as error:
@@ -143,53 +117,34 @@ class ReadContainer:
                     raise
                 failure = error
                 continue
-            except (LogTruncatedError, ChunkNotFoundError) as error:
+            except (LogTruncatedError, LogLostError, ChunkNotFoundError) as error:
                 failure = error
                 continue
             old, self._view = self._view, view
             if old is not None:
-                await self._blocking(partial(_drop_index, old.index))
+                await self._blocking(old.drop)
             return
         assert failure is not None, "the loop ends early or with a failure"
         raise failure
 
-    async def _build(self) -> _View:
-        recovered = await recover(self._storage, self._environment, self._container, EPOCH_END)
-        if recovered is None:
-            raise StoreNotFoundError("container was never opened", container=self._container)
+    async def _build(self) -> View:
         if self._reader is None:
             self._reader = await self._blocking(self._log.open_read)
-        reader = self._reader
-        where = found(recovered.checkpoint.lineage, recovered)
-        frames = await read_frames(reader, self._environment)
-        # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
-        journal = Journal(
-            self._storage, self._environment, self._container, recovered.epoch, where.lineage
-        )
-        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
-        system = segment_storage(self._storage, pinned, self._environment, self._settings)
         self._generation += 1
-        folder = self._folder / f"{self._generation}"
-        replica, index = await build_replica(
-            where,
-            frames,
-            system,
+        return await build_view(
+            self._container,
+            self._reader,
             self._storage,
             self._environment,
             self._settings,
-            folder,
+            self._folder / f"{self._generation}",
             self._copies,
         )
-        layouts = TableLayoutStore(
-            replica.rows, NoWriter(replica.tables), self._container, self._environment, 0.0
-        )
-        segments = segment_storage(self._storage, layouts, self._environment, self._settings)
-        return _View(where, replica, index, system, segments)
 
     async def _blocking(self, call: Callable[[], T]) -> T:
         return await self._environment.run_blocking(LOG_POOL, call)
 
-    def _current(self) -> _View:
+    def _current(self) -> View:
         if self._closed or self._view is None:
             raise ClosedError("container is closed")
         return self._view
@@ -295,8 +250,7 @@ class ReadContainer:
         async with self._lock:
             await self._start()
         view = self._current()
-        recovered = view.where.recovered
-        assert recovered is not None, "a view has a journal"
+        recovered = view.recovered
         return Present(
             reading=view.reading,
             segments=view.segments,
@@ -308,9 +262,8 @@ class ReadContainer:
     def stats(self) -> ContainerStats:
         """The container at a glance."""
         view = self._current()
-        replica, recovered = view.replica, view.where.recovered
+        replica, recovered = view.replica, view.recovered
         assert self._reader is not None, "a view comes with a log reader"
-        assert recovered is not None, "a view has a journal"
         now = self._environment.monotonic()
         dirty = list(replica.dirty.values())
         dropped = self._reader.dropped_tail()
@@ -322,7 +275,8 @@ class ReadContainer:
             epoch=self._reader.epoch(),
             lineage=view.where.lineage.hex(),
             unflushed_bytes=sum(segment.tail.size for segment in dirty),
-            unflushed_age_s=now - min((s.tail.first.time_s for s in dirty), default=now),
+            exposed_bytes=replica.exposure.size,
+            exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
             safe_index=recovered.safe_index,
             log_first=self._reader.first(),
@@ -390,8 +344,3 @@ async def open_reader(
         await reader.close()
         raise
     return reader
-
-
-def _drop_index(index: Index) -> None:
-    index.close()
-    shutil.rmtree(index.folder, ignore_errors=True)

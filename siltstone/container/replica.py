@@ -7,8 +7,10 @@ but the local index.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from siltstone.container.batch import SealedPiece
+from siltstone.container.exposure import Exposure
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.tail import TableTail, TableTailRecord, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
@@ -17,6 +19,7 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.piece import (
+    TIME,
     AppendPiece,
     ControlKind,
     TablePiece,
@@ -34,8 +37,18 @@ _LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
 _ROW_KEY_BYTES = len(_STATE)
 
 
+@dataclass(frozen=True, slots=True)
+class _ReplayedAppend:
+    piece: AppendPiece
+    index: int
+    time_s: float
+
+
 class Replica:
     """Tables, open segments and tails of one container.
+
+    Times are those of this process's monotonic clock; those of replayed frames are derived from
+    the wall-clock times in them, and are never in the future.
 
     Attributes:
         tables: all tables, acknowledged and pending.
@@ -50,6 +63,7 @@ class Replica:
         on_large: called when a tail is.
         table_flush_bytes: a table tail of so many bytes is large.
         on_large_table: called when it is.
+        exposure: what would be lost with tier 1.
         checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
     """
 
@@ -63,6 +77,7 @@ class Replica:
         self.table_flushed = 0
         self.newest_index = -1
         self.checkpoint_index: int | None = None
+        self.exposure = Exposure()
         self.flush_bytes = UNLIMITED
         self.on_large: Callable[[], None] = lambda: None
         self.table_flush_bytes = UNLIMITED
@@ -131,6 +146,8 @@ class Replica:
         now = self._environment.monotonic()
         dropped = 0
         self.newest_index = index
+        if updates or pieces:
+            self.exposure.add(index, sum(len(piece.data) for piece in pieces), now)
         if updates:
             self.tables.acknowledge(updates, index)
             for update in updates:
@@ -178,11 +195,11 @@ class Replica:
         Table updates come first: the log is truncated behind bytes that a flush took away, and the
         layout that says so may stand in a later frame than the first append that is left.
         """
-        appends: list[tuple[AppendPiece, int]] = []
+        appends: list[_ReplayedAppend] = []
         for frame in frames:
             appends += self._apply_tables(frame)
-        for append, index in appends:
-            self._apply_append(append, index)
+        for append in appends:
+            self._apply_append(append)
 
     def apply(self, frame: Frame) -> None:
         """Apply the next frame that was read from the log. A frame may be applied again.
@@ -191,34 +208,43 @@ class Replica:
             CorruptDataError: the frame does not continue what is there.
             FormatError: it holds something newer than this version.
         """
-        for append, index in self._apply_tables(frame):
-            self._apply_append(append, index)
+        for append in self._apply_tables(frame):
+            self._apply_append(append)
 
-    def _apply_tables(self, frame: Frame) -> list[tuple[AppendPiece, int]]:
-        """Apply all of a frame but its appends, which are returned with the frame's index."""
+    def _apply_tables(self, frame: Frame) -> list[_ReplayedAppend]:
+        """Apply all of a frame but its appends, which are returned."""
         where = f"frame {frame.index}"
-        appends: list[tuple[AppendPiece, int]] = []
+        appends: list[_ReplayedAppend] = []
+        time_s = self._environment.monotonic()
+        changes = False
         for piece in decode_pieces(frame.body, frame.count, where=where):
             if isinstance(piece, TablePiece):
-                self._apply_table(piece.record, frame.index, where)
+                self._apply_table(piece.record, frame.index, time_s, where)
+                changes = True
             elif isinstance(piece, AppendPiece):
-                appends.append((piece, frame.index))
+                appends.append(_ReplayedAppend(piece, frame.index, time_s))
             elif piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
+            elif piece.control is ControlKind.TIME:
+                (made_ms,) = TIME.unpack(piece.payload)
+                time_s -= max(0.0, self._environment.time() - made_ms / 1000)
         self.newest_index = frame.index
+        if changes or appends:
+            size = sum(len(append.piece.data) for append in appends)
+            self.exposure.add(frame.index, size, time_s)
         return appends
 
-    def _apply_table(self, record: bytes, index: int, where: str) -> None:
+    def _apply_table(self, record: bytes, index: int, time_s: float, where: str) -> None:
         decoded = decode_table_record(record, where=where)
         self.tables.replay(decoded, index)
         if decoded.table_version > self.table_flushed and (
             not self.table_tail or decoded.table_version > self.table_tail.end
         ):
-            now = self._environment.monotonic()
-            self.table_tail.add(TableTailRecord(decoded.table_version, record, index, now))
+            self.table_tail.add(TableTailRecord(decoded.table_version, record, index, time_s))
         self._refresh(index_key(entry.table_id, entry.key) for entry in decoded.entries)
 
-    def _apply_append(self, piece: AppendPiece, index: int) -> None:
+    def _apply_append(self, append: _ReplayedAppend) -> None:
+        piece, index = append.piece, append.index
         segment = self.open(piece.segment_id)
         end = piece.offset + len(piece.data)
         if segment is None or end <= segment.length:
@@ -231,8 +257,9 @@ class Replica:
                 expected=segment.length,
                 actual=piece.offset,
             )
-        now = self._environment.monotonic()
-        segment.tail.add(TailPiece(piece.offset, piece.data, index, now, piece.writers, (end,)))
+        segment.tail.add(
+            TailPiece(piece.offset, piece.data, index, append.time_s, piece.writers, (end,))
+        )
         segment.length = segment.assigned = end
         segment.writers = None
         self.dirty[piece.segment_id] = segment

@@ -6,6 +6,7 @@ The storage writer follows.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -38,6 +39,8 @@ from siltstone.metadata.changes import (
 from siltstone.metadata.rows import WRITERS_MAX
 
 WRITER_NAME_BYTES_MAX = 256
+RELIEF_PARALLEL = 256
+"""Truncations and deletions at a time: they do not wait for back-pressure, so this bounds them."""
 
 
 class SegmentVerbs:
@@ -60,6 +63,7 @@ class SegmentVerbs:
         self._replica = pipeline.replica
         self._rows = pipeline.replica.rows
         self._wake = wake
+        self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -104,7 +108,7 @@ class SegmentVerbs:
             return segment
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
-        await self._state_change(segment, [put_state(sealed)])
+        await self._state_change(segment, [put_state(sealed)], relief=False)
         return segment
 
     async def truncate(self, name: str, offset: int) -> None:
@@ -113,6 +117,10 @@ class SegmentVerbs:
         Raises:
             OffsetError: ``offset`` lies beyond the end.
         """
+        async with self._relief:
+            await self._truncate(name, offset)
+
+    async def _truncate(self, name: str, offset: int) -> None:
         segment = await self._appender.existing(name)
         state = self._pending_state(segment)
         if offset > segment.assigned:
@@ -128,18 +136,22 @@ class SegmentVerbs:
             due_ms=0, kind=TaskKind.TRIM_SEGMENT, subject=segment.segment_id, dropped_version=0
         )
         entries = [put_state(replace(state, start_offset=offset)), put_task(task)]
-        await self._state_change(segment, entries)
+        await self._state_change(segment, entries, relief=True)
         self._wake()
 
     async def delete(self, name: str) -> None:
         """Let a segment be gone. Its name may be used again at once; its chunks go later."""
+        async with self._relief:
+            await self._delete(name)
+
+    async def _delete(self, name: str) -> None:
         segment = await self._appender.existing(name)
         state = self._pending_state(segment)
         segment.writable = False
         if self._replica.by_name.get(name) is segment:
             del self._replica.by_name[name]
         entries = deletion_entries(state)
-        await self._state_change(segment, entries)
+        await self._state_change(segment, entries, relief=True)
         self._wake()
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
@@ -173,10 +185,12 @@ class SegmentVerbs:
             raise SegmentNotFoundError("no such segment", segment=segment.name)
         return state
 
-    async def _state_change(self, segment: OpenSegment, entries: list[TableEntry]) -> None:
+    async def _state_change(
+        self, segment: OpenSegment, entries: list[TableEntry], *, relief: bool
+    ) -> None:
         segment.users += 1
         try:
-            await self._pipeline.update(entries)
+            await self._pipeline.update(entries, relief=relief)
         finally:
             segment.users -= 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.words import GIB, MIB
 
 
@@ -14,8 +15,10 @@ class ContainerSettings:
 
     Attributes:
         chunk_bytes: a chunk takes no more than this and is then rolled over.
-        flush_bytes: a segment with so many unflushed bytes is flushed at once.
-        flush_age_s: a segment whose oldest unflushed byte is so old is flushed.
+        flush_bytes: a segment with so many unflushed bytes is flushed at once; ``None`` means 8 MiB
+            where chunks can be appended to, and 64 MiB where every flush makes a new one.
+        flush_age_s: a segment whose oldest unflushed byte is so old is flushed; ``None`` means 30
+            seconds where chunks can be appended to, else 10 minutes.
         flush_parallel: segments that are flushed at a time.
         unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
         unflushed_table_bytes_max: table updates of users wait while so many bytes of the table log
@@ -36,8 +39,8 @@ class ContainerSettings:
     """
 
     chunk_bytes: int = 128 * MIB
-    flush_bytes: int = 8 * MIB
-    flush_age_s: float = 30.0
+    flush_bytes: int | None = None
+    flush_age_s: float | None = None
     flush_parallel: int = 4
     unflushed_bytes_max: int = 256 * MIB
     unflushed_table_bytes_max: int = 64 * MIB
@@ -73,3 +76,24 @@ class ContainerSettings:
             raise ValueError(
                 f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"
             )
+
+    def resolved(self, capabilities: Capabilities) -> FlushPolicy:
+        """When segments are flushed to a service of these capabilities."""
+        size, age_s = (8 * MIB, 30.0) if capabilities.append else (64 * MIB, 600.0)
+        return FlushPolicy(
+            size_bytes=size if self.flush_bytes is None else self.flush_bytes,
+            age_s=age_s if self.flush_age_s is None else self.flush_age_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushPolicy:
+    """When a segment is flushed.
+
+    Attributes:
+        size_bytes: with so many unflushed bytes, at once.
+        age_s: when its oldest unflushed byte is so old.
+    """
+
+    size_bytes: int
+    age_s: float

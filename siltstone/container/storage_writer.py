@@ -16,7 +16,7 @@ from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import advanced
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.settings import ContainerSettings, FlushPolicy
 from siltstone.container.tail import TailPiece
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
@@ -53,6 +53,7 @@ class StorageWriter:
         storage: ChunkedSegmentStorage,
         environment: Environment,
         settings: ContainerSettings,
+        policy: FlushPolicy,
         pressure: Pressure,
     ) -> None:
         self._pipeline = pipeline
@@ -60,6 +61,7 @@ class StorageWriter:
         self._storage = storage
         self._environment = environment
         self._settings = settings
+        self._policy = policy
         self._pressure = pressure
         self._awake = asyncio.Event()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
@@ -85,7 +87,7 @@ class StorageWriter:
                 await self._pause()
 
     async def _pause(self) -> None:
-        seconds = min(POLL_S_MAX, self._settings.flush_age_s / 4)
+        seconds = min(POLL_S_MAX, self._policy.age_s / 4)
         if self.trouble.pausing:
             seconds = min(seconds, self.trouble.remaining_s)
         try:
@@ -98,14 +100,13 @@ class StorageWriter:
 
     def _due(self) -> list[OpenSegment]:
         now = self._environment.monotonic()
-        settings = self._settings
         waiting = [s for s in self._replica.dirty.values() if s.segment_id not in self._busy]
         if not self._pressure.over:
-            oldest = now - settings.flush_age_s
+            oldest = now - self._policy.age_s
             waiting = [
                 segment
                 for segment in waiting
-                if segment.tail.size >= settings.flush_bytes
+                if segment.tail.size >= self._policy.size_bytes
                 or segment.tail.first.time_s <= oldest
                 or segment.state.start_offset > segment.flushed
             ]

@@ -128,6 +128,7 @@ class TableWriter:
             raise
         self._replica.table_flushed = version
         self._pressure.release(self._replica.table_tail.drop_to(version))
+        self._replica.exposure.cover(self._journal.stated_safe_index)
 
     def statement(self, change: LayoutChange) -> tuple[int, int]:
         """What the batch of ``change`` states: the safe index once it is durable, the newest index.
@@ -141,12 +142,15 @@ class TableWriter:
     async def truncate_log(self) -> None:
         """Truncate tier 1 as far as what is durable allows, after the log has stated it."""
         checkpoint = self._replica.checkpoint_index
-        if checkpoint is None:
-            return
-        index = min(self._journal.stated_safe_index, checkpoint)
-        if index <= self._truncated:
+        if checkpoint is None or self._journal.stated_safe_index <= self._truncated:
             return
         await self._fence.check()
+        if self._journal.stated_safe_index > checkpoint:
+            # Said again further on, the record does not hold back what nothing else needs.
+            name = self._journal.checkpoints[-1].file_name
+            checkpoint = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
+            self._replica.checkpoint_index = checkpoint
+        index = min(self._journal.stated_safe_index, checkpoint)
         await self._pipeline.control(ControlKind.TRUNCATION, _INDEX.pack(index))
         await self._pipeline.truncate(index)
         self._truncated = index

@@ -61,8 +61,10 @@ class ContainerStats:
         container: its index.
         epoch: of the owner, or the newest one that a reader saw.
         lineage: uuid as hex.
-        unflushed_bytes: acknowledged user bytes that are only in tier 1.
-        unflushed_age_s: age of the oldest of them in seconds.
+        unflushed_bytes: acknowledged user bytes that are in no chunk yet.
+        exposed_bytes: user bytes that would be lost at most if tier 1 were gone: those in no chunk,
+            and those whose chunks no table-log flush on long-term storage covers yet.
+        exposed_age_s: age in seconds of the oldest of what would be lost, tables included.
         unflushed_table_bytes: table-log bytes that are only in tier 1.
         safe_index: the log below is not needed any more.
         log_first: first index that the log keeps.
@@ -78,7 +80,8 @@ class ContainerStats:
     epoch: int
     lineage: str
     unflushed_bytes: int
-    unflushed_age_s: float
+    exposed_bytes: int
+    exposed_age_s: float
     unflushed_table_bytes: int
     safe_index: int
     log_first: int

@@ -1,10 +1,15 @@
 """How chunks, journal files and other objects are called on long-term storage. Pure functions.
 
-Data chunks::   data/c<container>/e<epoch>/<segment name>/<start offset, 20 digits>-<chunk id, 16
-hex> System files::  system/c<container>/e<epoch>/… The store::     system/store Pins::
-system/pins/<container>-<nonce>
+::
 
-Epochs are written with 20 digits, so that a listing is in their order.
+    data/c<container>/e<epoch>/<segment name>/<start, 20 digits>-<chunk id, 16 hex>.chunk
+    system/c<container>/e<epoch>/...
+    system/store
+    system/pins/<container>-<nonce>
+
+``start`` is the offset in the segment of the chunk's first byte. Epochs have 20 digits, so that a
+listing is in their order. No part of an escaped segment name holds a full stop, so a chunk never
+has the name of another segment's folder.
 """
 
 from __future__ import annotations
@@ -61,7 +66,7 @@ def data_prefix(container: int) -> str:
 def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: int) -> str:
     """Name of a data chunk whose first byte is ``start`` of ``segment``."""
     folder = segment_folder(segment)
-    return f"data/c{container}/e{epoch:020d}/{folder}/{start:020d}-{chunk_id:016x}"
+    return f"data/c{container}/e{epoch:020d}/{folder}/{start:020d}-{chunk_id:016x}.chunk"
 
 
 def system_prefix(container: int) -> str:

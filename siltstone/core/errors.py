@@ -1,16 +1,18 @@
 """Every error that Siltstone raises, as one tree.
 
-A class exists only where a caller would act differently. What a handler may conclude:
+A class exists only where a caller would act differently. What a handler may conclude::
 
     SiltstoneError            anything of ours
-    ├── ChunkError            one call to long-term storage failed; ``outcome`` says whether it may
-    have happened ├── SegmentError          the request does not fit the segment as it is ├──
-    TableError            the request does not fit the table as it is ├── ConditionFailedError  a
-    condition of a commit does not hold; nothing was applied; read again and retry ├── LogError
-    the tier-1 log: fenced (stop), lost (call a person), failed (outcome unknown) ├── StoreError
-    the store as a whole: missing, in use, of a newer format, closed ├── CorruptDataError      bytes
-    are not what was written: stop, call a person └── SettingsError         what a person wrote is
-    wrong
+    |-- ChunkError            a call to long-term storage failed; ``outcome`` says what is known
+    |-- SegmentError          the request does not fit the segment as it is
+    |-- TableError            the request does not fit the table as it is
+    |-- ConditionFailedError  a condition of a commit does not hold: read again and retry
+    |-- BackPressureError     no room before the deadline: wait and retry
+    |-- OutcomeUnknownError   the log failed meanwhile: read back what is there
+    |-- LogError              tier 1: fenced (stop), lost (call a person), full, or failed
+    |-- StoreError            the store as a whole: missing, in use, of a newer format, closed
+    |-- CorruptDataError      bytes are not what was written: stop, call a person
+    `-- SettingsError         what a person wrote is wrong
 
 Messages are lower case, without a full stop, facts at the end as ``key=value``; never secrets,
 never data.

@@ -71,6 +71,13 @@ class AsyncChunkStorage:
 
     async def _call(self, operation: str, chunk: str, call: Callable[[], T]) -> T:
         """Run ``call`` until it ends or misses its deadline, even when cancelled meanwhile."""
+        if not self.healthy:
+            raise ChunkUnavailableError(
+                "long-term storage is unhealthy: every thread waits for a call past its deadline",
+                chunk=chunk,
+                operation=operation,
+                threads=self._threads,
+            )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._deadline_s
         work = asyncio.ensure_future(self._environment.run_blocking(self._pool, call))

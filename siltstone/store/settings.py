@@ -119,13 +119,15 @@ class Segments(Section):
 class Flush(Section):
     """When acknowledged bytes move to long-term storage."""
 
-    bytes: Size = Field(
+    bytes: Size | None = Field(
         default=_DEFAULTS.flush_bytes,
-        description="a segment with so many unflushed bytes is flushed at once",
+        description="a segment with so many unflushed bytes is flushed at once; unless set, 8MiB, "
+        "or 64MiB where chunks can not be appended to",
     )
-    age: Time = Field(
+    age: Time | None = Field(
         default=_DEFAULTS.flush_age_s,
-        description="a segment whose oldest unflushed byte is so old is flushed",
+        description="a segment whose oldest unflushed byte is so old is flushed; unless set, 30s, "
+        "or 10min where chunks can not be appended to",
     )
     parallel: Count = Field(
         default=_DEFAULTS.flush_parallel, description="segments that a container flushes at a time"
@@ -136,7 +138,7 @@ class Flush(Section):
     )
     table_age: Time = Field(
         default=_DEFAULTS.table_flush_age_s,
-        description="age of the oldest of them that does; with tier 1 gone, only younger are lost",
+        description="age of the oldest of them that does",
     )
 
 

@@ -70,7 +70,7 @@ def _public_names(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in tree.body:
         match node:
-            case ast.ImportFrom(module=str(source), names=aliases) if source.startswith("siltstone"):
+            case ast.ImportFrom(module=str(source), names=aliases) if "siltstone" in source:
                 names.update(alias.asname or alias.name for alias in aliases)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 names.add(name)

@@ -28,8 +28,10 @@ CONTROL_VERSION = 1
 
 APPEND_HEADER = struct.Struct("<BBHQQI")
 WRITER_MARK = struct.Struct("<QQQQ")
-TABLE_HEADER = struct.Struct("<B3xI")
+TABLE_HEADER = struct.Struct("<BBHI")
 CONTROL_HEADER = struct.Struct("<BBBBI")
+TIME = struct.Struct("<Q")
+"""Payload of a ``ControlKind.TIME`` record."""
 
 
 class ControlKind(IntEnum):
@@ -41,6 +43,8 @@ class ControlKind(IntEnum):
     """The log may be truncated; payload: u64, the index below which."""
     JOURNAL_DELETION = 3
     """System files may be deleted; payload: their names, UTF-8, joined by newlines."""
+    TIME = 4
+    """When the owner made the frame; payload: u64, milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def append_header(segment_id: int, offset: int, length: int, writers: list[Write
 
 def table_header(length: int) -> bytes:
     """Encode what stands before the record of a table piece."""
-    return TABLE_HEADER.pack(TABLE, length)
+    return TABLE_HEADER.pack(TABLE, 0, 0, length)
 
 
 def control_piece(control: ControlKind, payload: bytes) -> bytes:
@@ -123,7 +127,8 @@ def decode_pieces(body: Buffer, count: int, *, where: str) -> Iterator[Piece]:
             if kind == APPEND:
                 piece, position = _append_piece(view, position)
             elif kind == TABLE:
-                _, length = TABLE_HEADER.unpack_from(view, position)
+                _, *reserved, length = TABLE_HEADER.unpack_from(view, position)
+                _check_reserved(any(reserved))
                 position += TABLE_HEADER.size
                 piece = TablePiece(_cut(view, position, length))
                 position += length
@@ -144,8 +149,14 @@ def _cut(view: memoryview, start: int, length: int) -> bytes:
     return bytes(view[start : start + length])
 
 
+def _check_reserved(used: int) -> None:
+    if used:
+        raise FormatError("piece of a newer version: it uses reserved bytes")
+
+
 def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
-    _, _, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
+    _, reserved, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
+    _check_reserved(reserved)
     position += APPEND_HEADER.size
     marks = []
     for _ in range(writers):
@@ -156,7 +167,8 @@ def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
 
 
 def _control_piece(view: memoryview, position: int) -> tuple[Piece, int]:
-    _, control, version, _, length = CONTROL_HEADER.unpack_from(view, position)
+    _, control, version, reserved, length = CONTROL_HEADER.unpack_from(view, position)
+    _check_reserved(reserved)
     if version != CONTROL_VERSION or control not in set(ControlKind):
         raise FormatError("control piece of an unknown version", control=control, version=version)
     position += CONTROL_HEADER.size

@@ -41,6 +41,6 @@ def test_appends_leave_memory_when_they_were_joined() -> None:
         segment.piece = piece
         batch.pieces.append(piece)
         piece.parts += [Part(b"one"), Part(b"two")]
-        sealed, _, _ = batch.seal()
+        sealed, _, _ = batch.seal(0)
         assert sealed[0].data == b"onetwo"
         assert Part.alive == 0

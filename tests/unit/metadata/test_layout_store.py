@@ -100,7 +100,7 @@ class House:
 
 
 def chunk_name(chunk_id: int) -> str:
-    return f"data/c3/e{7:020d}/flights/2013/january/ny/{START:020d}-{chunk_id:016x}"
+    return f"data/c3/e{7:020d}/flights/2013/january/ny/{START:020d}-{chunk_id:016x}.chunk"
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def test_chunk_ids_are_reserved_in_ranges(house: House) -> None:
     chunk = run(again.new_chunk(SEGMENT, 70))
     assert chunk.chunk_id == 2 * CHUNK_IDS_RESERVED + 1
     assert chunk.name == (
-        f"data/c3/e{7:020d}/flights/2013/january/ny/{70:020d}-{chunk.chunk_id:016x}"
+        f"data/c3/e{7:020d}/flights/2013/january/ny/{70:020d}-{chunk.chunk_id:016x}.chunk"
     )
 
 

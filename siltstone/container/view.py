@@ -1,0 +1,95 @@
+"""What a reader knows since it last started from a checkpoint, and how it is built."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from siltstone.container.boot import Found, build_replica, check_log, found
+from siltstone.container.no_writer import NoWriter
+from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
+from siltstone.container.reading import Reading
+from siltstone.container.replica import Replica
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.environment import Environment
+from siltstone.core.errors import LogLostError, StoreNotFoundError
+from siltstone.core.fenced_log import LogReader
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.recovery import Recovered, recover
+from siltstone.metadata.index import Index
+from siltstone.metadata.layout_store import TableLayoutStore
+
+
+class View:
+    """One start of a reader, and what it saw since."""
+
+    def __init__(
+        self,
+        where: Found,
+        recovered: Recovered,
+        replica: Replica,
+        index: Index,
+        system: ChunkedSegmentStorage,
+        segments: ChunkedSegmentStorage,
+    ) -> None:
+        self.where = where
+        self.recovered = recovered
+        self.replica = replica
+        self.index = index
+        self.system = system
+        self.segments = segments
+        self.reading = Reading(replica, segments)
+
+    def drop(self) -> None:
+        """Close the index and remove its folder. Blocking."""
+        self.index.close()
+        shutil.rmtree(self.index.folder, ignore_errors=True)
+
+
+async def build_view(
+    container: int,
+    reader: LogReader,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    folder: Path,
+    copies: Path,
+) -> View:
+    """Build a view from the newest checkpoint, the table log and the tier-1 log as they are now.
+
+    Raises:
+        StoreNotFoundError: nobody ever opened the container for writing.
+        LogLostError: the log is not the one that the journal speaks of, or was truncated meanwhile.
+        LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.
+        CorruptDataError: something is damaged, or was dropped meanwhile.
+    """
+    recovered = await recover(storage, environment, container, EPOCH_END)
+    if recovered is None:
+        raise StoreNotFoundError("container was never opened", container=container)
+    where = found(recovered.checkpoint.lineage, recovered)
+    await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
+    frames = await read_frames(reader, environment)
+    # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
+    journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
+    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    system = segment_storage(storage, pinned, environment, settings)
+    replica, index = await build_replica(
+        where, frames, system, storage, environment, settings, folder, copies
+    )
+    replica.exposure.cover(recovered.safe_index)
+    writer = NoWriter(replica.tables)
+    layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)
+    segments = segment_storage(storage, layouts, environment, settings)
+    return View(where, recovered, replica, index, system, segments)
+
+
+def _check_log(where: Found, reader: LogReader) -> None:
+    """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
+    lineage = reader.lineage()
+    if lineage != where.lineage:
+        raise LogLostError("the log is of another lineage" if lineage else "the log is empty")
+    check_log(where, reader.first(), reader.end())
