@@ -21,6 +21,8 @@ T = TypeVar("T")
 START_S = 1_700_000_000.0
 """Seconds since 1970 when a world begins."""
 
+RESOLUTION_S = 1e-6
+
 Latency = Callable[[Pool, random.Random], float]
 """Seconds that a blocking call of a pool takes, half before it has its effect and half behind."""
 
@@ -81,6 +83,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual_clock = clock
         self._tasks_made = 0
         super().__init__(_Selector(clock))
+        # Timers are due within this of their time: sums of seconds are not exact.
+        self._clock_resolution = RESOLUTION_S
         self.set_task_factory(self._new_task)
 
     def time(self) -> float:
