@@ -186,6 +186,7 @@ class Appender:
         A refusal that rests on something not yet acknowledged is told only once that is.
         """
         while True:
+            self._pipeline.check_alive()
             segment = self._replica.find(name)
             if segment is None:
                 pending = self._replica.rows.pending_find(name)
@@ -208,6 +209,7 @@ class Appender:
         Raises:
             SegmentNotFoundError: there is none, or it is about to be deleted.
         """
+        self._pipeline.check_alive()
         segment = self._replica.find(name)
         pending = self._replica.rows.pending_find(name)
         if segment is None or pending != segment.segment_id:
@@ -225,6 +227,8 @@ class Appender:
                 raise SegmentNotFoundError("no such segment", segment=segment.name)
         elif state.sealed_length is not None:
             raise SegmentSealedError("segment is sealed", segment=segment.name)
+        else:
+            self._replica.recompute(segment)
 
     async def _check_offset(self, segment: OpenSegment, expected_offset: int | None) -> None:
         if expected_offset is None or expected_offset == segment.assigned:

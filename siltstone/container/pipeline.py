@@ -103,6 +103,10 @@ class Pipeline:
         if self.failure is not None:
             raise self.closed_error()
         if self.batch.size + size > self.body_bytes_max and not self.batch.empty:
+            # Counted from now on: while the log is slow, batches must not pile up uncounted.
+            waiting = max(0, self.batch.size - self.batch.admitted)
+            self.batch.admitted += waiting
+            self._pressure.add(waiting)
             self._queue.append(self.batch)
             self.batch = Batch()
         return self.batch
@@ -155,7 +159,13 @@ class Pipeline:
         return await self.promise(LOG_INDEX)
 
     async def barrier(self) -> None:
-        """Wait until everything that was assigned so far is acknowledged."""
+        """Wait until everything that was assigned so far is acknowledged.
+
+        Raises:
+            ClosedError: this owner has ended; what it knows may be out of date.
+            LogError: it is fenced, or the log failed meanwhile.
+        """
+        self.check_alive()
         batch = self.batch
         if batch.empty:
             newest = self._queue[-1] if self._queue else self._sending
@@ -260,7 +270,10 @@ class Pipeline:
     async def _send(self, batch: Batch) -> None:
         sealed, buffers, count = batch.seal(int(self._environment.time() * 1000))
         size = sum(len(piece.data) for piece in sealed)
-        self._pressure.add(size - batch.admitted)
+        if size < batch.admitted:
+            self._pressure.release(batch.admitted - size)
+        else:
+            self._pressure.add(size - batch.admitted)
         self._sending = batch
         log = self._log
         try:
