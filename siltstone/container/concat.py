@@ -76,6 +76,16 @@ class Concatenator:
         done = await self._done_before(target, source)
         if done is not None:
             return done
+        try:
+            return await self._join(target, source)
+        except SegmentNotFoundError:
+            # The same concat may have been on its way already, and have come first.
+            done = await self._done_before(target, source)
+            if done is None:
+                raise
+            return done
+
+    async def _join(self, target: str, source: str) -> int:
         source_segment = await self._appender.existing(source)
         state = self._rows.pending_state(source_segment.segment_id)
         if state is None or state.deleted:

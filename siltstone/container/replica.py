@@ -314,6 +314,7 @@ class Replica:
         if flushed > segment.length:
             segment.length = flushed
             segment.assigned = max(segment.assigned, flushed)
+            segment.notify()
         dropped = segment.tail.drop_below(flushed)
         if not segment.tail:
             self.dirty.pop(segment.segment_id, None)

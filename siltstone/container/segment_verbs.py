@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from siltstone.container.appender import Appender
 from siltstone.container.open_segment import OpenSegment, WriterMemory
@@ -172,7 +173,7 @@ class SegmentVerbs:
         )
         entries = [put_counter(CounterKind.WRITER_NUMBER, number + 1), *put_writer(row)]
         if len(writers) >= WRITERS_MAX:
-            idle = min(writers.values(), key=lambda known: known.row.used_ms).row
+            idle = min((known.row for known in writers.values()), key=partial(_idleness, segment))
             entries.extend(remove_writer(idle))
             del writers[idle.number]
         writers[number] = WriterMemory(row)
@@ -193,6 +194,12 @@ class SegmentVerbs:
             await self._pipeline.update(entries, relief=relief)
         finally:
             segment.users -= 1
+
+
+def _idleness(segment: OpenSegment, row: WriterRow) -> tuple[bool, int]:
+    """Least for the writer that is idle the longest. The time of a use is set at its flush."""
+    used_since = row.sequence >= 0 and row.offset + row.length > segment.flushed
+    return used_since, row.used_ms
 
 
 def deletion_entries(state: SegmentState) -> list[TableEntry]:
