@@ -138,13 +138,13 @@ class World:
         )
         return Owner(container, storage, log, self.folder / index)
 
-    async def open_reader(self) -> ReadContainer:
+    async def open_reader(self, environment: VirtualEnvironment | None = None) -> ReadContainer:
         self.owners += 1
         return await open_reader(
             container=0,
             log=self.new_log(),
             storage=self.new_storage(),
-            environment=self.environment,
+            environment=environment or self.environment,
             settings=self.settings,
             index_folder=self.folder / f"reader-{self.owners}",
         )
