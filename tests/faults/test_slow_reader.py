@@ -1,0 +1,108 @@
+"""A read-only open that stops at each of its calls, while the owner never waits for it.
+
+What may fail: the reader stands still before or behind any call, in its start or in a later look,
+for as long as it takes the owner to flush, truncate, delete, checkpoint and truncate its log. What
+must hold: what a reader shows was acknowledged, is never less than was acknowledged before it
+looked, never less than it has shown, and never wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from siltstone.container.container import Container
+from siltstone.container.reader import ReadContainer
+from siltstone.core.errors import SegmentTruncatedError
+from tests.faults.zombie import PausingEnvironment
+from tests.unit.container.container_world import World, pattern, with_settings, world
+
+SETTINGS = with_settings(
+    chunk_bytes=4_000, flush_bytes=5_000, garbage_delay_s=0.0, garbage_interval_s=2.0
+)
+
+
+async def work(container: Container, made: World, rounds: int, seen: bytearray) -> None:
+    for _ in range(rounds):
+        data = pattern(len(seen), 2_300)
+        await container.append("a", data)
+        seen += data
+        await container.flush()
+        await container.truncate("a", max(0, len(seen) - 3_000))
+        await container.checkpoint()
+        await made.environment.sleep(3)
+        await container.flush()
+        await container.collect()
+
+
+async def look(reader: ReadContainer, least: int, seen: bytearray) -> int:
+    """Read all that the reader shows; return its length."""
+    for _ in range(10):
+        info = await reader.info("a")
+        try:
+            data = await reader.read("a", info.start_offset, info.length - info.start_offset)
+        except SegmentTruncatedError:
+            continue
+        assert least <= info.length <= len(seen)
+        assert data == bytes(seen[info.start_offset : info.length])
+        return info.length
+    raise AssertionError("the reader never catches up")
+
+
+async def story(made: World, number: int, *, behind: bool) -> int:
+    owner = await made.open()
+    seen = bytearray()
+    await owner.container.create("a")
+    await work(owner.container, made, 3, seen)
+    environment = PausingEnvironment(made, number, behind=behind)
+    before = len(seen)
+
+    async def read() -> None:
+        reader = await made.open_reader(environment)
+        shown = await look(reader, before, seen)
+        await environment.sleep(1)
+        shown = await look(reader, shown, seen)
+        await work(owner.container, made, 1, seen)
+        await environment.sleep(1)
+        await look(reader, max(shown, len(seen)), seen)
+        assert not [f async for f in reader.check() if f.severity == "damage"]
+        await reader.close()
+
+    reading = asyncio.create_task(read())
+    reached = asyncio.create_task(environment.reached.wait())
+    await asyncio.wait([reading, reached], return_when=asyncio.FIRST_COMPLETED)
+    if not reading.done():
+        await work(owner.container, made, 3, seen)
+        environment.resume.set()
+    await reading
+    reached.cancel()
+    await owner.container.close()
+    return environment.calls
+
+
+def play(number: int, *, behind: bool) -> int:
+    try:
+        with world(settings=SETTINGS) as made:
+            return int(made.run(story(made, number, behind=behind)))
+    except BaseException as error:
+        error.add_note(f"reader stopped {'behind' if behind else 'before'} call {number}")
+        raise
+
+
+def sweep(step: int, *, behind: bool) -> None:
+    count = play(10**9, behind=behind)
+    for number in range(1, count + 1, step):
+        play(number, behind=behind)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_reader_stops_at_some_calls(behind: bool) -> None:
+    sweep(9, behind=behind)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("behind", [False, True])
+def test_reader_stops_at_every_call(behind: bool) -> None:
+    sweep(1, behind=behind)
