@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from siltstone.container.views import SegmentInfo, TableValue
+from siltstone.core.errors import TableNotFoundError
 from tests.faults.kill.payload import Record, parse, record
 
 TABLE = "counts"
@@ -151,7 +153,9 @@ class Ledger:
         if PAIR not in looks:
             return
         records = parse(looks[PAIR].data, looks[PAIR].start)
-        value = await store.table_get(TABLE, COUNT_KEY)
+        value = None
+        with suppress(TableNotFoundError):  # The fault may have come before it was made.
+            value = await store.table_get(TABLE, COUNT_KEY)
         newest = None if value is None else int(value.value)
         wanted = records[-1].sequence if records else None
         assert newest == wanted, f"half a commit: table {newest}, segment {wanted}"
