@@ -53,7 +53,7 @@ format: $(SELF) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(SELF) ## mypy, strict
+types: $(SELF) $(SPARK) ## mypy, strict
 	$(BIN)/mypy $(CODE)
 
 bench: $(SELF) ## the benchmarks
