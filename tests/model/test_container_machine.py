@@ -412,6 +412,11 @@ class ContainerMachine(RuleBasedStateMachine):
             await reader.refresh()
             await compare(self.model, reader, TABLE)
             assert not [f async for f in reader.check() if f.severity == "damage"]
+            # A frame more, and no other: whoever follows must see just that.
+            await self.container.commit([Put(TABLE, b"followed", b"")])
+            self.model.table[b"followed"] = b""
+            await reader.refresh()
+            await compare(self.model, reader, TABLE)
             if not keep:
                 await reader.close()
                 self.reader = None

@@ -120,7 +120,7 @@ def trace_of(seed: int) -> Trace:
         made.run(busy(made))
         # What RocksDB puts into its files depends on more than their content.
         names = [name for name in made.names() if "/index-" not in name]
-        return [(frame.index, pieces_of(frame)) for frame in frames], names
+        return [(frame.index, [frame.lineage.hex(), *pieces_of(frame)]) for frame in frames], names
 
 
 def pieces_of(frame: Frame) -> list[str]:
