@@ -200,18 +200,13 @@ async def _restored_index(
     copies: Path | None,
 ) -> Index:
     files = () if where.recovered is None else where.recovered.checkpoint.index_files
-    linked = False
-    if files and copies is not None:
-        linked = await environment.run_blocking(
-            INDEX_POOL, partial(link_index, files, copies, folder)
-        )
-    if linked:
-        pass
-    elif files:
-        await restore_index(files, storage, folder, environment)
-    else:
+    if not files:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, clear)
+    elif copies is None or not await environment.run_blocking(
+        INDEX_POOL, partial(link_index, files, copies, folder)
+    ):
+        await restore_index(files, storage, folder, environment)
     open_index = partial(Index.open, folder, cache_bytes=settings.index_cache_bytes)
     index = await environment.run_blocking(INDEX_POOL, open_index)
     position = index.position

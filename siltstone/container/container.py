@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.container.check import Present, check_container
-from siltstone.container.owner import Claimed, claim
+from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
 from siltstone.container.settings import ContainerSettings
@@ -36,7 +36,6 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import FencedError, LostDataError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
-from siltstone.core.threads import AsyncChunkStorage
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 logger = logging.getLogger(__name__)
@@ -365,12 +364,7 @@ async def open_container(
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """
-    chunks = AsyncChunkStorage(
-        storage,
-        environment,
-        threads=settings.storage_threads,
-        deadline_s=settings.storage_deadline_s,
-    )
+    chunks = bridged(storage, environment, settings)
     opened: Container | None = None
     try:
         claimed = await claim(log, chunks, environment, container, owner=owner, takeover=takeover)

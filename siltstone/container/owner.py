@@ -9,6 +9,7 @@ from pathlib import Path
 from siltstone.container.boot import Found, build_replica, check_log, found
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
@@ -130,6 +131,18 @@ async def read_frames(log: FencedLog | LogReader, environment: Environment) -> l
         except LogTruncatedError:
             continue
     return await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
+
+
+def bridged(
+    storage: ChunkStorage, environment: Environment, settings: ContainerSettings
+) -> AsyncChunkStorage:
+    """The bridge to a binding, with the threads and the deadline of the settings."""
+    return AsyncChunkStorage(
+        storage,
+        environment,
+        threads=settings.storage_threads,
+        deadline_s=settings.storage_deadline_s,
+    )
 
 
 def segment_storage(

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
-from siltstone.container.owner import LOG_POOL
+from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reading import Reading
 from siltstone.container.segment_map import SegmentMap
@@ -329,12 +329,7 @@ async def open_reader(
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """
-    chunks = AsyncChunkStorage(
-        storage,
-        environment,
-        threads=settings.storage_threads,
-        deadline_s=settings.storage_deadline_s,
-    )
+    chunks = bridged(storage, environment, settings)
     folder = await environment.run_blocking(INDEX_POOL, partial(make_reader_folder, index_folder))
     copies = checkpoint_copies(index_folder)
     reader = ReadContainer(container, log, chunks, environment, settings, folder, copies)
