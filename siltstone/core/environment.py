@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -59,8 +59,8 @@ class Environment(Protocol):
         """A number in [0, 1), for jitter only."""
         ...
 
-    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
-        """Run ``call`` on a thread of ``pool`` and return its result.
+    def run_blocking(self, pool: Pool, call: Callable[[], T]) -> Awaitable[T]:
+        """Run ``call`` on a thread of ``pool``; awaiting gives its result.
 
         Cancelling frees the caller at once; the call itself goes on. Who must know its end waits
         for the task (``threads.finish``).
@@ -103,14 +103,14 @@ class SystemEnvironment:
         """A number in [0, 1)."""
         return int.from_bytes(os.urandom(7), "big") / 2**56
 
-    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+    def run_blocking(self, pool: Pool, call: Callable[[], T]) -> asyncio.Future[T]:
         """Run ``call`` on the pool's executor."""
         with self._lock:
             executor = self._executors.get(pool)
             if executor is None:
                 executor = ThreadPoolExecutor(pool.threads, thread_name_prefix=pool.name)
                 self._executors[pool] = executor
-        return await asyncio.get_running_loop().run_in_executor(executor, call)
+        return asyncio.get_running_loop().run_in_executor(executor, call)
 
     def close(self) -> None:
         """Shut all executors down."""

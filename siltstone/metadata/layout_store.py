@@ -19,6 +19,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.metadata import changes
+from siltstone.metadata.recent_rows import RecentRows
 from siltstone.metadata.rows import Rows
 
 CHUNK_IDS_RESERVED = 1_024
@@ -48,6 +49,7 @@ class TableLayoutStore:
         garbage_delay_s: float,
     ) -> None:
         self._rows = rows
+        self._recent = RecentRows(rows)
         self._log = log_writer
         self._container = container
         self._environment = environment
@@ -67,7 +69,7 @@ class TableLayoutStore:
 
     def layout(self, segment_id: int) -> Layout:
         """See ``LayoutStore.layout``."""
-        return self._rows.layout(segment_id)
+        return self._recent.layout(segment_id)
 
     def floor(self, segment_id: int, offset: int) -> Extent | None:
         """See ``LayoutStore.floor``."""
@@ -75,15 +77,15 @@ class TableLayoutStore:
 
     def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
         """See ``LayoutStore.extents``."""
-        return self._rows.extents(segment_id, start, end, limit)
+        return self._recent.extents(segment_id, start, end, limit)
 
     def chunk(self, chunk_id: int) -> Chunk | None:
         """See ``LayoutStore.chunk``."""
-        return self._rows.chunk(chunk_id)
+        return self._recent.chunk(chunk_id)
 
     def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
         """See ``LayoutStore.sums``."""
-        return self._rows.sums(chunk_id, group)
+        return self._recent.sums(chunk_id, group)
 
     async def new_chunk(self, segment_id: int, start: int) -> NewChunk:
         """See ``LayoutStore.new_chunk``.

@@ -60,6 +60,11 @@ class Rows:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
+    @property
+    def version(self) -> int:
+        """The acknowledged table version, which all reads without ``pending`` show."""
+        return self._tables.applied_version
+
     # --- segments ----------------------------------------------------------------------------
 
     def find(self, name: str) -> int | None:

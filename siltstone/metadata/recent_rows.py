@@ -1,0 +1,76 @@
+"""Rows that reads looked up last, for as long as the table stays at one version.
+
+A sequential reader asks for the same extent, chunk and sums again and again; asking the index costs
+more than the rest of planning a read. Used on the event loop only.
+"""
+
+from __future__ import annotations
+
+from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.layout import Layout
+from siltstone.metadata.rows import Rows
+
+_ROWS_MAX = 1_024
+
+
+class RecentRows:
+    """Acknowledged rows as ``Rows`` returns them, remembered until anything is applied.
+
+    Args:
+        rows: asked for what is not remembered.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._version = -1
+        self._layouts: dict[int, Layout] = {}
+        self._extents: dict[int, Extent] = {}
+        self._chunks: dict[int, Chunk] = {}
+        self._sums: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def layout(self, segment_id: int) -> Layout:
+        """Layout of a segment."""
+        self._refresh()
+        found = self._layouts.get(segment_id)
+        if found is None:
+            found = self._layouts[segment_id] = self._rows.layout(segment_id)
+        return found
+
+    def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
+        """Extents that intersect ``[start, end)``, in order, at most ``limit``."""
+        self._refresh()
+        last = self._extents.get(segment_id)
+        if last is not None and last.start <= start < end <= last.end and limit > 0:
+            return [last]
+        found = self._rows.extents(segment_id, start, end, limit)
+        if found:
+            self._extents[segment_id] = found[-1]
+        return found
+
+    def chunk(self, chunk_id: int) -> Chunk | None:
+        """A chunk's row."""
+        self._refresh()
+        found = self._chunks.get(chunk_id)
+        if found is None:
+            found = self._rows.chunk(chunk_id)
+            if found is not None:
+                self._chunks[chunk_id] = found
+        return found
+
+    def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
+        """CRC32C of the blocks of one group; empty when there is no such row."""
+        self._refresh()
+        found = self._sums.get((chunk_id, group))
+        if found is None:
+            found = self._sums[chunk_id, group] = self._rows.sums(chunk_id, group)
+        return found
+
+    def _refresh(self) -> None:
+        """Forget everything when the table has moved, or when it has become too much."""
+        version = self._rows.version
+        kinds = (self._layouts, self._extents, self._chunks, self._sums)
+        if version != self._version or any(len(kind) >= _ROWS_MAX for kind in kinds):
+            self._version = version
+            for kind in kinds:
+                kind.clear()
