@@ -153,7 +153,9 @@ def segment_storage(
 ) -> ChunkedSegmentStorage:
     """The segment layer over ``layouts`` as the settings say."""
     choices = SegmentStorageSettings(
-        chunk_bytes=settings.chunk_bytes, verify_reads=settings.verify_reads
+        chunk_bytes=settings.chunk_bytes,
+        verify_reads=settings.verify_reads,
+        read_back=settings.read_back,
     )
     blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
     return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)

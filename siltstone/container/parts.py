@@ -170,6 +170,8 @@ class Parts:
             for part in (self.storage_writer, self.table_writer, self.checkpointer, self.collector)
             if part.trouble.error is not None
         ]
+        mishaps = (self.segments.mishaps, self.system.mishaps)
+        troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(
             container=self.container,
             epoch=claimed.epoch,
@@ -186,4 +188,5 @@ class Parts:
             dropped_tail=self.log.dropped_tail(),
             warnings=() if recovered is None else recovered.warnings,
             last_error=str(troubles[0]) if troubles else None,
+            read_backs_failed=sum(each.read_backs_failed for each in mishaps),
         )

@@ -20,6 +20,7 @@ class ContainerSettings:
         flush_age_s: a segment whose oldest unflushed byte is so old is flushed; ``None`` means 30
             seconds where chunks can be appended to, else 10 minutes.
         flush_parallel: segments that are flushed at a time.
+        read_back: read every write to long-term storage back and compare it.
         unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
         unflushed_table_bytes_max: table updates of users wait while so many bytes of the table log
             are only in tier 1.
@@ -42,6 +43,7 @@ class ContainerSettings:
     flush_bytes: int | None = None
     flush_age_s: float | None = None
     flush_parallel: int = 4
+    read_back: bool = False
     unflushed_bytes_max: int = 256 * MIB
     unflushed_table_bytes_max: int = 64 * MIB
     append_deadline_s: float = 30.0
@@ -66,7 +68,9 @@ class ContainerSettings:
         """
         for name in self.__slots__:
             value = getattr(self, name)
-            if isinstance(value, int | float) and value <= 0 and name != "garbage_delay_s":
+            if isinstance(value, bool) or name == "garbage_delay_s":
+                continue
+            if isinstance(value, int | float) and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
         if self.garbage_delay_s < 0:
             raise ValueError(f"garbage_delay_s must be at least 0, not {self.garbage_delay_s}")

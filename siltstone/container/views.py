@@ -74,6 +74,8 @@ class ContainerStats:
         dropped_tail: bytes of a torn last frame that the last boot dropped.
         warnings: what the boot had to pass over.
         last_error: why background work last failed, if it did since it last worked.
+        read_backs_failed: writes that did not come back as they were written and were repeated in
+            another chunk, since this owner opened.
     """
 
     container: int
@@ -91,6 +93,7 @@ class ContainerStats:
     dropped_tail: int
     warnings: tuple[str, ...] = ()
     last_error: str | None = None
+    read_backs_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

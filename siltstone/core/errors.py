@@ -108,6 +108,15 @@ class ChunkUnavailableError(ChunkError):
     """The service did not answer, or answered with something that no other class describes."""
 
 
+class ChunkReadBackError(ChunkError):
+    """Bytes that were written did not come back as they were; what the service keeps is unknown."""
+
+    def __init__(self, message: str, *, chunk: str, operation: str, **facts: Any) -> None:
+        super().__init__(
+            message, chunk=chunk, operation=operation, outcome=Outcome.UNKNOWN, **facts
+        )
+
+
 class ChunkNameError(ChunkError, ValueError):
     """The name can not be a key of this service, or would leave its folder."""
 

@@ -24,6 +24,7 @@ from siltstone.core.operations.inspect import (
     list_chunks,
     run_verify,
 )
+from siltstone.core.operations.mishaps import Mishaps
 from siltstone.core.operations.read import run_read
 from siltstone.core.operations.remove import run_remove
 from siltstone.core.operations.settings import SegmentStorageSettings
@@ -76,6 +77,11 @@ class ChunkedSegmentStorage:
             memory=ChunkMemory(),
         )
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def mishaps(self) -> Mishaps:
+        """What went wrong at storage without being an error of any call here."""
+        return self._context.mishaps
 
     def lock(self, segment_id: int) -> asyncio.Lock:
         """The lock of one segment's layout; it exists while somebody holds or awaits it.

@@ -20,6 +20,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "flush_bytes": ("flush", "bytes"),
     "flush_age_s": ("flush", "age"),
     "flush_parallel": ("flush", "parallel"),
+    "read_back": ("flush", "read_back"),
     "unflushed_bytes_max": ("back_pressure", "bytes"),
     "unflushed_table_bytes_max": ("back_pressure", "table_bytes"),
     "append_deadline_s": ("deadlines", "append"),

@@ -132,6 +132,11 @@ class Flush(Section):
     parallel: Count = Field(
         default=_DEFAULTS.flush_parallel, description="segments that a container flushes at a time"
     )
+    read_back: bool = Field(
+        default=_DEFAULTS.read_back,
+        description="read every write to long-term storage back and compare it before it counts; "
+        "for a service that is not trusted, at the price of reading everything once",
+    )
     table_bytes: Size = Field(
         default=_DEFAULTS.table_flush_bytes,
         description="unflushed bytes of the table log that start a flush of it",

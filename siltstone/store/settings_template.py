@@ -55,6 +55,8 @@ def default_text(info: FieldInfo) -> str:
         return format_size(info.default)
     if unit == "time":
         return format_time(info.default)
+    if isinstance(info.default, bool):
+        return str(info.default).lower()
     return "" if info.default is None else str(info.default)
 
 

@@ -10,6 +10,8 @@ from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.chunk_memory import ChunkMemory
+from siltstone.core.operations.mishaps import Mishaps
+from siltstone.core.operations.sealing import newly_closed, seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.segment_state import SegmentState
@@ -27,6 +29,7 @@ class Context:
         settings: how to cut and how to verify.
         blocks: blocks that were verified a short while ago.
         memory: what is known of chunks beyond their rows.
+        mishaps: what went wrong without being an error.
         scratch: buffers for blocks of which only a part is wanted.
         sharing: held from plan to commit by whoever changes the references of a chunk that extents
             of several segments name; their own locks do not keep them apart.
@@ -37,6 +40,7 @@ class Context:
     settings: SegmentStorageSettings
     blocks: VerifiedBlocks
     memory: ChunkMemory
+    mishaps: Mishaps = field(default_factory=Mishaps)
     scratch: Scratch = field(default_factory=Scratch)
     sharing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -76,11 +80,15 @@ class Context:
         return chunk
 
     async def commit(self, change: LayoutChange) -> bool:
-        """Commit ``change``, and on success forget what its rows now say.
+        """Commit ``change``; on success forget what its rows now say, and seal what it closed.
 
         A cancelled caller waits for the end first, so that what it does next starts from the truth.
         """
-        return await finish(asyncio.ensure_future(self._commit(change)))
+        closed = newly_closed(change, self.layouts.chunk, self.storage.capabilities)
+        committed = await finish(asyncio.ensure_future(self._commit(change)))
+        if committed:
+            await seal_all(self.storage, closed, self.mishaps)
+        return committed
 
     async def _commit(self, change: LayoutChange) -> bool:
         committed = await self.layouts.commit(change)

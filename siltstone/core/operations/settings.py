@@ -22,12 +22,14 @@ class SegmentStorageSettings:
             where a ``stat`` costs as much as a read; ``never`` is for benchmarks.
         remember_s: seconds after which a verified block is forgotten.
         read_parallel: most storage calls at a time of one read.
+        read_back: read every write back and compare it before it is committed.
     """
 
     chunk_bytes: int = 128 * MIB
     verify_reads: VerifyReads = "remembered"
     remember_s: float = 600.0
     read_parallel: int = 8
+    read_back: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk_bytes < 1 or self.read_parallel < 1 or self.remember_s < 0:

@@ -13,6 +13,7 @@ from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNotFoundError,
     ChunkOffsetError,
+    ChunkReadBackError,
     ChunkStorageFullError,
     LostDataError,
     OffsetError,
@@ -23,6 +24,7 @@ from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.cutting import Cutter, Step, plan_steps
 from siltstone.core.operations.read import sums_between
+from siltstone.core.operations.read_back import read_back
 from siltstone.core.operations.trim import drop_all, run_skip
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
@@ -273,6 +275,8 @@ class _Writing:
         def call(storage: ChunkStorage) -> list[int]:
             sums = extend_sums(buffers, chunk.length, last)
             storage.write(chunk.name, chunk.length, buffers)
+            if context.settings.read_back:
+                read_back(storage, chunk.name, chunk.length, step.end - step.start, last, sums)
             return sums
 
         try:
@@ -287,6 +291,8 @@ class _Writing:
             if not refused and error.outcome is not Outcome.UNKNOWN:
                 raise
             context.memory.spoil(chunk.chunk_id)
+            if isinstance(error, ChunkReadBackError):
+                context.mishaps.read_back_failed(error)
             return None
         except BaseException:  # cancelled: the call may still be on its way
             context.memory.spoil(chunk.chunk_id)
@@ -311,6 +317,8 @@ class _Writing:
             def call(storage: ChunkStorage, name: str = new.name) -> list[int]:
                 sums = extend_sums(buffers, 0, 0)
                 storage.create(name, buffers)
+                if context.settings.read_back:
+                    read_back(storage, name, 0, step.end - step.start, 0, sums)
                 return sums
 
             try:
@@ -319,6 +327,8 @@ class _Writing:
                 burnt = error.outcome is Outcome.UNKNOWN
                 if burnt:
                     context.memory.abandon([new])
+                if isinstance(error, ChunkReadBackError):
+                    context.mishaps.read_back_failed(error)
                 again = burnt or isinstance(error, ChunkExistsError)
                 full = isinstance(error, ChunkStorageFullError)
                 if not again or full or attempts == CREATE_ATTEMPTS:

@@ -168,6 +168,7 @@ class FailingStorage:
         raise NotImplementedError
 
     def seal(self, name: str) -> None:
+        self._note("seal", name)
         self.inner.seal(name)
 
     def used_space(self) -> int:
