@@ -6,85 +6,30 @@ Owner and read-only opens share these steps; they differ in what they may write.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from siltstone.container.found import Found
+from siltstone.container.index_restore import restored_index
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, LogLostError
+from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TablePiece, decode_pieces
 from siltstone.core.records.table_record import TableRecord, decode_table_record, encoded_length
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import MIB, TABLE_LOG_ID
-from siltstone.journal.recovery import Recovered
-from siltstone.metadata.checkpoint import INDEX_POOL, link_index, restore_index
+from siltstone.core.words import BLOCK_BYTES, MIB, TABLE_LOG_ID
+from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.tables import Tables
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 8 * MIB
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Where a boot starts from.
-
-    Attributes:
-        lineage: 16 bytes.
-        recovered: what the journal says; ``None`` for a new container.
-        table_end: end of the table log on long-term storage.
-    """
-
-    lineage: bytes
-    recovered: Recovered | None
-    table_end: int
-
-    @property
-    def index_version(self) -> int:
-        """Table version of the index files of the checkpoint."""
-        return 0 if self.recovered is None else self.recovered.checkpoint.index_version
-
-    @property
-    def index_crc(self) -> int:
-        """Running CRC32C of the table log at ``index_version``."""
-        return 0 if self.recovered is None else self.recovered.checkpoint.index_crc
-
-
-def found(lineage: bytes, recovered: Recovered | None) -> Found:
-    """Take what a boot needs from what the journal says."""
-    end = 0
-    for system in recovered.layouts if recovered is not None else ():
-        if system.layout.segment_id == TABLE_LOG_ID:
-            end = system.layout.storage_length
-    return Found(lineage=lineage, recovered=recovered, table_end=end)
-
-
-def check_log(where: Found, first: int, end: int) -> None:
-    """Refuse a log that is older than what long-term storage has seen.
-
-    Raises:
-        LogLostError: frames that something durable relies on are not there.
-    """
-    recovered = where.recovered
-    if recovered is None:
-        return
-    if first > recovered.safe_index:
-        raise LogLostError(
-            "the log begins behind what is needed", first=first, needed=recovered.safe_index
-        )
-    if end <= recovered.newest_index:
-        raise LogLostError(
-            "the log ends before an index that was acknowledged",
-            end=end,
-            acknowledged=recovered.newest_index,
-        )
 
 
 async def build_replica(
@@ -96,8 +41,10 @@ async def build_replica(
     settings: ContainerSettings,
     index_folder: Path,
     copies: Path | None = None,
-) -> tuple[Replica, Index]:
+) -> tuple[Replica, Index, Found]:
     """Build the acknowledged state from the index, the table log and the frames of the tier-1 log.
+
+    Returns it with its index, and ``where`` with what had to be passed over.
 
     Args:
         where: what the journal says.
@@ -116,18 +63,49 @@ async def build_replica(
     """
     index = await _matching_index(where, frames, system, environment, settings, index_folder)
     if index is None:
-        index = await _restored_index(where, storage, environment, settings, index_folder, copies)
+        index, where = await restored_index(
+            where,
+            storage,
+            environment,
+            index_folder,
+            cache_bytes=settings.index_cache_bytes,
+            copies=copies,
+        )
     try:
         tables = Tables(index, where.lineage)
-        async for record in _table_log(system, tables.applied_version, where.table_end):
-            tables.replay(record)
+        where = await _replay_table_log(tables, where, frames, system)
         replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
         replica.table_flushed = where.table_end
         replica.apply_all(frames)
+        if tables.applied_version < where.table_end:
+            raise CorruptDataError(
+                "neither the table log nor tier 1 is whole",
+                where=f"table log at {tables.applied_version}",
+                end=where.table_end,
+                reason=where.warnings[-1],
+            )
     except BaseException:
         index.close()
         raise
-    return replica, index
+    return replica, index, where
+
+
+async def _replay_table_log(
+    tables: Tables, where: Found, frames: Sequence[Frame], system: ChunkedSegmentStorage
+) -> Found:
+    """Apply the table log behind the index, as far as it is whole and frames do not go on."""
+    try:
+        async for record in _table_log(system, tables.applied_version, where.table_end):
+            tables.replay(record)
+    except CorruptDataError as error:
+        applied = tables.applied_version
+        starts = (record.table_version - record.length for record in _frame_records(frames))
+        if applied not in starts:
+            raise
+        warning = f"passed over the table log from {applied} on, which tier 1 holds: {error}"
+        logger.warning("%s", warning)
+        where = replace(where.warned(warning), repaired=True)
+    return where
 
 
 async def _matching_index(
@@ -177,9 +155,13 @@ async def _crc_at(
         if record.table_version - record.length == version:
             return record.running_crc
     if version <= where.table_end:
-        async for record in _table_log(system, where.index_version, where.table_end):
-            if record.table_version == version:
-                return record.crc_after
+        try:
+            async for record in _table_log(system, where.index_version, where.table_end):
+                if record.table_version == version:
+                    return record.crc_after
+        except CorruptDataError as error:
+            # Whether that matters, the replay will find out.
+            logger.warning("local index can not be compared with the table log: %s", error)
     return None
 
 
@@ -191,51 +173,27 @@ def _frame_records(frames: Iterable[Frame]) -> Iterable[TableRecord]:
                 yield decode_table_record(piece.record, where=where)
 
 
-async def _restored_index(
-    where: Found,
-    storage: AsyncChunkStorage,
-    environment: Environment,
-    settings: ContainerSettings,
-    folder: Path,
-    copies: Path | None,
-) -> Index:
-    files = () if where.recovered is None else where.recovered.checkpoint.index_files
-    if not files:
-        clear = partial(shutil.rmtree, folder, ignore_errors=True)
-        await environment.run_blocking(INDEX_POOL, clear)
-    elif copies is None or not await environment.run_blocking(
-        INDEX_POOL, partial(link_index, files, copies, folder)
-    ):
-        await restore_index(files, storage, folder, environment)
-    open_index = partial(Index.open, folder, cache_bytes=settings.index_cache_bytes)
-    index = await environment.run_blocking(INDEX_POOL, open_index)
-    position = index.position
-    version, crc = (0, 0) if position is None else (position.version, position.running_crc)
-    if (version, crc) != (where.index_version, where.index_crc) or (
-        position is not None and position.lineage != where.lineage
-    ):
-        index.close()
-        raise CorruptDataError(
-            "index checkpoint is not what its checkpoint says",
-            where=str(folder),
-            version=version,
-            expected=where.index_version,
-        )
-    return index
-
-
 async def _table_log(
     system: ChunkedSegmentStorage, start: int, end: int
 ) -> AsyncIterator[TableRecord]:
     """Yield the records of the table log on long-term storage in ``[start, end)``."""
     kept = b""
     position = start
+    read_bytes = READ_BYTES
     while position < end:
         begin = position + len(kept)
         if begin >= end:
             raise CorruptDataError("table log ends inside a record", where=f"table log at {begin}")
-        buffer = bytearray(min(READ_BYTES, end - begin))
-        if await system.read_into(TABLE_LOG_ID, begin, memoryview(buffer)) != len(buffer):
+        buffer = bytearray(min(read_bytes, end - begin))
+        try:
+            count = await system.read_into(TABLE_LOG_ID, begin, memoryview(buffer))
+        except CorruptDataError:
+            if len(buffer) <= BLOCK_BYTES:
+                raise
+            # What is whole before the damage may be all that is needed.
+            read_bytes = BLOCK_BYTES
+            continue
+        if count != len(buffer):
             raise CorruptDataError("table log is cut", where=f"table log at {begin}")
         kept += buffer
         offset = 0

@@ -40,9 +40,9 @@ NAMES_PER_RECORD = 500
 class Checkpointer:
     """Writes checkpoints when they are due.
 
-    Args:
-        known: index files of the checkpoint that the boot started from.
-        first: that checkpoint's position: table version and running CRC32C.
+    Attributes:
+        wanted: write one as soon as possible, whatever its age: the boot found damage that a new
+            one replaces.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Checkpointer:
         self._scratch = checkpoint_copies(index.folder)
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
+        self.wanted = False
         self.trouble = Trouble(environment)
 
     @property
@@ -112,8 +113,10 @@ class Checkpointer:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
             grown = self._replica.tables.applied_version - self.version
             age = self._environment.monotonic() - self._time_s
-            due = grown >= settings.checkpoint_bytes or (
-                grown > 0 and age >= settings.checkpoint_age_s
+            due = (
+                self.wanted
+                or grown >= settings.checkpoint_bytes
+                or (grown > 0 and age >= settings.checkpoint_age_s)
             )
             if not due or self.trouble.pausing:
                 continue
@@ -164,6 +167,7 @@ class Checkpointer:
                 self._pipeline.fail(error)
                 raise
             self._time_s = self._environment.monotonic()
+            self.wanted = False
             await self._point_at(name)
             await self._table_writer.truncate_log()
             await self._trim_table_log()

@@ -88,10 +88,11 @@ class Container:
         )
         name = claim_file(journal.container, journal.epoch)
         await parts.storage.create(name, [encode_claim(record)])
-        recovered = self._claimed.found.recovered
-        files = () if recovered is None else recovered.checkpoint.index_files
-        where = self._claimed.found
-        await parts.checkpointer.write_first(files, where.index_version, where.index_crc)
+        where = parts.found
+        await parts.checkpointer.write_first(
+            where.index_files, where.index_version, where.index_crc
+        )
+        parts.checkpointer.wanted = where.repaired
         self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
 
     async def _run(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.boot import Found, build_replica, check_log, found
+from siltstone.container.boot import build_replica
+from siltstone.container.found import Found, check_lineage, check_log, found
+from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
@@ -19,6 +22,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 from siltstone.journal.recovery import list_epochs, recover
+from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 
 LOG_POOL = Pool(name="log-boot", threads=4)
@@ -56,10 +60,14 @@ async def claim(
         CorruptDataError: the journal is damaged beyond what recovery may pass over.
     """
     above = await list_epochs(storage, container)
+    first = await environment.run_blocking(LOG_POOL, lambda: _first(log))
     before = await recover(storage, environment, container, EPOCH_END)
     tried: bytes | None = None
     if before is None:
         tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))
+    else:
+        where = found(before.checkpoint.lineage, before)
+        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, where, first))
     lineage = before.checkpoint.lineage if before is not None else tried or environment.uuid()
     epoch = await environment.run_blocking(
         LOG_POOL,
@@ -79,8 +87,42 @@ async def claim(
     if recovered is None and before is not None:
         raise LogLostError("the journal is gone")
     where = found(lineage, recovered)
-    check_log(where, log.first(), log.end())
+    try:
+        check_log(where, log.first(), log.end())
+    except LogLostError:
+        check_truncation(where, await read_frames(log, environment))
+        raise
     return Claimed(epoch=epoch, found=where)
+
+
+def _first(log: FencedLog) -> int:
+    """The first index that the log keeps, before the journal is read: an owner may truncate."""
+    reader = log.open_read()
+    try:
+        return reader.first()
+    finally:
+        reader.close()
+
+
+def _look_at(log: FencedLog, where: Found, first: int) -> None:
+    """Refuse a log that is surely lost before anything is written to it.
+
+    The claim decides for certain: only that tells whether the newest frame counts.
+
+    Raises:
+        LogLostError: it is not the log of the journal, or older.
+        CorruptDataError: it is the journal that lacks something.
+    """
+    reader = log.open_read()
+    try:
+        check_lineage(where, reader.lineage())
+        check_log(where, first, reader.end() + 1)
+    except LogLostError:
+        with suppress(LogTruncatedError):
+            check_truncation(where, list(reader.read(reader.first())))
+        raise
+    finally:
+        reader.close()
 
 
 def _tried_before(log: FencedLog) -> bytes | None:
@@ -108,12 +150,21 @@ async def replay(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
-) -> tuple[Replica, Index]:
-    """Build the replica of a claimed container from everything that was acknowledged."""
+) -> tuple[Replica, Index, Found]:
+    """Build the replica of a claimed container from everything that was acknowledged.
+
+    Returns it with its index, and where that began.
+    """
     frames = await read_frames(log, environment)
-    return await build_replica(
+    replica, index, where = await build_replica(
         claimed.found, frames, system, storage, environment, settings, index_folder
     )
+    try:
+        where = await compared(where, replica.checkpoint_name, storage)
+    except BaseException:
+        await environment.run_blocking(INDEX_POOL, index.close)
+        raise
+    return replica, index, where
 
 
 async def read_frames(log: FencedLog | LogReader, environment: Environment) -> list[Frame]:

@@ -62,11 +62,11 @@ class Parts:
     async def build(self, claimed: Claimed, index_folder: Path) -> None:
         """Build the replica, then everything that works on it."""
         environment, settings, storage = self.environment, self.settings, self.storage
-        replica, self.index = await replay(
+        replica, self.index, self.found = await replay(
             claimed, self.log, self.system, storage, environment, settings, index_folder
         )
-        if claimed.found.recovered is not None:
-            replica.exposure.cover(claimed.found.recovered.safe_index)
+        if self.found.recovered is not None:
+            replica.exposure.cover(self.found.recovered.safe_index)
         pressure = Pressure(
             bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s
         )
@@ -164,7 +164,6 @@ class Parts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        recovered = claimed.found.recovered
         troubles = [
             part.trouble.error
             for part in (self.storage_writer, self.table_writer, self.checkpointer, self.collector)
@@ -186,7 +185,7 @@ class Parts:
             table_version=replica.tables.applied_version,
             checkpoint_version=self.checkpointer.version,
             dropped_tail=self.log.dropped_tail(),
-            warnings=() if recovered is None else recovered.warnings,
+            warnings=self.found.warnings,
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),
         )

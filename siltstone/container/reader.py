@@ -267,7 +267,7 @@ class ReadContainer:
         now = self._environment.monotonic()
         dirty = list(replica.dirty.values())
         dropped = self._reader.dropped_tail()
-        warnings = recovered.warnings
+        warnings = view.where.warnings
         if dropped:
             warnings = (*warnings, f"tier-1 log ends in {dropped} bytes of a torn frame")
         return ContainerStats(

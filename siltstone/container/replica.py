@@ -65,6 +65,7 @@ class Replica:
         on_large_table: called when it is.
         exposure: what would be lost with tier 1.
         checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
+        checkpoint_name: the journal file that the newest one read from the log names.
     """
 
     def __init__(self, tables: Tables, environment: Environment, *, idle_max: int) -> None:
@@ -77,6 +78,7 @@ class Replica:
         self.table_flushed = 0
         self.newest_index = -1
         self.checkpoint_index: int | None = None
+        self.checkpoint_name: str | None = None
         self.exposure = Exposure()
         self.flush_bytes = UNLIMITED
         self.on_large: Callable[[], None] = lambda: None
@@ -225,6 +227,7 @@ class Replica:
                 appends.append(_ReplayedAppend(piece, frame.index, time_s))
             elif piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
+                self.checkpoint_name = piece.payload.decode()
             elif piece.control is ControlKind.TIME:
                 (made_ms,) = TIME.unpack(piece.payload)
                 time_s -= max(0.0, self._environment.time() - made_ms / 1000)

@@ -6,14 +6,16 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.boot import Found, build_replica, check_log, found
+from siltstone.container.boot import build_replica
+from siltstone.container.found import Found, check_lineage, check_log, found
+from siltstone.container.journal_end import compared
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment
-from siltstone.core.errors import LogLostError, StoreNotFoundError
+from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
@@ -77,9 +79,10 @@ async def build_view(
     journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
     pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
-    replica, index = await build_replica(
+    replica, index, where = await build_replica(
         where, frames, system, storage, environment, settings, folder, copies
     )
+    where = await compared(where, replica.checkpoint_name, storage)
     replica.exposure.cover(recovered.safe_index)
     writer = NoWriter(replica.tables)
     layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)
@@ -89,7 +92,5 @@ async def build_view(
 
 def _check_log(where: Found, reader: LogReader) -> None:
     """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
-    lineage = reader.lineage()
-    if lineage != where.lineage:
-        raise LogLostError("the log is of another lineage" if lineage else "the log is empty")
+    check_lineage(where, reader.lineage())
     check_log(where, reader.first(), reader.end())

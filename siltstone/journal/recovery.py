@@ -8,14 +8,16 @@ one on. Such an epoch opened, or was about to; what older epochs write late can 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
 
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
+from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.pinned_state import Pinned
@@ -28,6 +30,9 @@ STARTS_MAX = 5
 """Listings that a recovery is tried on before what it found is final. A zombie may still write or
 delete while we read; it is fenced and soon knows, so a few are enough."""
 
+READS_AHEAD_MAX = 32
+"""Journal files that are read at a time; each has 1 MiB at most, unless it is a checkpoint."""
+
 PAUSE_S = 0.2
 """Pause before the second start; it doubles with each further one."""
 
@@ -37,27 +42,33 @@ class Recovered:
     """What the journal says.
 
     Attributes:
+        container: index of the container.
         epoch: whose journal was read.
         checkpoint: the checkpoint that replay began with.
         checkpoint_file: name of its file.
+        newest_file: name of the newest file that was read.
         batches: count of batches applied behind it.
         layouts: of the system segments, after those batches.
         safe_index: the newest safe index that a checkpoint or batch states.
         newest_index: the newest acknowledged log index that one states; -1 when there is none.
         next_sequence: one above the last batch's sequence.
         highest_epoch: the highest epoch below the claimant's that any system file is of.
+        passed_over: a checkpoint was damaged, and one before it serves.
         warnings: what was passed over, for a person to read; empty when all is well.
     """
 
+    container: int
     epoch: int
     checkpoint: Checkpoint
     checkpoint_file: str
+    newest_file: str
     batches: int
     layouts: Pinned
     safe_index: int
     newest_index: int
     next_sequence: int
     highest_epoch: int
+    passed_over: bool
     warnings: tuple[str, ...]
 
 
@@ -114,6 +125,39 @@ async def recover(
     raise failure
 
 
+async def earlier_checkpoints(
+    storage: AsyncChunkStorage, recovered: Recovered
+) -> AsyncIterator[Checkpoint]:
+    """Yield the whole checkpoints before the one that was recovered, the newest first.
+
+    They are of the same lineage, of the same epoch and of those before it. Their layouts are out of
+    date; their index files may serve.
+
+    Raises:
+        ChunkNotFoundError: a file went away meanwhile.
+        ChunkError: the service failed.
+    """
+    listing = await _listing(storage, recovered.container, recovered.epoch + 1, LISTING_PAGE)
+    order = {
+        name: (file_epoch(name, recovered.container), journal_number(name)) for name in listing
+    }
+    end = order.get(recovered.checkpoint_file)
+    names = [
+        name
+        for name, place in order.items()
+        if place[1] is not None and (end is None or place < end)
+    ]
+    for name in sorted(names, key=lambda name: order[name], reverse=True):
+        data = await storage.read_all(name, listing[name])
+        try:
+            file = read_journal_file(name, data)
+        except CorruptDataError:
+            continue
+        checkpoint = file.checkpoint
+        if checkpoint is not None and checkpoint.lineage == recovered.checkpoint.lineage:
+            yield checkpoint
+
+
 async def _system_files(
     storage: AsyncChunkStorage, container: int, page: int
 ) -> AsyncIterator[ChunkStat]:
@@ -154,9 +198,9 @@ async def _recover_from(
     warnings: list[str] = []
     for epoch in sorted(numbers, reverse=True):
         names = [name for _, name in sorted(numbers[epoch].items(), reverse=True)]
-        files = await _newest_files(storage, names, listing)
+        files = await _newest_files(storage, epoch, names, listing)
         if files[0].kind is FileKind.CHECKPOINT:
-            return _recovered(epoch, files, highest_epoch, warnings)
+            return _recovered(container, epoch, files, highest_epoch, warnings)
         for file in files:
             if not file.may_be_failed_boot:
                 raise CorruptDataError(
@@ -169,32 +213,113 @@ async def _recover_from(
 
 
 async def _newest_files(
-    storage: AsyncChunkStorage, names: list[str], listing: dict[str, int]
+    storage: AsyncChunkStorage, epoch: int, names: list[str], listing: dict[str, int]
 ) -> list[JournalFile]:
-    """Read files from the newest back to the first whole checkpoint; return them oldest first."""
+    """Read files from the newest back to the first whole checkpoint; return them oldest first.
+
+    The file before a checkpoint is read too: a checkpoint that it contradicts is of another place.
+    """
     files: list[JournalFile] = []
-    for name in names:
-        data = await storage.read_all(name, listing[name])
+    contents = _contents(storage, names, listing)
+    async for name, data in contents:
+        if files and files[-1].kind is FileKind.CHECKPOINT:
+            damage = _misplaced(epoch, files[-1], _readable(name, data))
+            if damage is None:
+                break
+            files[-1] = replace(
+                files[-1], kind=FileKind.BROKEN_CHECKPOINT, checkpoint=None, damage=damage
+            )
+        if isinstance(data, BaseException):
+            raise data
         files.append(read_journal_file(name, data))
-        if files[-1].kind is FileKind.CHECKPOINT:
-            break
+    if files[-1].kind is FileKind.CHECKPOINT and (damage := _misplaced(epoch, files[-1], None)):
+        raise damage
+    await contents.aclose()
     files.reverse()
     return files
 
 
+async def _contents(
+    storage: AsyncChunkStorage, names: list[str], listing: dict[str, int]
+) -> AsyncGenerator[tuple[str, bytearray | BaseException], None]:
+    """Yield the contents of ``names`` in their order, or why there is none; some are read ahead."""
+    position, count = 0, 2
+    while part := names[position : position + count]:
+        reads = (storage.read_all(name, listing[name]) for name in part)
+        for name, data in zip(
+            part, await asyncio.gather(*reads, return_exceptions=True), strict=True
+        ):
+            yield name, data
+        position, count = position + count, min(2 * count, READS_AHEAD_MAX)
+
+
+def _readable(name: str, data: bytearray | BaseException) -> JournalFile | None:
+    """The file if it can be read: nothing but a comparison needs it."""
+    if isinstance(data, BaseException):
+        return None
+    try:
+        return read_journal_file(name, data)
+    except CorruptDataError:
+        return None
+
+
+def _misplaced(
+    epoch: int, file: JournalFile, before: JournalFile | None
+) -> CorruptDataError | None:
+    """Why a whole checkpoint is not the one of its file; ``None`` if it may be."""
+    checkpoint = file.checkpoint
+    assert checkpoint is not None, "asked of checkpoints only"
+    if checkpoint.epoch != epoch:
+        return CorruptDataError(
+            "checkpoint of another epoch", where=file.name, epoch=checkpoint.epoch
+        )
+    if before is None:
+        return None
+    record: Checkpoint | JournalBatch
+    if before.checkpoint is not None:
+        record, passed = before.checkpoint, before.checkpoint.sequence
+    elif before.batches:
+        record = before.batches[-1][0]
+        passed = record.sequence + 1
+    else:
+        return None
+    if record.epoch != epoch or record.lineage != checkpoint.lineage:
+        return (
+            None
+            if record.epoch != epoch
+            else CorruptDataError(
+                "checkpoint of another lineage than the file before it", where=file.name
+            )
+        )
+    if checkpoint.sequence < passed:
+        return CorruptDataError(
+            "checkpoint is older than the file before it",
+            where=file.name,
+            sequence=checkpoint.sequence,
+        )
+    return None
+
+
 def _recovered(
-    epoch: int, files: list[JournalFile], highest_epoch: int, warnings: list[str]
+    container: int,
+    epoch: int,
+    files: list[JournalFile],
+    highest_epoch: int,
+    warnings: list[str],
 ) -> Recovered:
     replayed = replay(epoch, files)
     return Recovered(
+        container=container,
         epoch=epoch,
         checkpoint=replayed.checkpoint,
         checkpoint_file=files[0].name,
+        newest_file=files[-1].name,
         batches=replayed.batches,
         layouts=replayed.layouts,
         safe_index=replayed.safe_index,
         newest_index=replayed.newest_index,
         next_sequence=replayed.next_sequence,
         highest_epoch=highest_epoch,
+        passed_over=any(file.kind is FileKind.BROKEN_CHECKPOINT for file in files),
         warnings=(*warnings, *replayed.warnings),
     )

@@ -1,0 +1,123 @@
+"""Where a boot starts from: what the journal says, and which index goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from siltstone.core.errors import LogLostError
+from siltstone.core.records.checkpoint import Checkpoint, IndexFile
+from siltstone.core.words import TABLE_LOG_ID
+from siltstone.journal.recovery import Recovered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Where a boot starts from.
+
+    Attributes:
+        lineage: 16 bytes.
+        recovered: what the journal says; ``None`` for a new container.
+        table_start: start of the table log on long-term storage.
+        table_end: end of the table log on long-term storage.
+        index_files: files of the index that the table log continues; empty for an empty index.
+        index_version: table version of these files.
+        index_crc: running CRC32C of the table log at ``index_version``.
+        warnings: what was passed over, for a person to read; empty when all is well.
+        repaired: something damaged was passed over that a new checkpoint would replace.
+    """
+
+    lineage: bytes
+    recovered: Recovered | None
+    table_start: int = 0
+    table_end: int = 0
+    index_files: tuple[IndexFile, ...] = ()
+    index_version: int = 0
+    index_crc: int = 0
+    warnings: tuple[str, ...] = ()
+    repaired: bool = False
+
+    def starting_at(self, checkpoint: Checkpoint) -> Found:
+        """The same, with the index of another checkpoint."""
+        return replace(
+            self,
+            index_files=checkpoint.index_files,
+            index_version=checkpoint.index_version,
+            index_crc=checkpoint.index_crc,
+        )
+
+    def starting_empty(self) -> Found:
+        """The same, with the empty index that the first table update continues."""
+        return replace(self, index_files=(), index_version=0, index_crc=0)
+
+    def warned(self, *warnings: str) -> Found:
+        """The same, with more to tell; what is known already is told once."""
+        return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
+
+
+def found(lineage: bytes, recovered: Recovered | None) -> Found:
+    """Take what a boot needs from what the journal says."""
+    if recovered is None:
+        return Found(lineage=lineage, recovered=None)
+    start = end = 0
+    for system in recovered.layouts:
+        if system.layout.segment_id == TABLE_LOG_ID:
+            start, end = system.layout.storage_start, system.layout.storage_length
+    where = Found(
+        lineage=lineage,
+        recovered=recovered,
+        table_start=start,
+        table_end=end,
+        warnings=recovered.warnings,
+        repaired=recovered.passed_over,
+    )
+    return where.starting_at(recovered.checkpoint)
+
+
+def check_lineage(where: Found, lineage: bytes | None) -> None:
+    """Refuse a log that is not the one that the journal speaks of.
+
+    Args:
+        where: what the journal says.
+        lineage: of the log; ``None`` when it is empty.
+
+    Raises:
+        LogLostError: it is another one; both are named.
+    """
+    recovered = where.recovered
+    if recovered is not None and lineage != where.lineage:
+        raise LogLostError(
+            "the log is of another lineage" if lineage else "the log is empty",
+            found=lineage.hex() if lineage else None,
+            expected=where.lineage.hex(),
+            journal=recovered.newest_file,
+        )
+
+
+def check_log(where: Found, first: int, end: int) -> None:
+    """Refuse a log that is older than what long-term storage has seen.
+
+    Args:
+        where: what the journal says.
+        first: first index that the log keeps.
+        end: one above its newest index.
+
+    Raises:
+        LogLostError: frames that something durable relies on are not there.
+    """
+    recovered = where.recovered
+    if recovered is None:
+        return
+    if first > recovered.safe_index:
+        raise LogLostError(
+            "the log begins behind what is needed",
+            first=first,
+            needed=recovered.safe_index,
+            journal=recovered.newest_file,
+        )
+    if end <= recovered.newest_index:
+        raise LogLostError(
+            "the log ends before an index that was acknowledged",
+            end=end,
+            acknowledged=recovered.newest_index,
+            journal=recovered.newest_file,
+        )

@@ -1,0 +1,125 @@
+"""The index of a boot from a checkpoint's files: of the newest one, or of one before it.
+
+What is damaged on long-term storage is passed over, loudly, as long as the table log still holds
+what an older index lacks.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from siltstone.container.found import Found
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
+from siltstone.core.records.checkpoint import Checkpoint
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.recovery import Recovered, earlier_checkpoints
+from siltstone.metadata.checkpoint import INDEX_POOL, link_index, restore_index
+from siltstone.metadata.index import Index
+
+logger = logging.getLogger(__name__)
+
+
+async def restored_index(
+    where: Found,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    folder: Path,
+    *,
+    cache_bytes: int,
+    copies: Path | None,
+) -> tuple[Index, Found]:
+    """Fetch an index that the table log continues; return it and where it begins.
+
+    Args:
+        where: what the journal says.
+        storage: holds the index files of checkpoints.
+        environment: gives threads.
+        folder: where the index will lie; what is there goes.
+        cache_bytes: size of its block cache.
+        copies: a folder that may hold the files of the checkpoint already; see ``link_index``.
+
+    Raises:
+        CorruptDataError: the files of every checkpoint that would do are damaged; the error is that
+            of the newest one.
+        ChunkError: long-term storage did not answer.
+    """
+    try:
+        return await _fetched(where, storage, environment, folder, cache_bytes, copies), where
+    except CorruptDataError as error:
+        failure = error
+    warnings = list(where.warnings)
+    async for older in _older(where, storage):
+        warnings.append(f"passed over index checkpoint: {failure}")
+        try:
+            index = await _fetched(older, storage, environment, folder, cache_bytes, None)
+        except CorruptDataError as error:
+            warnings.append(f"passed over index checkpoint: {error}")
+            continue
+        for warning in warnings[len(where.warnings) :]:
+            logger.warning("%s", warning)
+        return index, replace(older, warnings=tuple(dict.fromkeys(warnings)), repaired=True)
+    raise failure
+
+
+async def _older(where: Found, storage: AsyncChunkStorage) -> AsyncIterator[Found]:
+    """Yield earlier beginnings that the table log continues, the newest first."""
+    recovered = where.recovered
+    if recovered is None:
+        return
+    tried = {where.index_files}
+    async for checkpoint in _earlier(storage, recovered):
+        older = where.starting_at(checkpoint)
+        if older.index_files in tried or older.index_version < where.table_start:
+            continue
+        tried.add(older.index_files)
+        yield older
+    if where.table_start == 0 and () not in tried:
+        yield where.starting_empty()
+
+
+async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIterator[Checkpoint]:
+    try:
+        async for checkpoint in earlier_checkpoints(storage, recovered):
+            yield checkpoint
+    except ChunkNotFoundError as error:
+        # A living owner deletes what it does not need; what is left may do.
+        logger.warning("an older checkpoint went away meanwhile: %s", error)
+
+
+async def _fetched(
+    where: Found,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    folder: Path,
+    cache_bytes: int,
+    copies: Path | None,
+) -> Index:
+    files = where.index_files
+    if not files:
+        clear = partial(shutil.rmtree, folder, ignore_errors=True)
+        await environment.run_blocking(INDEX_POOL, clear)
+    elif copies is None or not await environment.run_blocking(
+        INDEX_POOL, partial(link_index, files, copies, folder)
+    ):
+        await restore_index(files, storage, folder, environment)
+    open_index = partial(Index.open, folder, cache_bytes=cache_bytes)
+    index = await environment.run_blocking(INDEX_POOL, open_index)
+    position = index.position
+    version, crc = (0, 0) if position is None else (position.version, position.running_crc)
+    if (version, crc) != (where.index_version, where.index_crc) or (
+        position is not None and position.lineage != where.lineage
+    ):
+        index.close()
+        raise CorruptDataError(
+            "index checkpoint is not what its checkpoint says",
+            where=str(folder),
+            version=version,
+            expected=where.index_version,
+        )
+    return index
