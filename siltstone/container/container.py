@@ -251,9 +251,9 @@ class Container:
                     await parts.storage_writer.flush(segment)
             else:
                 await parts.storage_writer.flush(parts.reading.segment(name))
+            await parts.table_writer.flush()
         except LostDataError as error:
             raise await self._judged(error) from error
-        await parts.table_writer.flush()
         await parts.table_writer.truncate_log()
 
     # --- tables -----------------------------------------------------------------------------------
@@ -289,7 +289,10 @@ class Container:
     async def checkpoint(self) -> None:
         """Write a checkpoint now."""
         self._parts.pipeline.check_alive()
-        await self._parts.checkpointer.write()
+        try:
+            await self._parts.checkpointer.write()
+        except LostDataError as error:
+            raise await self._judged(error) from error
 
     async def collect(self) -> int:
         """Carry out due tasks now; return how many chunks were deleted."""

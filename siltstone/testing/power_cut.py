@@ -96,6 +96,12 @@ class PowerCut(FileLayer):
             self._is_down = False
             self._load()
 
+    def release(self) -> None:
+        """Forget the disk, and close what the model holds open to know it. The last call."""
+        with self._guard:
+            self._disk, self._renames = {}, {}
+            _close_all(self._pins)
+
     def lose_unsynced(self, fd: int) -> None:
         """Let the pages of ``fd`` that are not durable be lost, whatever is synced later."""
         with self._guard:

@@ -63,6 +63,7 @@ class World:
 
     def close(self) -> None:
         self._environment.close()
+        self.disk.release()
 
     async def own(self) -> Container:
         return await self._place.own(self._environment, STILL, calls=self.disk, index="../index")

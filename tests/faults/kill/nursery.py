@@ -114,8 +114,12 @@ class Nursery:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # In a session of its own: when a shell in whose process group the tests run ends, the
+        # kernel lets the stopped processes of that group go on.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.kill.nursery"], stdin=theirs.fileno()
+            [sys.executable, "-m", "tests.faults.kill.nursery"],
+            stdin=theirs.fileno(),
+            start_new_session=True,
         )
         theirs.close()
 

@@ -12,6 +12,7 @@ epoch; it finds out by itself that it was fenced, and ends; a check finds no dam
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +31,11 @@ IN_FLIGHT_MAX = 60
 """More than all writers of one child have in flight at a time."""
 
 EXPECTED = {"FencedError", "OutcomeUnknownError", "ClosedError", "BackPressureError"}
+
+
+def test_only_the_test_lets_a_stopped_owner_go_on(nursery: Nursery, tmp_path: Path) -> None:
+    with nursery.start(Work(str(tmp_path), 1, 1).encode()) as process:
+        assert os.getsid(process.pid) != os.getsid(0), "the end of a shell would reach it"
 
 
 class Rounds:

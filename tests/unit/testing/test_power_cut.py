@@ -219,3 +219,12 @@ def test_removed_files_are_forgotten(disk: PowerCut) -> None:
         disk.unlink(str(disk.root / f"{number}"))
         sync_folder(disk, str(disk.root))
     assert len(disk._pins) <= 2
+
+
+def test_a_released_disk_holds_nothing_open(disk: PowerCut) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    other = PowerCut(disk.root)
+    other.close(put(other, "a", b"x", sync=True, folder=True))
+    assert len(os.listdir("/proc/self/fd")) > before
+    other.release()
+    assert len(os.listdir("/proc/self/fd")) == before
