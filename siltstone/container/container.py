@@ -153,6 +153,7 @@ class Container:
             stack.push_async_callback(parts.environment.run_blocking, INDEX_POOL, parts.index.close)
             stack.push_async_callback(parts.pipeline.close_log)
             stack.callback(parts.pipeline.shut)
+            stack.push_async_callback(parts.segments.close)
             self._stopped.set()
             if self._main is not None:
                 await self._main

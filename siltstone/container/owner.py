@@ -201,12 +201,15 @@ def segment_storage(
     layouts: LayoutStore,
     environment: Environment,
     settings: ContainerSettings,
+    *,
+    prefetch_bytes: int = 0,
 ) -> ChunkedSegmentStorage:
     """The segment layer over ``layouts`` as the settings say."""
     choices = SegmentStorageSettings(
         chunk_bytes=settings.chunk_bytes,
         verify_reads=settings.verify_reads,
         read_back=settings.read_back,
+        prefetch_bytes=prefetch_bytes,
     )
     blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
     return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)

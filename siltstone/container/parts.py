@@ -93,7 +93,9 @@ class Parts:
         layouts = TableLayoutStore(
             rows, pipeline, self.container, environment, settings.garbage_delay_s
         )
-        self.segments = segment_storage(storage, layouts, environment, settings)
+        self.segments = segment_storage(
+            storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
+        )
         self.policy = settings.resolved(storage.capabilities)
         self.storage_writer = StorageWriter(
             pipeline, self.segments, environment, settings, self.policy, self.pressure

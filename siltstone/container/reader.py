@@ -122,6 +122,7 @@ class ReadContainer:
                 continue
             old, self._view = self._view, view
             if old is not None:
+                await old.segments.close()
                 await self._blocking(old.drop)
             return
         assert failure is not None, "the loop ends early or with a failure"
@@ -293,6 +294,7 @@ class ReadContainer:
             return
         self._closed = True
         if self._view is not None:
+            await self._view.segments.close()
             await self._environment.run_blocking(INDEX_POOL, self._view.index.close)
         remove = partial(shutil.rmtree, self._folder, ignore_errors=True)
         await self._environment.run_blocking(INDEX_POOL, remove)

@@ -8,6 +8,8 @@ from typing import Literal
 from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.words import GIB, MIB
 
+_MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
@@ -35,6 +37,7 @@ class ContainerSettings:
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
         storage_threads: calls to long-term storage at a time.
         verify_reads: ``remembered``, ``always`` or ``never``.
+        prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
         index_cache_bytes: block cache of the table index.
         segments_idle_max: idle segments whose state stays in memory.
     """
@@ -57,6 +60,7 @@ class ContainerSettings:
     storage_deadline_s: float = 60.0
     storage_threads: int = 16
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
+    prefetch_bytes: int = 64 * MIB
     index_cache_bytes: int = 64 * MIB
     segments_idle_max: int = 10_000
 
@@ -68,12 +72,12 @@ class ContainerSettings:
         """
         for name in self.__slots__:
             value = getattr(self, name)
-            if isinstance(value, bool) or name == "garbage_delay_s":
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
-            if isinstance(value, int | float) and value <= 0:
+            if name in _MAY_BE_ZERO and value < 0:
+                raise ValueError(f"{name} must be at least 0, not {value}")
+            if name not in _MAY_BE_ZERO and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
-        if self.garbage_delay_s < 0:
-            raise ValueError(f"garbage_delay_s must be at least 0, not {self.garbage_delay_s}")
         if self.chunk_bytes > 1024 * GIB:
             raise ValueError(f"chunk_bytes must be at most 1 TiB, not {self.chunk_bytes}")
         if self.verify_reads not in ("remembered", "always", "never"):

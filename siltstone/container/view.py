@@ -86,7 +86,9 @@ async def build_view(
     replica.exposure.cover(recovered.safe_index)
     writer = NoWriter(replica.tables)
     layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)
-    segments = segment_storage(storage, layouts, environment, settings)
+    segments = segment_storage(
+        storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
+    )
     return View(where, recovered, replica, index, system, segments)
 
 

@@ -25,7 +25,8 @@ from siltstone.core.operations.inspect import (
     run_verify,
 )
 from siltstone.core.operations.mishaps import Mishaps
-from siltstone.core.operations.read import run_read
+from siltstone.core.operations.read import fetch, run_read
+from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.remove import run_remove
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.operations.trim import run_skip, run_trim
@@ -75,6 +76,10 @@ class ChunkedSegmentStorage:
             settings=settings,
             blocks=blocks,
             memory=ChunkMemory(),
+            ahead=ReadAhead(
+                lambda segment_id, offset, view: fetch(self._context, segment_id, offset, view),
+                settings.prefetch_bytes,
+            ),
         )
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
@@ -82,6 +87,10 @@ class ChunkedSegmentStorage:
     def mishaps(self) -> Mishaps:
         """What went wrong at storage without being an error of any call here."""
         return self._context.mishaps
+
+    async def close(self) -> None:
+        """Read nothing ahead any more, and wait until nothing is on its way. Idempotent."""
+        await self._context.ahead.close()
 
     def lock(self, segment_id: int) -> asyncio.Lock:
         """The lock of one segment's layout; it exists while somebody holds or awaits it.

@@ -34,6 +34,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "storage_deadline_s": ("deadlines", "storage"),
     "storage_threads": ("long_term_storage", "threads"),
     "verify_reads": ("reads", "verify"),
+    "prefetch_bytes": ("reads", "prefetch"),
     "index_cache_bytes": ("index", "cache"),
     "segments_idle_max": ("segments", "idle_max"),
 }

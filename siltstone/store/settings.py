@@ -190,11 +190,16 @@ class Garbage(Section):
 
 
 class Reads(Section):
-    """How carefully bytes are read."""
+    """How bytes are read."""
 
     verify: Literal["remembered", "always", "never"] = Field(
         default=_DEFAULTS.verify_reads,
         description="compare checksums once in ten minutes, on every read, or (benchmarks) never",
+    )
+    prefetch: Size = Field(
+        default=_DEFAULTS.prefetch_bytes,
+        description="read ahead of sequential readers while storage is slow, at most so much "
+        "for each container; 0 reads nothing ahead",
     )
 
 

@@ -11,6 +11,7 @@ from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.chunk_memory import ChunkMemory
 from siltstone.core.operations.mishaps import Mishaps
+from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.sealing import newly_closed, seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.records.chunk import Chunk
@@ -30,6 +31,7 @@ class Context:
         blocks: blocks that were verified a short while ago.
         memory: what is known of chunks beyond their rows.
         mishaps: what went wrong without being an error.
+        ahead: what is read ahead for sequential readers.
         scratch: buffers for blocks of which only a part is wanted.
         sharing: held from plan to commit by whoever changes the references of a chunk that extents
             of several segments name; their own locks do not keep them apart.
@@ -40,6 +42,7 @@ class Context:
     settings: SegmentStorageSettings
     blocks: VerifiedBlocks
     memory: ChunkMemory
+    ahead: ReadAhead
     mishaps: Mishaps = field(default_factory=Mishaps)
     scratch: Scratch = field(default_factory=Scratch)
     sharing: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -122,11 +122,26 @@ def sums_between(layouts: LayoutStore, chunk: Chunk, first: int, end: int) -> tu
 async def run_read(context: Context, segment_id: int, offset: int, buffer: memoryview) -> int:
     """See ``ChunkedSegmentStorage.read_into``."""
     view = buffer.cast("B")
+    flushed = _readable_end(context, segment_id, offset)
+    view = view[: flushed - offset]
+    end, taken = offset + len(view), 0
+    stream = context.ahead.follow(segment_id, offset, end, flushed)
+    if stream is not None:
+        taken = await context.ahead.take(stream, offset, view)
+    if taken < len(view):
+        await fetch(context, segment_id, offset + taken, view[taken:])
+    return len(view)
+
+
+async def fetch(context: Context, segment_id: int, offset: int, view: memoryview) -> None:
+    """Fill ``view`` with flushed bytes from ``offset`` on, all of which there must be."""
+    loop = asyncio.get_running_loop()
     gone: ChunkNotFoundError | None = None
     for _ in range(_LOOK_UPS_MAX):
-        parts, count = _look_up(context, segment_id, offset, len(view))
+        parts = _look_up(context, segment_id, offset, len(view))
         if gone is not None and any(part.chunk.name == gone.chunk for part in parts):
             break
+        started = loop.time()
         try:
             await _read_parts(context, parts, view)
         except ChunkNotFoundError as error:
@@ -135,14 +150,14 @@ async def run_read(context: Context, segment_id: int, offset: int, buffer: memor
             gone = error
             context.blocks.forget(error.chunk)
         else:
-            return count
+            context.ahead.measured(len(view), loop.time() - started)
+            return
     assert gone is not None, "only a chunk that is gone leads to another look-up"
     raise LostDataError("chunk does not exist any more", where=gone.chunk) from gone
 
 
-def _look_up(
-    context: Context, segment_id: int, offset: int, length: int
-) -> tuple[list[ReadPart], int]:
+def _readable_end(context: Context, segment_id: int, offset: int) -> int:
+    """The flushed length, if ``offset`` may be read now."""
     state = context.live_state(segment_id)
     if offset < state.start_offset:
         raise SegmentTruncatedError(
@@ -156,7 +171,11 @@ def _look_up(
             expected=flushed,
             actual=offset,
         )
-    end = min(flushed, offset + length)
+    return flushed
+
+
+def _look_up(context: Context, segment_id: int, offset: int, length: int) -> list[ReadPart]:
+    end = min(_readable_end(context, segment_id, offset), offset + length)
     extents: list[Extent] = []
     position = offset
     while position < end:
@@ -165,7 +184,7 @@ def _look_up(
             raise _gap(segment_id, position)
         extents += some
         position = some[-1].end
-    return plan_read(extents, context.chunk, offset, end), end - offset
+    return plan_read(extents, context.chunk, offset, end)
 
 
 async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryview) -> None:

@@ -23,6 +23,7 @@ class SegmentStorageSettings:
         remember_s: seconds after which a verified block is forgotten.
         read_parallel: most storage calls at a time of one read.
         read_back: read every write back and compare it before it is committed.
+        prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
     """
 
     chunk_bytes: int = 128 * MIB
@@ -30,7 +31,11 @@ class SegmentStorageSettings:
     remember_s: float = 600.0
     read_parallel: int = 8
     read_back: bool = False
+    prefetch_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if self.chunk_bytes < 1 or self.read_parallel < 1 or self.remember_s < 0:
+        if (
+            min(self.chunk_bytes, self.read_parallel) < 1
+            or min(self.remember_s, self.prefetch_bytes) < 0
+        ):
             raise ValueError(f"impossible settings: {self}")

@@ -13,7 +13,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
-from siltstone.core.environment import Pool
+from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.invariants import check_chunk
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
@@ -192,14 +192,14 @@ class World:
         *,
         bucket: Bucket | None = None,
         layouts: MemoryLayoutStore | None = None,
-        environment: InlineEnvironment | None = None,
+        environment: Environment | None = None,
         settings: SegmentStorageSettings | None = None,
     ) -> None:
         self.profile = profile
         self.bucket = bucket or Bucket()
         self.storage = FailingStorage(MemoryChunkStorage(self.bucket, profile))
         self.layouts = layouts or MemoryLayoutStore()
-        self.environment = environment or InlineEnvironment()
+        self.environment: Environment = environment or InlineEnvironment()
         self.settings = settings or SegmentStorageSettings()
         self.segments = ChunkedSegmentStorage(
             AsyncChunkStorage(self.storage, self.environment),

@@ -18,6 +18,7 @@ from siltstone.core.segment_storage import ChunkProblem, SegmentStorageSettings
 from siltstone.core.words import BLOCK_BYTES, MIB
 from tests.unit.core.segment_world import (
     Call,
+    InlineEnvironment,
     World,
     run,
     small,
@@ -263,7 +264,8 @@ def test_reads_at_every_border_of_blocks_and_chunks() -> None:
 
 def test_remembered_blocks() -> None:
     async def test() -> None:
-        world = World()
+        environment = InlineEnvironment()
+        world = World(environment=environment)
         await write_pieces(world, [2 * BLOCK_BYTES])
         (entry,) = world.segments.chunks(1)
 
@@ -275,9 +277,9 @@ def test_remembered_blocks() -> None:
         assert await bytes_read(5) == BLOCK_BYTES
         assert await bytes_read(50) == 10
         assert await bytes_read(BLOCK_BYTES + 5) == BLOCK_BYTES
-        world.environment.now = 300
+        environment.now = 300
         assert await bytes_read(50) == 10
-        world.environment.now = 601
+        environment.now = 601
         assert await bytes_read(50) == BLOCK_BYTES
         assert await bytes_read(50) == 10
         world.content(entry.chunk.name)[50] ^= 1

@@ -1,0 +1,189 @@
+"""Sequential readers of slow storage: what comes is right, what it costs is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
+
+from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, SegmentTruncatedError
+from siltstone.core.operations.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
+from siltstone.core.segment_storage import SegmentStorageSettings
+from siltstone.core.words import MIB
+from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.unit.core.segment_world import Call, World, write_pieces
+
+CALL_S = 0.1
+LENGTH = 40 * MIB
+BUDGET = 64 * MIB
+
+
+def run(
+    test: Callable[[World, bytes], Awaitable[None]],
+    *,
+    call_s: float = CALL_S,
+    budget: int = BUDGET,
+) -> None:
+    """Run ``test`` over one segment of chunks of 6 MiB on storage whose calls take ``call_s``."""
+    environment = VirtualEnvironment()
+    settings = SegmentStorageSettings(chunk_bytes=6 * MIB, prefetch_bytes=budget)
+    world = World(environment=environment, settings=settings)
+
+    async def body() -> None:
+        whole = await write_pieces(world, [MIB] * (LENGTH // MIB))
+        environment.latency = lambda pool, chance: call_s
+        try:
+            await test(world, whole)
+        finally:
+            await world.segments.close()
+        assert ahead_of(world).held_bytes == 0
+
+    with environment.runner() as runner:
+        runner.run(body())
+
+
+def ahead_of(world: World) -> ReadAhead:
+    return world.segments._context.ahead
+
+
+async def read_all(world: World, step: int) -> bytes:
+    found = bytearray()
+    while part := await world.read(1, len(found), step):
+        found += part
+        assert ahead_of(world).held_bytes <= world.settings.prefetch_bytes
+    return bytes(found)
+
+
+@pytest.mark.parametrize("step", [64 * 1024, MIB, 3 * MIB + 17, 8 * MIB, 40 * MIB])
+def test_a_sequential_reader_gets_the_bytes(step: int) -> None:
+    async def test(world: World, whole: bytes) -> None:
+        assert await read_all(world, step) == whole
+
+    run(test)
+
+
+@pytest.mark.parametrize("budget", [0, BUDGET])
+def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
+    async def test(world: World, whole: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        assert await read_all(world, MIB) == whole
+        waits = round((loop.time() - started) / CALL_S)
+        if budget:
+            assert waits < 12
+        else:
+            assert waits >= 40
+
+    run(test, budget=budget)
+
+
+def test_each_byte_is_read_once() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        del world.calls[:]
+        assert await read_all(world, MIB) == whole
+        ranges = sorted((call.name, call.offset, call.length) for call in world.calls)
+        for (name, offset, length), (following, begin, _) in pairwise(ranges):
+            assert following != name or offset + length <= begin
+        assert sum(length for _, _, length in ranges) == LENGTH
+
+    run(test)
+
+
+def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
+    async def fast(world: World, whole: bytes) -> None:
+        assert await read_all(world, MIB) == whole
+        assert len(world.calls) < 3 * LENGTH // MIB
+
+    async def scattered(world: World, whole: bytes) -> None:
+        del world.calls[:]
+        for offset in (9 * MIB, 3 * MIB, 30 * MIB, 0, 20 * MIB):
+            assert await world.read(1, offset, MIB) == whole[offset : offset + MIB]
+        assert sum(call.length for call in world.calls) == 5 * MIB
+
+    run(fast, call_s=0.0)
+    run(scattered)
+
+
+def test_the_budget_holds_for_many_readers() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        async def reader() -> None:
+            assert await read_all(world, MIB) == whole
+
+        await asyncio.gather(*(reader() for _ in range(5)))
+
+    run(test, budget=3 * PIECE_BYTES)
+
+
+def test_readers_that_went_away_are_forgotten() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        for number in range(STREAMS_MAX + 9):
+            await world.read(1, number, 1)
+            await world.read(1, number + 1, 1)
+        assert len(ahead_of(world)._streams) <= STREAMS_MAX
+        assert ahead_of(world).held_bytes <= BUDGET
+
+    run(test)
+
+
+def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        for offset in range(0, 3 * MIB, MIB):
+            await world.read(1, offset, MIB)
+        await asyncio.sleep(9)
+        assert ahead_of(world).held_bytes
+        world.layouts.change(1, start_offset=5 * MIB)
+        with pytest.raises(SegmentTruncatedError):
+            await world.read(1, 3 * MIB, MIB)
+
+    run(test)
+
+
+def test_an_error_ahead_is_met_by_who_reads_there() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        damaged = world.segments.chunks(1)[2].chunk.name
+        world.content(damaged)[5] ^= 1
+        for offset in range(0, 12 * MIB, MIB):
+            assert await world.read(1, offset, MIB) == whole[offset : offset + MIB]
+        with pytest.raises(CorruptDataError) as caught:
+            await world.read(1, 12 * MIB, MIB)
+        assert damaged in str(caught.value)
+        assert await world.read(1, 18 * MIB, 3 * MIB) == whole[18 * MIB : 21 * MIB]
+
+    run(test)
+
+
+def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        failing = False
+
+        def decide(call: Call) -> None:
+            if failing:
+                raise ChunkUnavailableError("away", chunk=call.name, operation=call.verb)
+
+        world.storage.decide = decide
+        for offset in range(0, 2 * MIB, MIB):
+            await world.read(1, offset, MIB)
+        failing = True
+        await asyncio.sleep(9)
+        failing = False
+        found = bytearray(whole[: 2 * MIB])
+        while part := await world.read(1, len(found), MIB):
+            found += part
+        assert bytes(found) == whole
+
+    run(test)
+
+
+def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        await world.read(1, 0, MIB)
+        waiting = asyncio.create_task(world.read(1, MIB, MIB))
+        await asyncio.sleep(CALL_S / 2)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await read_all(world, MIB) == whole
+
+    run(test)
