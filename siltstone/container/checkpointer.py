@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from siltstone.container.fence import Fence
@@ -11,14 +12,13 @@ from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_writer import TableWriter
-from siltstone.container.trouble import Trouble
+from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
     CorruptDataError,
-    LogError,
     StorageFullError,
     StoreError,
 )
@@ -157,21 +157,30 @@ class Checkpointer:
                 return
             # An index ahead of the table log would not be a cut that long-term storage alone holds.
             await self._table_writer.flush()
-            try:
+            async with self._pipeline.ending():
                 name = await self._journal.write_checkpoint(
                     lambda sequence: self.compose(
                         sequence, uploaded.files, position.version, position.running_crc
                     )
                 )
-            except LogError as error:
-                self._pipeline.fail(error)
-                raise
             self._time_s = self._environment.monotonic()
             self.wanted = False
             await self._point_at(name)
+            await self._drop_needless()
+
+    async def _drop_needless(self) -> None:
+        """Truncate the log and the table log, and delete files, each whatever became of the others.
+
+        What failed is tried again behind the next checkpoint.
+        """
+        failures = Failures()
+        with failures.kept():
             await self._table_writer.truncate_log()
+        with failures.kept():
             await self._trim_table_log()
-            await self._delete_needless()
+        with failures.kept():
+            await self._delete_needless(failures)
+        failures.raise_first()
 
     async def _point_at(self, name: str) -> None:
         self._replica.checkpoint_index = await self._pipeline.control(
@@ -182,10 +191,11 @@ class Checkpointer:
         """Drop the table log's head below the older of the two newest checkpoints."""
         oldest = self._journal.checkpoints[0].checkpoint.index_version
         self._pinned.set_start(TABLE_LOG_ID, oldest)
-        while not await self._system.trim(TABLE_LOG_ID, oldest):
-            pass
+        async with self._pipeline.ending():
+            while not await self._system.trim(TABLE_LOG_ID, oldest):
+                pass
 
-    async def _delete_needless(self) -> None:
+    async def _delete_needless(self, failures: Failures) -> None:
         """Delete system files that nothing needs, after the log has stated their names."""
         listing: list[str] = []
         start_after = ""
@@ -207,11 +217,9 @@ class Checkpointer:
             await self._fence.check()
             await self._pipeline.control(ControlKind.JOURNAL_DELETION, "\n".join(part).encode())
             for name in part:
-                try:
+                # It may be gone already: by an earlier attempt whose answer was lost.
+                with failures.kept(), suppress(ChunkNotFoundError):
                     await self._storage.delete(name)
-                except ChunkNotFoundError:
-                    # Gone already: an earlier attempt whose answer was lost.
-                    continue
 
 
 def checkpoint_copies(index_folder: Path) -> Path:

@@ -16,7 +16,7 @@ from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
-from siltstone.container.trouble import Trouble
+from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, StorageFullError
 from siltstone.core.records.table_record import TableEntry
@@ -92,27 +92,40 @@ class Collector:
             self._awake.clear()
 
     async def collect(self) -> int:
-        """Carry out every task that is due and allowed; return how many chunks were deleted."""
+        """Carry out every task that is due and allowed; return how many chunks were deleted.
+
+        A task that fails keeps no other one from its turn. It stays, and comes again.
+
+        Raises:
+            ChunkError, CorruptDataError, StorageFullError: the first failure, after the round.
+            LogError: this owner has ended, and nothing more was done.
+        """
         deleted = 0
         after: Task | None = None
+        failures = Failures()
         async with self._lock:
-            while True:
-                tasks = self._rows.tasks(self._now_ms(), after=after)
-                if not tasks:
-                    return deleted
+            while tasks := self._rows.tasks(self._now_ms(), after=after):
                 after = tasks[-1]
                 chunks = []
                 for task in tasks:
-                    if task.kind is TaskKind.TRIM_SEGMENT:
-                        await self._trim(task)
-                    elif task.kind is TaskKind.REMOVE_SEGMENT:
-                        await self._remove(task)
-                    elif task.kind is TaskKind.FORGET_TOMBSTONE:
-                        await self._forget(task)
-                    else:
+                    if task.kind is TaskKind.DELETE_CHUNK:
                         chunks.append(task)
-                if chunks:
-                    deleted += await self._delete(chunks)
+                        continue
+                    with failures.kept():
+                        await self._carry_out(task)
+                with failures.kept():
+                    deleted += await self._delete(chunks, failures)
+        failures.raise_first()
+        return deleted
+
+    async def _carry_out(self, task: Task) -> None:
+        if task.kind is TaskKind.TRIM_SEGMENT:
+            await self._trim(task)
+        elif task.kind is TaskKind.REMOVE_SEGMENT:
+            await self._remove(task)
+        else:
+            assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
+            await self._forget(task)
 
     def _now_ms(self) -> int:
         return int(self._environment.time() * 1000)
@@ -159,8 +172,10 @@ class Collector:
 
     # --- chunks -----------------------------------------------------------------------------------
 
-    async def _delete(self, tasks: Sequence[Task]) -> int:
+    async def _delete(self, tasks: Sequence[Task], failures: Failures) -> int:
         """State the deletion of chunks, wait for the acknowledgement, then delete them."""
+        if not tasks:
+            return 0
         covered = self._replica.table_flushed
         pin = await oldest_pin(
             self._storage,
@@ -181,13 +196,18 @@ class Collector:
         for task in allowed:
             chunk = self._rows.pending_chunk(task.subject)
             if chunk is not None and chunk.references:
-                raise CorruptDataError(
-                    "I17: a chunk with a deletion task is referenced", where=chunk.name
+                failures.add(
+                    CorruptDataError(
+                        "I17: a chunk with a deletion task is referenced", where=chunk.name
+                    )
                 )
+                continue
             if chunk is not None:
                 entries += remove_chunk(chunk)
             stated.append(replace(task, stage=TaskStage.STATED))
             entries.append(put_task(stated[-1]))
+        if not stated:
+            return 0
         # Stated anew in every epoch: an older epoch's statement gives this one no right to destroy.
         await self._pipeline.update(entries)
         limit = asyncio.Semaphore(DELETIONS_PARALLEL)
@@ -195,10 +215,10 @@ class Collector:
             results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
         outcome = [(task, result.result()) for task, result in zip(stated, results, strict=True)]
         await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
-        failures = [error for _, error in outcome if error is not None]
-        if failures:
-            self.trouble.happened(failures[0])
-        return len(outcome) - len(failures)
+        failed = [error for _, error in outcome if error is not None]
+        for error in failed:
+            failures.add(error)
+        return len(outcome) - len(failed)
 
     async def _delete_chunk(self, task: Task, limit: asyncio.Semaphore) -> ChunkError | None:
         async with limit:

@@ -114,7 +114,7 @@ class Container:
             if parts.pipeline.failure is None:
                 logger.exception("background work of the container failed", exc_info=error)
             failure = error if isinstance(error, SiltstoneError) else SiltstoneError(repr(error))
-            parts.pipeline.fail(failure)
+            await parts.pipeline.end(failure)
 
     def _failed(self, error: SiltstoneError) -> None:
         logger.error("container closes: %s", error)

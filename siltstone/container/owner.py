@@ -37,10 +37,16 @@ class Claimed:
     Attributes:
         epoch: this owner's.
         found: where the boot starts from.
+        log_first: index of the first frame that the log kept then.
+        log_end: one above the index of its newest frame then.
+        dropped_tail: bytes of a torn last frame that the claim voided.
     """
 
     epoch: int
     found: Found
+    log_first: int
+    log_end: int
+    dropped_tail: int
 
 
 async def claim(
@@ -87,12 +93,15 @@ async def claim(
     if recovered is None and before is not None:
         raise LogLostError("the journal is gone")
     where = found(lineage, recovered)
+    first, end, dropped = await environment.run_blocking(
+        LOG_POOL, lambda: (log.first(), log.end(), log.dropped_tail())
+    )
     try:
-        check_log(where, log.first(), log.end())
+        check_log(where, first, end)
     except LogLostError:
         check_truncation(where, await read_frames(log, environment))
         raise
-    return Claimed(epoch=epoch, found=where)
+    return Claimed(epoch=epoch, found=where, log_first=first, log_end=end, dropped_tail=dropped)
 
 
 def _first(log: FencedLog) -> int:

@@ -84,6 +84,7 @@ class Parts:
             self.table_pressure,
             lambda error: self.on_failure(error),
         )
+        self.pipeline.log_first = claimed.log_first
         self._build_storage(replica.rows)
         self._build_verbs()
 
@@ -162,7 +163,7 @@ class Parts:
         self.collector.wake()
 
     def stats(self, claimed: Claimed) -> ContainerStats:
-        """The container at a glance."""
+        """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
@@ -182,11 +183,11 @@ class Parts:
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
             safe_index=self.journal.stated_safe_index,
-            log_first=self.log.first(),
-            log_end=self.log.end(),
+            log_first=self.pipeline.log_first,
+            log_end=max(claimed.log_end, replica.newest_index + 1),
             table_version=replica.tables.applied_version,
             checkpoint_version=self.checkpointer.version,
-            dropped_tail=self.log.dropped_tail(),
+            dropped_tail=claimed.dropped_tail,
             warnings=self.found.warnings,
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),

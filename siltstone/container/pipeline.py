@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from siltstone.container.batch import TIME_BYTES, Batch, OpenPiece, SealedPiece
 from siltstone.container.open_segment import OpenSegment
@@ -53,6 +54,7 @@ class Pipeline:
         accepting: whether the hot path may add to the batch; false after a failure and while tier 1
             is full.
         failure: why the container closed, if it did.
+        log_first: index of the first frame that the log keeps.
         body_bytes_max: most bytes of a frame's body.
     """
 
@@ -69,6 +71,7 @@ class Pipeline:
         self.batch = Batch()
         self.accepting = True
         self.failure: SiltstoneError | None = None
+        self.log_first = 0
         self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log
         self._environment = environment
@@ -246,12 +249,15 @@ class Pipeline:
 
     async def truncate(self, before_index: int) -> None:
         """Truncate the log, in turn with appends. Any failure is the end of this owner."""
+
+        def call() -> None:
+            self._log.truncate(before_index)
+            self.log_first = self._log.first()
+
         try:
-            await self._environment.run_blocking(
-                self._pool, lambda: self._log.truncate(before_index)
-            )
+            await self._environment.run_blocking(self._pool, call)
         except LogError as error:
-            self.fail(error)
+            await self.end(error)
             raise self.closed_error() from error
 
     async def newest_epoch(self) -> int:
@@ -260,7 +266,7 @@ class Pipeline:
             return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
         except LogError as error:
             # If the log was poisoned just before, why that was is what the caller has to know.
-            self.fail(error)
+            await self.end(error)
             raise self.closed_error() from error
 
     async def close_log(self) -> None:
@@ -284,7 +290,7 @@ class Pipeline:
             self._pressure.release(size)
             self._refuse(batch, error)
         except LogError as error:
-            self.fail(error)
+            await self.end(error)
         except asyncio.CancelledError:
             self.fail(OutcomeUnknownError("container was stopped while a frame was in flight"))
             raise
@@ -313,6 +319,37 @@ class Pipeline:
         self.accepting = False
         self._full_until = self._environment.monotonic() + FULL_PAUSE_S
         self._drop(batch, lambda: StorageFullError(str(error)))
+
+    @asynccontextmanager
+    async def ending(self) -> AsyncIterator[None]:
+        """Around a write of the journal: any ``LogError`` is the end of this owner."""
+        try:
+            yield
+        except LogError as error:
+            await self.end(error)
+            if isinstance(self.failure, FencedError):
+                raise self.closed_error() from error
+            raise
+
+    async def end(self, error: SiltstoneError) -> None:
+        """End this owner: as a fenced one if there is a newer epoch, whatever failed first.
+
+        What poisoned the log may have been told to nobody, such as a caller that was cancelled.
+        """
+        newest = 0
+        if self.failure is None and not isinstance(error, FencedError):
+            try:
+                newest = await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+            except SiltstoneError:
+                pass
+            except asyncio.CancelledError:
+                self.fail(error)
+                raise
+        if newest > self.epoch:
+            fenced = FencedError(f"a newer epoch owns the log: {error}", epoch=newest)
+            fenced.__cause__ = error
+            error = fenced
+        self.fail(error)
 
     def fail(self, error: SiltstoneError) -> None:
         """The log failed: nothing that was assigned and not acknowledged is known any more."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
+from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reading import Reading
@@ -70,6 +71,7 @@ class ReadContainer:
         self._reader: LogReader | None = None
         self._view: View | None = None
         self._generation = 0
+        self._log_facts = LogFacts()
         self._refreshed_s = 0.0
         self._lock = asyncio.Lock()
         self._closed = False
@@ -95,6 +97,8 @@ class ReadContainer:
             frames = await self._blocking(lambda: list(reader.read(start)))
             for frame in frames:
                 view.replica.apply(frame)
+            if frames:
+                self._log_facts = await self._blocking(lambda: facts_of(reader))
         except (LogTruncatedError, CorruptDataError):
             # A log that was truncated between two looks has a gap: only a fresh start tells
             # whether that is all.
@@ -131,6 +135,8 @@ class ReadContainer:
     async def _build(self) -> View:
         if self._reader is None:
             self._reader = await self._blocking(self._log.open_read)
+        reader = self._reader
+        self._log_facts = await self._blocking(lambda: facts_of(reader))
         self._generation += 1
         return await build_view(
             self._container,
@@ -241,6 +247,10 @@ class ReadContainer:
 
     async def check(self) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
+        async with self._lock:
+            reader = self._reader
+            assert reader is not None, "a view comes with a log reader"
+            self._log_facts = await self._blocking(lambda: facts_of(reader))
         for warning in self.stats().warnings:
             yield Finding(severity="warning", where="journal", message=warning)
         async for finding in check_container(self._present, self._storage):
@@ -261,30 +271,28 @@ class ReadContainer:
         )
 
     def stats(self) -> ContainerStats:
-        """The container at a glance."""
+        """The container at a glance, as it was at the last look at the log."""
         view = self._current()
-        replica, recovered = view.replica, view.recovered
-        assert self._reader is not None, "a view comes with a log reader"
+        replica, recovered, log = view.replica, view.recovered, self._log_facts
         now = self._environment.monotonic()
         dirty = list(replica.dirty.values())
-        dropped = self._reader.dropped_tail()
         warnings = view.where.warnings
-        if dropped:
-            warnings = (*warnings, f"tier-1 log ends in {dropped} bytes of a torn frame")
+        if log.dropped_tail:
+            warnings = (*warnings, f"tier-1 log ends in {log.dropped_tail} bytes of a torn frame")
         return ContainerStats(
             container=self._container,
-            epoch=self._reader.epoch(),
+            epoch=log.epoch,
             lineage=view.where.lineage.hex(),
             unflushed_bytes=sum(segment.tail.size for segment in dirty),
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
             safe_index=recovered.safe_index,
-            log_first=self._reader.first(),
+            log_first=log.first,
             log_end=replica.newest_index + 1,
             table_version=replica.tables.applied_version,
             checkpoint_version=recovered.checkpoint.index_version,
-            dropped_tail=dropped,
+            dropped_tail=log.dropped_tail,
             warnings=warnings,
         )
 

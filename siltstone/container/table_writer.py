@@ -12,7 +12,7 @@ from siltstone.container.pressure import Pressure
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, CorruptDataError, LogError, StorageFullError
+from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -115,17 +115,14 @@ class TableWriter:
     async def _step(self) -> None:
         records = self._replica.table_tail.head(WRITE_BYTES_MAX)
         version = records[-1].version
-        try:
+        # A batch of the journal that may or may not be durable is the end of this owner.
+        async with self._pipeline.ending():
             await self._system.write(
                 TABLE_LOG_ID,
                 self._replica.table_flushed,
                 [record.record for record in records],
                 cuts=[record.version for record in records],
             )
-        except LogError as error:
-            # The journal: a batch may or may not be durable, so this owner must stop.
-            self._pipeline.fail(error)
-            raise
         self._replica.table_flushed = version
         self._pressure.release(self._replica.table_tail.drop_to(version))
         self._replica.exposure.cover(self._journal.stated_safe_index)

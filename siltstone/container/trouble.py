@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError, CorruptDataError, SiltstoneError, StorageFullError
 
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 30.0
@@ -40,3 +44,30 @@ class Trouble:
         """Work succeeded."""
         self.error = None
         self._pause_s = PAUSE_S_MIN
+
+
+class Failures:
+    """What failed in a round of acts that do not depend on one another."""
+
+    def __init__(self) -> None:
+        self._first: SiltstoneError | None = None
+
+    def add(self, error: SiltstoneError) -> None:
+        """Remember that an act failed."""
+        self._first = self._first or error
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Around one act: a failure that says nothing about the others waits for their turn.
+
+        What ends the owner, above all ``FencedError``, ends the round at once.
+        """
+        try:
+            yield
+        except (ChunkError, CorruptDataError, StorageFullError) as error:
+            self.add(error)
+
+    def raise_first(self) -> None:
+        """End the round: raise the first failure, if there was one."""
+        if self._first is not None:
+            raise self._first

@@ -72,10 +72,11 @@ class LogReader(Protocol):
 class FencedLog(Protocol):
     """The log of one container: one frame in flight, durable when ``append`` returns.
 
-    Any failure or doubt poisons the handle for ever: every later call but ``close`` raises
-    ``LogError``. ``StorageFullError`` and a refused claim leave it usable. A closed handle raises
-    ``ClosedError``. A handle claims once; before that it only answers ``newest_epoch``, ``holder``
-    and ``open_read``, and everything else is a ``LogError`` that changes nothing.
+    Any failure or doubt poisons the handle for ever: every later call but ``newest_epoch`` and
+    ``close`` raises ``LogError``. ``StorageFullError`` and a refused claim leave it usable. A
+    closed handle raises ``ClosedError``. A handle claims once; before that it only answers
+    ``newest_epoch``, ``holder`` and ``open_read``, and everything else is a ``LogError`` that
+    changes nothing.
     """
 
     @property
@@ -159,7 +160,10 @@ class FencedLog(Protocol):
         ...
 
     def newest_epoch(self) -> int:
-        """The highest epoch that anybody claimed, read afresh; above ``epoch`` means fenced."""
+        """The highest epoch that anybody claimed, read afresh; above ``epoch`` means fenced.
+
+        A poisoned handle answers too: whoever failed has to know whether it is fenced.
+        """
         ...
 
     def holder(self) -> LogOwner:

@@ -79,8 +79,9 @@ class FaultPlan:
 class FaultyFencedLog:
     """Passes every call on to ``inner`` as the plan says.
 
-    A failure that a real log would be poisoned by poisons this one: every later call but ``close``
-    raises ``LogError``, and ``close`` leaves ``inner`` without an ``End`` frame.
+    A failure that a real log would be poisoned by poisons this one: every later call but
+    ``newest_epoch`` and ``close`` raises ``LogError``, and ``close`` leaves ``inner`` without an
+    ``End`` frame.
 
     Args:
         inner: the log underneath.
@@ -102,7 +103,7 @@ class FaultyFencedLog:
         self._is_closed = False
 
     def _call(self, method: str, action: Callable[[], T]) -> T:
-        if self._is_poisoned and not self._is_closed:
+        if self._is_poisoned and not self._is_closed and method != "newest_epoch":
             raise LogError("the handle is poisoned", outcome=Outcome.NOT_APPLIED)
         plan = self.plan
         plan.counts[method] += 1
@@ -119,7 +120,8 @@ class FaultyFencedLog:
         plan.after(method, number)
         if fault.error is not None:
             # A full disk leaves a log usable; so does whatever is no failure of the log.
-            self._is_poisoned = not isinstance(fault.error, StorageFullError | StoreError)
+            if not isinstance(fault.error, StorageFullError | StoreError):
+                self._is_poisoned = True
             raise fault.error
         return result
 

@@ -199,6 +199,7 @@ class EndChecks(LogCase):
         for call in (old.end, old.first, lambda: put(old, b"b"), lambda: old.truncate(0)):
             with pytest.raises(LogError):
                 call()
+        assert old.newest_epoch() > old.epoch, "a poisoned handle says that it is fenced"
 
     def test_appends_of_many_threads_are_whole_and_dense(self) -> None:
         log = self.create()

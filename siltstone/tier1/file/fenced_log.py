@@ -275,7 +275,7 @@ class FileFencedLog:
 
     def newest_epoch(self) -> int:
         """See ``FencedLog.newest_epoch``."""
-        self._require_usable()
+        self._require_open()
         with translated("read marker", self._folder.path):
             return newest_epoch(self._folder)
 
@@ -335,6 +335,10 @@ class FileFencedLog:
 
     def _require_usable(self) -> None:
         if self._state is not _State.UNCLAIMED:
+            self._require(_State.CLAIMED)
+
+    def _require_open(self) -> None:
+        if self._state is _State.CLOSED:
             self._require(_State.CLAIMED)
 
     def _claimed(self) -> EpochWriter:

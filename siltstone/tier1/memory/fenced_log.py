@@ -171,7 +171,7 @@ class MemoryFencedLog:
     def newest_epoch(self) -> int:
         """See ``FencedLog.newest_epoch``."""
         with self._lock, self._shared.lock:
-            self._require_usable()
+            self._require_open()
             return self._shared.epoch
 
     def holder(self) -> LogOwner:
@@ -216,4 +216,8 @@ class MemoryFencedLog:
 
     def _require_usable(self) -> None:
         if self._state is not _State.UNCLAIMED:
+            self._require(_State.CLAIMED)
+
+    def _require_open(self) -> None:
+        if self._state is _State.CLOSED:
             self._require(_State.CLAIMED)

@@ -1,0 +1,201 @@
+"""Rounds of acts that do not depend on one another: one that fails does not stop the others.
+
+What fails: single calls to long-term storage, for as long as the test wants. What must hold: every
+other act of the round takes place, the failure is told, the act comes again and then succeeds, and
+a fence ends everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_names import data_prefix, system_prefix
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkUnavailableError,
+    CorruptDataError,
+    FencedError,
+)
+from siltstone.core.records.task import TaskKind
+from siltstone.metadata.changes import put_chunk
+from siltstone.testing.faulty_chunk_storage import Fate, Plan, StorageCall
+from tests.faults.test_poisoned_owner import claim
+from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+
+NEVER = 1e6
+NAMES = ("a", "b", "c")
+SETTINGS = with_settings(
+    flush_bytes=1 << 40,
+    flush_age_s=NEVER,
+    table_flush_age_s=NEVER,
+    checkpoint_age_s=NEVER,
+    garbage_interval_s=NEVER,
+    garbage_delay_s=0.0,
+)
+
+
+def play(
+    story: Callable[[World, Owner], Awaitable[None]], settings: ContainerSettings = SETTINGS
+) -> None:
+    async def whole(made: World) -> None:
+        owner = await made.open()
+        for name in NAMES:
+            await owner.container.create(name)
+            await owner.container.append(name, pattern(ord(name), 9_000))
+        await owner.container.flush()
+        await story(made, owner)
+        await owner.container.close()
+
+    with world(settings=settings) as made:
+        made.run(whole(made))
+
+
+def data_of(made: World, name: str) -> list[str]:
+    return [chunk for chunk in made.names(data_prefix(0)) if f"/{name}/" in chunk]
+
+
+def trims(owner: Owner) -> list[str]:
+    """Segments that wait for a trim."""
+    tasks = [task for task in owner.rows.tasks(2**62) if task.kind is TaskKind.TRIM_SEGMENT]
+    states = [owner.rows.state(task.subject) for task in tasks]
+    return [state.name for state in states if state is not None]
+
+
+def refused(*words: str) -> Plan:
+    """Refuse every change of a chunk whose name holds all of ``words``."""
+
+    def plan(call: StorageCall) -> Fate:
+        changes = call.operation in ("create", "write", "delete")
+        return Fate.REFUSED if changes and all(w in call.name for w in words) else Fate.DONE
+
+    return plan
+
+
+def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container, collector = owner.container, owner.container._parts.collector
+        segments, failing = container._parts.segments, owner.rows.find("a")
+        trim = segments.trim
+
+        async def trim_or_fail(segment_id: int, start: int) -> bool:
+            if segment_id == failing:
+                raise ChunkUnavailableError("injected", chunk="c", operation="read_into")
+            return await trim(segment_id, start)
+
+        monkeypatch.setattr(segments, "trim", trim_or_fail)
+        async with collector._lock:
+            for name in NAMES:
+                await container.truncate(name, 5_000)
+        await made.environment.sleep(0.1)
+        assert trims(owner) == ["a"]
+        assert isinstance(collector.trouble.error, ChunkError)
+        with pytest.raises(ChunkError):
+            await container.collect()
+        monkeypatch.undo()
+        await container.collect()
+        assert trims(owner) == []
+
+    play(story)
+
+
+def test_a_deletion_that_fails_keeps_nobody_waiting_and_is_told() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        for name in NAMES:
+            await container.delete(name)
+        await made.environment.sleep(1)
+        await container.flush()
+        owner.storage.plan = refused("/a/")
+        container._parts.collector.wake()
+        await made.environment.sleep(1)
+        assert data_of(made, "a")
+        assert not data_of(made, "b") + data_of(made, "c")
+        assert container.stats().last_error is not None
+        owner.storage.plan = lambda call: Fate.DONE
+        await made.environment.sleep(120)
+        container._parts.collector.wake()
+        await made.environment.sleep(60)
+        assert not data_of(made, "a")
+        assert container.stats().last_error is None
+
+    play(story)
+
+
+def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        (kept,) = {chunk.chunk for chunk in await container.chunks("a")}
+        for name in NAMES:
+            await container.delete(name)
+        await made.environment.sleep(1)
+        await container.flush()
+        rows, pipeline = owner.rows, container._parts.pipeline
+        task = next(t for t in rows.tasks(2**62) if t.name == kept)
+        chunk = rows.chunk(task.subject)
+        assert chunk is not None
+        assert not chunk.references
+        await pipeline.update([put_chunk(replace(chunk, references=1))])
+        with pytest.raises(CorruptDataError, match="I17"):
+            await container.collect()
+        assert made.names(data_prefix(0)) == [kept]
+
+    play(story)
+
+
+@pytest.mark.parametrize("word", ["tables-", "index-", "journal-"])
+def test_a_system_file_that_can_not_be_deleted_keeps_no_other(word: str) -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+
+        async def checkpoints(count: int) -> None:
+            for number in range(count):
+                await container.append("a", bytes(9_000))
+                await container.flush()
+                try:
+                    await container.checkpoint()
+                except ChunkError:
+                    assert owner.storage.plan is plan, number
+
+        def count(part: str) -> int:
+            return sum(part in name for name in made.names(system_prefix(0)))
+
+        def plan(call: StorageCall) -> Fate:
+            is_it = call.operation == "delete" and word in call.name
+            return Fate.REFUSED if is_it else Fate.DONE
+
+        await checkpoints(6)
+        before = {part: count(part) for part in ("tables-", "index-", "journal-")}
+        owner.storage.plan = plan
+        await checkpoints(12)
+        first = owner.log.inner.first()
+        for part, few in before.items():
+            assert (count(part) > few + 2) is (part == word), (part, few, count(part))
+        assert container.stats().log_first == first > 0
+        owner.storage.plan = lambda call: Fate.DONE
+        await checkpoints(1)
+        assert count(word) <= before[word] + 2
+
+    play(story, replace(SETTINGS, chunk_bytes=1_000))
+
+
+def test_a_fence_ends_the_round_at_once() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        for name in NAMES:
+            await container.delete(name)
+        await made.environment.sleep(1)
+        await container.flush()
+        chunks = set(made.names(data_prefix(0)))
+        claim(made, owner)
+        frames = made.shared_log.end
+        with pytest.raises(FencedError):
+            await container.collect()
+        assert set(made.names(data_prefix(0))) == chunks
+        assert made.shared_log.end == frames
+        assert isinstance(container.failure, FencedError)
+
+    play(story)
