@@ -40,7 +40,7 @@ async def build_replica(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
-    copies: Path | None = None,
+    copies: Sequence[Path] = (),
 ) -> tuple[Replica, Index, Found]:
     """Build the acknowledged state from the index, the table log and the frames of the tier-1 log.
 
@@ -54,7 +54,7 @@ async def build_replica(
         environment: gives threads.
         settings: knobs.
         index_folder: where the local index is, or will be.
-        copies: a folder that may hold the checkpoint's index files already, on the same file
+        copies: folders that may hold the checkpoint's index files already, on the same file
             system; they are linked instead of downloaded.
 
     Raises:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import Found
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, StoreError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.recovery import Recovered, earlier_checkpoints
@@ -32,7 +32,7 @@ async def restored_index(
     folder: Path,
     *,
     cache_bytes: int,
-    copies: Path | None,
+    copies: Sequence[Path],
 ) -> tuple[Index, Found]:
     """Fetch an index that the table log continues; return it and where it begins.
 
@@ -42,7 +42,8 @@ async def restored_index(
         environment: gives threads.
         folder: where the index will lie; what is there goes.
         cache_bytes: size of its block cache.
-        copies: a folder that may hold the files of the checkpoint already; see ``link_index``.
+        copies: folders any of which may hold the files of the checkpoint, or of another one of
+            this or another owner; see ``link_index``.
 
     Raises:
         CorruptDataError: the files of every checkpoint that would do are damaged; the error is that
@@ -57,7 +58,7 @@ async def restored_index(
     async for older in _older(where, storage):
         warnings.append(f"passed over index checkpoint: {failure}")
         try:
-            index = await _fetched(older, storage, environment, folder, cache_bytes, None)
+            index = await _fetched(older, storage, environment, folder, cache_bytes, ())
         except CorruptDataError as error:
             warnings.append(f"passed over index checkpoint: {error}")
             continue
@@ -98,28 +99,56 @@ async def _fetched(
     environment: Environment,
     folder: Path,
     cache_bytes: int,
-    copies: Path | None,
+    copies: Sequence[Path],
 ) -> Index:
     files = where.index_files
     if not files:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, clear)
-    elif copies is None or not await environment.run_blocking(
-        INDEX_POOL, partial(link_index, files, copies, folder)
-    ):
+    else:
+        for candidate in copies:
+            linked = await environment.run_blocking(
+                INDEX_POOL, partial(_linked, where, candidate, folder, cache_bytes)
+            )
+            if linked is not None:
+                return linked
         await restore_index(files, storage, folder, environment)
     open_index = partial(Index.open, folder, cache_bytes=cache_bytes)
     index = await environment.run_blocking(INDEX_POOL, open_index)
-    position = index.position
-    version, crc = (0, 0) if position is None else (position.version, position.running_crc)
-    if (version, crc) != (where.index_version, where.index_crc) or (
-        position is not None and position.lineage != where.lineage
-    ):
+    if not _is_meant(index, where):
+        position = index.position
         index.close()
         raise CorruptDataError(
             "index checkpoint is not what its checkpoint says",
             where=str(folder),
-            version=version,
+            version=0 if position is None else position.version,
             expected=where.index_version,
         )
     return index
+
+
+def _linked(where: Found, copies: Path, folder: Path, cache_bytes: int) -> Index | None:
+    """The index from local copies; ``None`` when they are not those of the checkpoint. Blocking.
+
+    Owners change their copies meanwhile, so anything may be found here and none of it is damage:
+    the files on long-term storage are what counts.
+    """
+    if not link_index(where.index_files, copies, folder):
+        return None
+    try:
+        index = Index.open(folder, cache_bytes=cache_bytes)
+    except (CorruptDataError, StoreError) as error:
+        logger.info("local copies are not the checkpoint: %s", error)
+        return None
+    if _is_meant(index, where):
+        return index
+    index.close()
+    return None
+
+
+def _is_meant(index: Index, where: Found) -> bool:
+    position = index.position
+    if position is None:
+        return (where.index_version, where.index_crc) == (0, 0)
+    meant = (where.lineage, where.index_version, where.index_crc)
+    return (position.lineage, position.version, position.running_crc) == meant

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -59,7 +59,7 @@ class ReadContainer:
         environment: Environment,
         settings: ContainerSettings,
         folder: Path,
-        copies: Path,
+        copies: Sequence[Path],
     ) -> None:
         self._container = container
         self._copies = copies
@@ -319,7 +319,7 @@ async def open_reader(
     storage: ChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
-    index_folder: Path,
+    index_folders: Sequence[Path],
 ) -> ReadContainer:
     """Open a container read-only, beside an owner or without one.
 
@@ -331,8 +331,9 @@ async def open_reader(
         storage: long-term storage of the store.
         environment: gives time, chance and threads.
         settings: its knobs.
-        index_folder: where an owner on this machine keeps its index. It is not touched; this
-            reader's own index lies beside it, or in a temporary folder, until it is closed.
+        index_folders: where an owner on this machine may keep its index, at least one folder.
+            They are not touched; this reader's own index lies beside the first, or in a temporary
+            folder, until it is closed.
 
     Raises:
         StoreNotFoundError: nobody ever opened the container for writing.
@@ -340,8 +341,9 @@ async def open_reader(
         ChunkError: long-term storage did not answer.
     """
     chunks = bridged(storage, environment, settings)
-    folder = await environment.run_blocking(INDEX_POOL, partial(make_reader_folder, index_folder))
-    copies = checkpoint_copies(index_folder)
+    make = partial(make_reader_folder, index_folders[0])
+    folder = await environment.run_blocking(INDEX_POOL, make)
+    copies = [checkpoint_copies(index_folder) for index_folder in index_folders]
     reader = ReadContainer(container, log, chunks, environment, settings, folder, copies)
     try:
         await reader._start()

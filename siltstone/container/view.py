@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -59,7 +60,7 @@ async def build_view(
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
-    copies: Path,
+    copies: Sequence[Path],
 ) -> View:
     """Build a view from the newest checkpoint, the table log and the tier-1 log as they are now.
 

@@ -125,19 +125,19 @@ async def restore_index(
 def link_index(files: Sequence[IndexFile], copies: Path, folder: Path) -> bool:
     """Make the files of a checkpoint in ``folder`` out of local copies, by hard links.
 
-    Names and lengths are compared here; that the result is the checkpoint meant, its position
-    tells, and the index verifies its own blocks.
+    Names and lengths are compared here. Another owner's checkpoint may have the same: whether the
+    result is the one meant, its position tells, and the index verifies its own blocks.
 
     Returns:
         Whether all of them were there; if not, ``folder`` is left empty or missing.
     """
     shutil.rmtree(folder, ignore_errors=True)
     try:
+        if any((copies / file.file_name).stat().st_size != file.length for file in files):
+            return False
         folder.mkdir(parents=True)
         for file in files:
             copy = copies / file.file_name
-            if copy.stat().st_size != file.length:
-                raise FileNotFoundError(copy)
             # What the index rewrites in place must not reach the owner's copy.
             if copy.suffix == SORTED_FILE:
                 (folder / file.file_name).hardlink_to(copy)

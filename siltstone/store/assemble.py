@@ -88,7 +88,7 @@ class Assembly:
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
-            index_folder=self._folders.of_reader(index),
+            index_folders=self._folders.of_reader(index),
         )
 
     async def holder(self, index: int) -> LogOwner:

@@ -29,9 +29,9 @@ class IndexFolders:
         self._root = root
         self._locked: dict[int, tuple[Path, int]] = {}
 
-    def of_reader(self, index: int) -> Path:
-        """Return where an owner on this machine has its index, usually."""
-        return self._root / f"c{index}"
+    def of_reader(self, index: int) -> tuple[Path, ...]:
+        """Return where an owner on this machine may have its index, the usual place first."""
+        return tuple(self._folder(index, number) for number in range(FOLDERS_MAX))
 
     def of_owner(self, index: int) -> Path:
         """Return a folder that is this store's alone; the same one whenever it asks again.
@@ -45,7 +45,7 @@ class IndexFolders:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             for number in range(FOLDERS_MAX):
-                folder = self._root / (f"c{index}-{number}" if number else f"c{index}")
+                folder = self._folder(index, number)
                 descriptor = _locked(folder.with_name(f"{folder.name}.lock"))
                 if descriptor is not None:
                     self._locked[index] = (folder, descriptor)
@@ -55,6 +55,9 @@ class IndexFolders:
                 f"the index folder can not be used: {error.strerror}", path=self._root
             ) from error
         raise StoreInUseError("every index folder is in use", owner="unknown", path=self._root)
+
+    def _folder(self, index: int, number: int) -> Path:
+        return self._root / (f"c{index}-{number}" if number else f"c{index}")
 
     def close(self) -> None:
         """Free the folders. Idempotent."""

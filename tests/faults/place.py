@@ -118,5 +118,5 @@ class Place:
             storage=self.storage(calls),
             environment=environment,
             settings=settings,
-            index_folder=self.folder / index,
+            index_folders=[self.folder / index],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -138,15 +138,19 @@ class World:
         )
         return Owner(container, storage, log, self.folder / index)
 
-    async def open_reader(self, environment: VirtualEnvironment | None = None) -> ReadContainer:
+    async def open_reader(
+        self, environment: VirtualEnvironment | None = None, *, beside: Sequence[str] = ()
+    ) -> ReadContainer:
+        """Open a reader, on the machine of owners whose index folders are ``beside``."""
         self.owners += 1
+        folders = beside or [f"reader-{self.owners}"]
         return await open_reader(
             container=0,
             log=self.new_log(),
             storage=self.new_storage(),
             environment=environment or self.environment,
             settings=self.settings,
-            index_folder=self.folder / f"reader-{self.owners}",
+            index_folders=[self.folder / folder for folder in folders],
         )
 
     async def crash(self, owner: Owner, *, keep_index: bool = True) -> None:
