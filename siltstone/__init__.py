@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from siltstone.container.garbage_views import GarbageStatus as GarbageStatus
+    from siltstone.container.garbage_views import SweepFinding as SweepFinding
     from siltstone.container.views import Append as Append
     from siltstone.container.views import ChunkInfo as ChunkInfo
     from siltstone.container.views import CommitResult as CommitResult
@@ -90,6 +92,8 @@ _PLACES = {
     "AsyncSegment": (f"{_STORE}.async_segment", "AsyncSegment"),
     "AsyncTable": (f"{_STORE}.async_table", "AsyncTable"),
     "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
+    "GarbageStatus": ("siltstone.container.garbage_views", "GarbageStatus"),
+    "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
     "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
     "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
     "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
@@ -115,6 +119,7 @@ __all__ = [
     "FencedError",
     "Finding",
     "FormatError",
+    "GarbageStatus",
     "LengthIs",
     "LogError",
     "LogLostError",
@@ -146,6 +151,7 @@ __all__ = [
     "StoreInUseError",
     "StoreNotFoundError",
     "StreamProgress",
+    "SweepFinding",
     "Table",
     "TableError",
     "TableExistsError",

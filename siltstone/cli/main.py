@@ -15,6 +15,7 @@ import click
 
 from siltstone.cli import check_command, completion_command, read_commands, write_commands
 from siltstone.cli.exit_codes import ExitCode, exit_code
+from siltstone.cli.garbage_commands import gc
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.table_commands import table
 
@@ -66,6 +67,7 @@ for _verb in (
     write_commands.remove,
     table,
     check_command.check,
+    gc,
     completion_command.completion,
 ):
     siltstone.add_command(_verb)

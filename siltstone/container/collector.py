@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 DELETIONS_PARALLEL = 8
 WRITERS_PER_SLICE = 400
 RETRY_MS = 60_000
+"""Wait behind the first failed attempt; it doubles with each further one."""
+RETRY_MS_MAX = 3_600_000
 NEVER_MS = 2**62
 """Due time of a task that was set aside for a person."""
 
@@ -111,6 +113,8 @@ class Collector:
                     if task.kind is TaskKind.DELETE_CHUNK:
                         chunks.append(task)
                         continue
+                    if task.kind is TaskKind.SWEEP:
+                        continue
                     with failures.kept():
                         await self._carry_out(task)
                 with failures.kept():
@@ -126,6 +130,24 @@ class Collector:
         else:
             assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
             await self._forget(task)
+
+    async def replay(self) -> int:
+        """Give every task that was set aside new attempts, due at once; return how many."""
+        count = 0
+        before = Task(due_ms=NEVER_MS - 1, kind=TaskKind.DELETE_CHUNK, subject=2**64 - 1)
+        async with self._lock:
+            while failed := self._rows.tasks(NEVER_MS, after=before):
+                now_ms = self._now_ms()
+                entries: list[TableEntry] = []
+                for task in failed:
+                    again = replace(
+                        task, due_ms=now_ms, stage=TaskStage.OPEN, attempts=0, reason=""
+                    )
+                    entries += [remove_task(task), put_task(again)]
+                await self._pipeline.update(entries)
+                count += len(failed)
+        self.wake()
+        return count
 
     def _now_ms(self) -> int:
         return int(self._environment.time() * 1000)
@@ -196,20 +218,21 @@ class Collector:
         for task in allowed:
             chunk = self._rows.pending_chunk(task.subject)
             if chunk is not None and chunk.references:
-                failures.add(
-                    CorruptDataError(
-                        "I17: a chunk with a deletion task is referenced", where=chunk.name
-                    )
+                wrong = CorruptDataError(
+                    "I17: a chunk with a deletion task is referenced", where=chunk.name
                 )
+                # One contradiction must not keep all other garbage for ever.
+                entries += self._set_aside(task, str(wrong))
+                failures.add(wrong)
                 continue
             if chunk is not None:
                 entries += remove_chunk(chunk)
             stated.append(replace(task, stage=TaskStage.STATED))
             entries.append(put_task(stated[-1]))
-        if not stated:
-            return 0
         # Stated anew in every epoch: an older epoch's statement gives this one no right to destroy.
         await self._pipeline.update(entries)
+        if not stated:
+            return 0
         limit = asyncio.Semaphore(DELETIONS_PARALLEL)
         async with asyncio.TaskGroup() as group:
             results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
@@ -235,9 +258,14 @@ class Collector:
         if error is None:
             return [remove_task(task)]
         attempts = task.attempts + 1
+        failed = replace(task, attempts=attempts, reason=str(error))
         if attempts >= self._settings.garbage_attempts:
-            logger.error("chunk can not be deleted: %s", error)
-            again = replace(task, attempts=attempts, stage=TaskStage.FAILED, due_ms=NEVER_MS)
-        else:
-            again = replace(task, attempts=attempts, due_ms=self._now_ms() + RETRY_MS * attempts)
-        return [remove_task(task), put_task(again)]
+            return self._set_aside(failed, str(error))
+        wait_ms = min(RETRY_MS_MAX, RETRY_MS * 2 ** (attempts - 1))
+        return [remove_task(task), put_task(replace(failed, due_ms=self._now_ms() + wait_ms))]
+
+    def _set_aside(self, task: Task, reason: str) -> list[TableEntry]:
+        """The entries that keep a task for a person."""
+        logger.error("chunk can not be deleted: chunk=%s %s", task.name, reason)
+        kept = replace(task, stage=TaskStage.FAILED, due_ms=NEVER_MS, reason=reason)
+        return [remove_task(task), put_task(kept)]

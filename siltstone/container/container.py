@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.container.check import Present, check_container
+from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
@@ -104,6 +105,7 @@ class Container:
                 group.create_task(parts.table_writer.run())
                 group.create_task(parts.checkpointer.run())
                 group.create_task(parts.collector.run())
+                group.create_task(parts.sweeper.run())
                 await self._stopped.wait()
                 raise _Stop
         except* _Stop:
@@ -299,6 +301,11 @@ class Container:
         """Carry out due tasks now; return how many chunks were deleted."""
         self._parts.pipeline.check_alive()
         return await self._parts.collector.collect()
+
+    @property
+    def garbage(self) -> GarbageVerbs:
+        """What may be asked about garbage."""
+        return self._parts.garbage
 
     async def check(self) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""

@@ -6,9 +6,12 @@ from siltstone.container.pipeline import Pipeline
 from siltstone.core.chunk_names import system_epoch_prefix, system_prefix
 from siltstone.core.errors import FencedError
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.retention import file_epoch
 
 _BEHIND_ALL = "~"
 """Above every character that our names of system files hold."""
+
+_PAGE = 100
 
 
 class Fence:
@@ -33,11 +36,21 @@ class Fence:
         newest = await self._pipeline.newest_epoch()
         if newest <= epoch:
             behind = system_epoch_prefix(self._container, epoch) + _BEHIND_ALL
-            found = await self._storage.list(system_prefix(self._container), behind, 1)
-            if not found:
+            file = await self._newer_file(behind)
+            if file is None:
                 return
-            error = FencedError("a newer epoch has files in this store", file=found[0].name)
+            error = FencedError("a newer epoch has files in this store", file=file)
         else:
             error = FencedError("a newer epoch owns the log", epoch=newest)
         self._pipeline.fail(error)
         raise error
+
+    async def _newer_file(self, start_after: str) -> str | None:
+        """The first system file behind our own; what somebody else put there is no epoch."""
+        prefix = system_prefix(self._container)
+        while found := await self._storage.list(prefix, start_after, _PAGE):
+            for stat in found:
+                if file_epoch(stat.name, self._container) is not None:
+                    return stat.name
+            start_after = found[-1].name
+        return None

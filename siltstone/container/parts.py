@@ -11,6 +11,7 @@ from siltstone.container.collector import Collector
 from siltstone.container.commits import Committer
 from siltstone.container.concat import Concatenator
 from siltstone.container.fence import Fence
+from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.owner import Claimed, replay, segment_storage
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
@@ -18,6 +19,7 @@ from siltstone.container.reading import Reading
 from siltstone.container.segment_verbs import SegmentVerbs
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.sweeper import Ground, Sweeper
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.tables import TableVerbs
 from siltstone.container.views import ContainerStats
@@ -133,6 +135,16 @@ class Parts:
             settings,
             fence,
         )
+        self.ground = Ground(
+            container=self.container,
+            epoch=self.journal.epoch,
+            rows=rows,
+            storage=storage,
+            environment=environment,
+        )
+        self.sweeper = Sweeper(
+            self.ground, pipeline, self.collector, settings, fence, self.journal.lineage
+        )
 
     def _build_verbs(self) -> None:
         environment, settings, pipeline = self.environment, self.settings, self.pipeline
@@ -141,6 +153,7 @@ class Parts:
         self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.tables = TableVerbs(pipeline)
+        self.garbage = GarbageVerbs(self)
         self.concatenator = Concatenator(
             pipeline,
             self.appender,
@@ -169,7 +182,13 @@ class Parts:
         dirty = list(replica.dirty.values())
         troubles = [
             part.trouble.error
-            for part in (self.storage_writer, self.table_writer, self.checkpointer, self.collector)
+            for part in (
+                self.storage_writer,
+                self.table_writer,
+                self.checkpointer,
+                self.collector,
+                self.sweeper,
+            )
             if part.trouble.error is not None
         ]
         mishaps = (self.segments.mishaps, self.system.mishaps)

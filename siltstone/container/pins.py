@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from siltstone.core.chunk_names import PINS_PREFIX
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.records.pin import decode_pin
+from siltstone.core.records.pin import Pin, decode_pin
 from siltstone.core.threads import AsyncChunkStorage
 
 
-async def oldest_pin(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPin:
+    """A pin on long-term storage.
+
+    Attributes:
+        name: its key.
+        length: bytes of its object.
+        pin: what it says.
+    """
+
+    name: str
+    length: int
+    pin: Pin
+
+
+async def list_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin]:
+    """Return all pins of a container, of whatever lineage and age, by name.
+
+    Raises:
+        CorruptDataError: a pin is damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    found = []
+    start_after = ""
+    while page := await storage.list(f"{PINS_PREFIX}{container}-", start_after):
+        start_after = page[-1].name
+        for stat in page:
+            try:
+                data = await storage.read_all(stat.name, stat.length)
+            except ChunkNotFoundError:
+                continue
+            pin = decode_pin(bytes(data), where=stat.name)
+            found.append(FoundPin(name=stat.name, length=stat.length, pin=pin))
+    return found
+
+
+async def living_pins(
     storage: AsyncChunkStorage, environment: Environment, container: int, lineage: bytes
-) -> int | None:
-    """Return the oldest table version that an unexpired pin promises, ``None`` without pins.
+) -> list[FoundPin]:
+    """Return the pins that promise something now.
 
     A pin of another lineage promises nothing: its table versions are of another table log.
 
@@ -21,13 +59,19 @@ async def oldest_pin(
         ChunkError: long-term storage did not answer.
     """
     now_ms = environment.time() * 1000
-    versions = []
-    for stat in await storage.list(f"{PINS_PREFIX}{container}-"):
-        try:
-            data = await storage.read_all(stat.name, stat.length)
-        except ChunkNotFoundError:
-            continue
-        pin = decode_pin(bytes(data), where=stat.name)
-        if pin.lineage == lineage and pin.expires_ms > now_ms:
-            versions.append(pin.version)
-    return min(versions, default=None)
+    return [
+        found
+        for found in await list_pins(storage, container)
+        if found.pin.lineage == lineage and found.pin.expires_ms > now_ms
+    ]
+
+
+async def oldest_pin(
+    storage: AsyncChunkStorage, environment: Environment, container: int, lineage: bytes
+) -> int | None:
+    """Return the oldest table version that an unexpired pin promises, ``None`` without pins.
+
+    Raises what ``living_pins`` raises.
+    """
+    pins = await living_pins(storage, environment, container, lineage)
+    return min((found.pin.version for found in pins), default=None)

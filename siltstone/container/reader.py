@@ -16,10 +16,12 @@ from typing import TypeVar
 
 from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
+from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reading import Reading
+from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.view import View, build_view
@@ -244,6 +246,16 @@ class ReadContainer:
         return (await self._fresh()).list_tables(prefix, start_after, limit)
 
     # --- care -------------------------------------------------------------------------------------
+
+    @property
+    def garbage(self) -> ReadGarbage:
+        """What may be asked about garbage."""
+        return ReadGarbage(self._container, self._seen, self._storage, self._environment)
+
+    def _seen(self) -> tuple[Replica, int]:
+        replica = self._current().replica
+        assert self._reader is not None, "a view comes with a log reader"
+        return replica, self._reader.epoch()
 
     async def check(self) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""

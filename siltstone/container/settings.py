@@ -34,6 +34,7 @@ class ContainerSettings:
         garbage_delay_s: a chunk that nothing references is kept so long for readers.
         garbage_attempts: failed deletions before a task is set aside for a person.
         garbage_interval_s: how often due tasks are looked for.
+        sweep_requests_hour: listings an hour of the background sweep.
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
         storage_threads: calls to long-term storage at a time.
         verify_reads: ``remembered``, ``always`` or ``never``.
@@ -57,6 +58,7 @@ class ContainerSettings:
     garbage_delay_s: float = 900.0
     garbage_attempts: int = 10
     garbage_interval_s: float = 30.0
+    sweep_requests_hour: int = 60
     storage_deadline_s: float = 60.0
     storage_threads: int = 16
     verify_reads: Literal["remembered", "always", "never"] = "remembered"

@@ -24,6 +24,7 @@ from siltstone.core.records.checkpoint import Checkpoint, SystemLayout
 _JOURNAL = "journal-"
 _DIGITS = 20
 _OTHERS = ("tables-", "index-")
+_CLAIM = "claim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,14 @@ def file_epoch(name: str, container: int) -> int | None:
     return epoch if name.startswith(system_epoch_prefix(container, epoch)) else None
 
 
+def is_system_file(name: str, container: int) -> bool:
+    """Whether ``name`` is that of a system file of ``container``, of whatever epoch."""
+    if file_epoch(name, container) is None:
+        return False
+    last = name.rpartition("/")[2]
+    return journal_number(name) is not None or last == _CLAIM or last.startswith(_OTHERS)
+
+
 def plan_deletion(
     listing: Iterable[str],
     checkpoints: Sequence[DurableCheckpoint],
@@ -72,8 +81,8 @@ def plan_deletion(
 ) -> list[str]:
     """Return the names in ``listing`` that may be deleted, in its order.
 
-    Nothing may go before two checkpoints of this epoch are durable. Claims, files of newer epochs
-    and names that are not ours always stay.
+    Nothing may go before two checkpoints of this epoch are durable. The own claim, files of newer
+    epochs and names that are not ours always stay.
 
     Args:
         listing: names of system files of the container; any others are left out.
@@ -112,7 +121,8 @@ def _may_go(name: str, container: int, own_epoch: int, oldest_number: int) -> bo
     number = journal_number(name)
     if number is not None:
         return epoch < own_epoch or number < oldest_number
-    return name.rpartition("/")[2].startswith(_OTHERS)
+    last = name.rpartition("/")[2]
+    return last.startswith(_OTHERS) or (last == _CLAIM and epoch < own_epoch)
 
 
 def _chunk_names(layouts: Iterable[SystemLayout]) -> list[str]:

@@ -14,6 +14,7 @@ from siltstone.core.records.chunk import (
     encode_chunk_head,
     encode_chunk_tail,
 )
+from siltstone.core.records.epoch_row import EpochRow, encode_epoch_row
 from siltstone.core.records.extent import Extent, encode_extent
 from siltstone.core.records.keys import (
     METADATA_TABLE,
@@ -22,6 +23,7 @@ from siltstone.core.records.keys import (
     block_sums_key,
     chunk_key,
     counter_key,
+    epoch_key,
     extent_key,
     layout_key,
     name_key,
@@ -177,6 +179,11 @@ def put_tombstone(tombstone: Tombstone) -> TableEntry:
 def remove_tombstone(name: str) -> TableEntry:
     """Forget what became of a concatenated segment."""
     return _remove(tombstone_key(name))
+
+
+def put_epoch(row: EpochRow) -> TableEntry:
+    """Set what the sweep knows of an epoch."""
+    return _put(epoch_key(row.epoch), encode_epoch_row(row))
 
 
 def put_counter(counter: CounterKind, value: int) -> TableEntry:

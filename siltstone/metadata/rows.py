@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from siltstone.core.records.block_sums import decode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk
+from siltstone.core.records.epoch_row import EpochRow, decode_epoch_row
 from siltstone.core.records.extent import Extent, decode_extent
 from siltstone.core.records.keys import (
     METADATA_TABLE,
@@ -19,6 +20,7 @@ from siltstone.core.records.keys import (
     block_sums_key,
     chunk_key,
     counter_key,
+    epoch_key,
     extent_key,
     extent_of,
     layout_key,
@@ -184,6 +186,11 @@ class Rows:
             low = task_key(after.due_ms, after.kind, after.subject) + b"\0"
         found = self._scan(low, task_key(until_ms + 1, 0, 0), limit=limit)
         return [_task(key, entry) for key, entry in found]
+
+    def epoch(self, epoch: int) -> EpochRow | None:
+        """What the sweep knows of an epoch, as assigned."""
+        entry = self._pending(epoch_key(epoch))
+        return None if entry is None else decode_epoch_row(epoch, entry.value)
 
     def table_id(self, name: str) -> int | None:
         """Id of the table of this name."""

@@ -12,6 +12,7 @@ from typing import Protocol, Self
 from weakref import WeakSet
 
 from siltstone.container.container import Container
+from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -215,6 +216,33 @@ class AsyncStore:
         """Yield what is wrong or worth knowing: every chunk is read and compared with its sums."""
         for slot in self._slots:
             async for finding in slot.container.check():
+                yield finding
+
+    async def garbage(self) -> builtins.list[GarbageStatus]:
+        """Return what waits to be deleted in each container, and what for. Changes nothing."""
+        return [await slot.container.garbage.status() for slot in self._slots]
+
+    async def collect(self) -> int:
+        """Delete now what is due and allowed; return how many chunks that were."""
+        return sum([await slot.container.garbage.run() for slot in self._slots])
+
+    async def replay_garbage(self) -> int:
+        """Give deletions that were set aside new attempts; return how many there were."""
+        return sum([await slot.container.garbage.replay() for slot in self._slots])
+
+    async def sweep(
+        self, *, delete: bool = False, all_epochs: bool = False
+    ) -> AsyncIterator[SweepFinding]:
+        """Yield what lies on long-term storage and is named by nothing; changes nothing by itself.
+
+        Args:
+            delete: let what is ``garbage`` be deleted; ``collect`` does it now, else it comes by
+                itself.
+            all_epochs: look into epochs that were found clean long ago as well.
+        """
+        for slot in self._slots:
+            found = slot.container.garbage.sweep(delete=delete, all_epochs=all_epochs)
+            async for finding in found:
                 yield finding
 
     def container_index(self, name: str) -> int:

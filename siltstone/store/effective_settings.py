@@ -31,6 +31,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "garbage_delay_s": ("garbage", "delay"),
     "garbage_attempts": ("garbage", "attempts"),
     "garbage_interval_s": ("garbage", "interval"),
+    "sweep_requests_hour": ("garbage", "sweep_requests"),
     "storage_deadline_s": ("deadlines", "storage"),
     "storage_threads": ("long_term_storage", "threads"),
     "verify_reads": ("reads", "verify"),

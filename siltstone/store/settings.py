@@ -187,6 +187,10 @@ class Garbage(Section):
     interval: Time = Field(
         default=_DEFAULTS.garbage_interval_s, description="how often due deletions are looked for"
     )
+    sweep_requests: Count = Field(
+        default=_DEFAULTS.sweep_requests_hour,
+        description="listings an hour that the search for forgotten chunks may cost",
+    )
 
 
 class Reads(Section):

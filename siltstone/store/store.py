@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,6 +15,7 @@ from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 
 if TYPE_CHECKING:
+    from siltstone.container.garbage_views import GarbageStatus, SweepFinding
     from siltstone.container.views import (
         CommitResult,
         Condition,
@@ -129,6 +131,23 @@ class Store:
     def check(self) -> Iterator[Finding]:
         """Yield what is wrong or worth knowing. See ``AsyncStore.check``."""
         return self._loop.iterate(self._store.check, batch=1)
+
+    def garbage(self) -> Sequence[GarbageStatus]:
+        """Return what waits to be deleted in each container, and what for. Changes nothing."""
+        return self._loop.run(self._store.garbage())
+
+    def collect(self) -> int:
+        """Delete now what is due and allowed; return how many chunks that were."""
+        return self._loop.run(self._store.collect())
+
+    def replay_garbage(self) -> int:
+        """Give deletions that were set aside new attempts; return how many there were."""
+        return self._loop.run(self._store.replay_garbage())
+
+    def sweep(self, *, delete: bool = False, all_epochs: bool = False) -> Iterator[SweepFinding]:
+        """Yield what lies there and is named by nothing. See ``AsyncStore.sweep``."""
+        found = partial(self._store.sweep, delete=delete, all_epochs=all_epochs)
+        return self._loop.iterate(found)
 
 
 def open_store(path: Path | str, *, read_only: bool = False, takeover: bool = False) -> Store:

@@ -14,6 +14,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     table name:   0x0a, name: UTF-8                              -> table id
     tombstone:    0x0b, name: UTF-8                              -> tombstone
     counter:      0x0c, counter_kind: u8                         -> number
+    epoch:        0x12, epoch: u64                               -> epoch
 
 The first byte of a key is also the ``kind`` of its value.
 """
@@ -44,6 +45,7 @@ class RowKind(IntEnum):
     TABLE = 10
     TOMBSTONE = 11
     COUNTER = 12
+    EPOCH = 18
 
 
 class CounterKind(IntEnum):
@@ -123,6 +125,11 @@ def tombstone_key(name: str) -> bytes:
 def counter_key(counter: CounterKind) -> bytes:
     """Key of a counter."""
     return bytes((RowKind.COUNTER, counter))
+
+
+def epoch_key(epoch: int) -> bytes:
+    """Key of what the sweep knows of an epoch."""
+    return _ID.pack(RowKind.EPOCH, epoch)
 
 
 def name_of(key: bytes) -> str:

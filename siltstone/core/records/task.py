@@ -3,11 +3,12 @@
 Value, under the key of due time, kind and subject::
 
     kind: u8 = 9
-    version: u8 = 1
+    version: u8 = 1, or 2 when there is a reason
     stage: u8             see ``TaskStage``
     attempts: uvarint
     dropped_version: uvarint
     name: text
+    reason: text          in version 2 alone
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+VERSION_WITH_REASON = 2
+REASON_CHARACTERS_MAX = 400
 
 
 class TaskKind(IntEnum):
@@ -33,6 +36,8 @@ class TaskKind(IntEnum):
     """Drop all rows of a deleted segment; ``subject`` is the segment id."""
     FORGET_TOMBSTONE = 4
     """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
+    SWEEP = 9
+    """Look for chunks that nothing names; ``name`` is the key to go on behind."""
 
 
 class TaskStage(IntEnum):
@@ -57,11 +62,12 @@ class Task:
         due_ms: not to be started earlier, milliseconds since 1970.
         kind: what to do.
         subject: a chunk id or a segment id.
-        name: the chunk's name; empty for other kinds.
+        name: the chunk's or the segment's name, or how far a sweep has come.
         stage: how far it has come.
         attempts: how often it failed.
         dropped_version: table version that made the garbage; in the row 0 until it is rewritten
             for a later stage.
+        reason: why it failed last, at most 400 characters; empty when it did not.
     """
 
     due_ms: int
@@ -71,17 +77,19 @@ class Task:
     stage: TaskStage = TaskStage.OPEN
     attempts: int = 0
     dropped_version: int = 0
+    reason: str = ""
 
 
 def encode_task(task: Task) -> bytes:
     """Encode the value of the row; due time, kind and subject are in its key."""
     return b"".join(
         (
-            head(RowKind.TASK, VERSION),
+            head(RowKind.TASK, VERSION_WITH_REASON if task.reason else VERSION),
             bytes((task.stage,)),
             uvarint(task.attempts),
             uvarint(task.dropped_version),
             text(task.name),
+            text(task.reason[:REASON_CHARACTERS_MAX]) if task.reason else b"",
         )
     )
 
@@ -94,7 +102,9 @@ def decode_task(due_ms: int, kind: int, subject: int, value: bytes) -> Task:
         CorruptDataError: damaged.
     """
     where = f"task {kind} for {subject}"
-    reader = Reader(value, kind=RowKind.TASK, version=VERSION, where=where)
+    explained = value[1:2] == bytes((VERSION_WITH_REASON,))
+    version = VERSION_WITH_REASON if explained else VERSION
+    reader = Reader(value, kind=RowKind.TASK, version=version, where=where)
     stage = reader.u8()
     if kind not in _KINDS or stage not in _STAGES:
         raise FormatError("task of an unknown kind", kind=kind, stage=stage)
@@ -106,6 +116,7 @@ def decode_task(due_ms: int, kind: int, subject: int, value: bytes) -> Task:
         attempts=reader.uvarint(),
         dropped_version=reader.uvarint(),
         name=reader.text(),
+        reason=reader.text() if explained else "",
     )
     reader.end()
     return task

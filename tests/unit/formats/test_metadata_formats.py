@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from siltstone.core.records import keys
 from siltstone.core.records.block_sums import decode_block_sums, encode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk, encode_chunk
+from siltstone.core.records.epoch_row import EpochRow, decode_epoch_row, encode_epoch_row
 from siltstone.core.records.extent import Extent, decode_extent, encode_extent
 from siltstone.core.records.keys import CounterKind, RowKind
 from siltstone.core.records.layout import Layout, decode_layout, encode_layout
@@ -62,6 +64,10 @@ TASK = Task(
     attempts=2,
     dropped_version=5000,
 )
+FAILED_TASK = replace(TASK, due_ms=2**62, stage=TaskStage.FAILED, attempts=10, reason="denied")
+EPOCH = EpochRow(
+    epoch=3, closed_ms=1_700_000_000_000, listed_ms=1_700_000_300_000, clean=2, swept=True
+)
 TOMBSTONE = Tombstone(
     name="part-1",
     source_id=299,
@@ -93,6 +99,8 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "block-sums": (keys.block_sums_key(42, 0), encode_block_sums(SUMS)),
     "writer": (keys.writer_key(300, 5), encode_writer_row(WRITER)),
     "task": (keys.task_key(1_700_000_900_000, 1, 42), encode_task(TASK)),
+    "failed-task": (keys.task_key(2**62, 1, 42), encode_task(FAILED_TASK)),
+    "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
     "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
     "writer-name": (
@@ -112,6 +120,8 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "block-sums": (SUMS, lambda _, value: decode_block_sums(42, 0, value)),
     "writer": (WRITER, lambda key, value: decode_writer_row(*keys.writer_of(key), value)),
     "task": (TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
+    "failed-task": (FAILED_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
+    "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),
     "writer-name": (5, lambda _, value: decode_number(RowKind.WRITER_NAME, value)),

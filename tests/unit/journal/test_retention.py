@@ -96,6 +96,7 @@ def test_what_nothing_needs_goes() -> None:
         journal(9, 4),
         tables(1, 4),
         index(1, 4),
+        claim_file(C, 4),
     ]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from siltstone.core.records import (
     block_sums,
     chunk,
+    epoch_row,
     extent,
     layout,
     number,
@@ -73,6 +74,16 @@ TASKS = st.builds(
     stage=st.sampled_from(task.TaskStage),
     attempts=U64,
     dropped_version=U64,
+    reason=st.text(max_size=40),
+)
+EPOCHS = st.builds(
+    epoch_row.EpochRow,
+    epoch=U64,
+    closed_ms=U64,
+    listed_ms=U64,
+    clean=U64,
+    found=st.booleans(),
+    swept=st.booleans(),
 )
 TOMBSTONES = st.builds(
     tombstone.Tombstone,
@@ -121,6 +132,11 @@ CODECS: dict[str, Codec] = {
         TASKS,
         task.encode_task,
         lambda row, value: task.decode_task(row.due_ms, row.kind, row.subject, value),
+    ),
+    "epoch": (
+        EPOCHS,
+        epoch_row.encode_epoch_row,
+        lambda row, value: epoch_row.decode_epoch_row(row.epoch, value),
     ),
     "tombstone": (
         TOMBSTONES,

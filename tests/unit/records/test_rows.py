@@ -48,7 +48,7 @@ def test_other_kinds_and_versions_are_refused(kind: str, data: st.DataObject) ->
     row = data.draw(rows)
     value = encode(row)
     with pytest.raises(FormatError):
-        decode(row, value[:1] + b"\x02" + value[2:])
+        decode(row, value[:1] + b"\xfe" + value[2:])
     with pytest.raises(FormatError):
         decode(row, b"\xff" + value[1:])
 

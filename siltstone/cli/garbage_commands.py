@@ -1,0 +1,110 @@
+"""The verbs of ``gc``: what waits to be deleted, and the search for what nothing names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.output import print_json, print_table
+from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+
+if TYPE_CHECKING:
+    from siltstone.store.store import Store
+
+
+@click.group()
+def gc() -> None:
+    """Garbage: chunks that nothing names any more."""
+
+
+@gc.command()
+@json_option
+@pass_session
+def status(session: Session, *, as_json: bool) -> None:
+    """Show what waits to be deleted, and what for. Changes nothing."""
+    with session.open_reader() as store:
+        found = store.garbage()
+    if as_json:
+        for one in found:
+            print_json(one)
+        return
+    print_table(
+        ("CONTAINER", "DUE", "DELAYED", "NOT COVERED", "HELD", "FAILED"),
+        (
+            (one.container, one.due, one.delayed, one.uncovered, one.held, one.failed_count)
+            for one in found
+        ),
+    )
+    for one in found:
+        for pin in one.pins:
+            until = datetime.fromtimestamp(pin.expires_ms / 1000, UTC).isoformat(" ", "seconds")
+            click.echo(f"{pin.name} holds {pin.holds} until {until}: version {pin.version}")
+        for failed in one.failed:
+            click.echo(f"failed {failed.attempts} times: {failed.chunk}: {failed.reason}")
+
+
+@gc.command()
+@json_option
+@takeover_option
+@pass_session
+def run(session: Session, *, as_json: bool, takeover: bool) -> None:
+    """Delete now what is due and allowed."""
+    with session.open_owner(takeover=takeover) as store:
+        _collect(session, store, as_json=as_json)
+
+
+@gc.command()
+@json_option
+@takeover_option
+@pass_session
+def replay(session: Session, *, as_json: bool, takeover: bool) -> None:
+    """Give deletions that failed too often new attempts."""
+    with session.open_owner(takeover=takeover) as store:
+        count = store.replay_garbage()
+    if as_json:
+        print_json({"replayed": count})
+    else:
+        click.echo(f"{count} deletions will be tried again")
+
+
+@gc.command()
+@click.option("--delete", is_flag=True, help="Delete what was found; else it is only listed.")
+@click.option("--all", "all_epochs", is_flag=True, help="Look into epochs found clean long ago.")
+@json_option
+@takeover_option
+@pass_session
+def sweep(
+    session: Session, *, delete: bool, all_epochs: bool, as_json: bool, takeover: bool
+) -> None:
+    """Look for chunks that nothing names, and for foreign names, which are never touched."""
+    if takeover and not delete:
+        raise click.UsageError("--takeover needs --delete: without it nothing is claimed")
+    opened = session.open_owner(takeover=takeover) if delete else session.open_reader()
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    with opened as store:
+        for finding in store.sweep(delete=delete, all_epochs=all_epochs):
+            counts[finding.kind] += 1
+            sizes[finding.kind] += finding.length
+            if as_json:
+                print_json(finding)
+            else:
+                click.echo(f"{finding.kind}: {finding.name}: {finding.reason}")
+        for kind, count in sorted(counts.items()):
+            session.note(f"{kind}: {count} names, {sizes[kind]} bytes")
+        if delete:
+            _collect(session, store, as_json=as_json)
+
+
+def _collect(session: Session, store: Store, *, as_json: bool) -> None:
+    count = store.collect()
+    if as_json:
+        print_json({"deleted": count})
+    else:
+        click.echo(f"deleted {count} chunks")
+    left = sum(one.due + one.delayed + one.uncovered + one.held for one in store.garbage())
+    if left:
+        session.note(f"{left} tasks wait; siltstone gc status tells what for")

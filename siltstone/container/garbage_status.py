@@ -1,0 +1,103 @@
+"""The state of the garbage of a container, from its rows and pins. Changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from siltstone.container.garbage_views import FailedDeletion, GarbageStatus, PinStatus
+from siltstone.container.pins import FoundPin, living_pins
+from siltstone.container.replica import Replica
+from siltstone.core.environment import Environment
+from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.core.threads import AsyncChunkStorage
+
+FAILED_SHOWN_MAX = 1_000
+LAST_MS = 2**63
+"""Above the due time of every task."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    due: int = 0
+    delayed: int = 0
+    uncovered: int = 0
+    held: int = 0
+    next_due_ms: int | None = None
+    failed_count: int = 0
+    failed: list[FailedDeletion] = field(default_factory=list)
+
+
+async def garbage_status(
+    container: int, replica: Replica, storage: AsyncChunkStorage, environment: Environment
+) -> GarbageStatus:
+    """Return what waits to be deleted, and what for.
+
+    Raises:
+        CorruptDataError: a row or a pin is damaged.
+        ChunkError: long-term storage did not answer.
+    """
+    pins = await living_pins(storage, environment, container, replica.tables.lineage)
+    oldest = min((found.pin.version for found in pins), default=None)
+    now_ms = int(environment.time() * 1000)
+    holds = [0] * len(pins)
+    counts = _Counts()
+    after: Task | None = None
+    while tasks := replica.rows.tasks(LAST_MS, after=after):
+        after = tasks[-1]
+        for task in tasks:
+            _count(counts, task, now_ms, replica.table_flushed, oldest)
+            _count_holds(holds, pins, task)
+        # There may be millions; others go on meanwhile.
+        await asyncio.sleep(0)
+    shown = [
+        PinStatus(
+            name=found.name,
+            version=found.pin.version,
+            expires_ms=found.pin.expires_ms,
+            holds=count,
+        )
+        for found, count in zip(pins, holds, strict=True)
+    ]
+    return GarbageStatus(
+        container=container,
+        due=counts.due,
+        delayed=counts.delayed,
+        uncovered=counts.uncovered,
+        held=counts.held,
+        next_due_ms=counts.next_due_ms,
+        failed_count=counts.failed_count,
+        failed=tuple(counts.failed),
+        pins=tuple(shown),
+    )
+
+
+def _count(counts: _Counts, task: Task, now_ms: int, covered: int, oldest_pin: int | None) -> None:
+    if task.kind is TaskKind.SWEEP:
+        return
+    if task.stage is TaskStage.FAILED:
+        counts.failed_count += 1
+        if len(counts.failed) < FAILED_SHOWN_MAX:
+            failed = FailedDeletion(
+                chunk=task.name, chunk_id=task.subject, attempts=task.attempts, reason=task.reason
+            )
+            counts.failed.append(failed)
+    elif task.due_ms > now_ms:
+        counts.delayed += 1
+        if counts.next_due_ms is None:
+            counts.next_due_ms = task.due_ms
+    elif task.kind is not TaskKind.DELETE_CHUNK:
+        counts.due += 1
+    elif task.dropped_version > covered:
+        counts.uncovered += 1
+    elif oldest_pin is not None and task.dropped_version > oldest_pin:
+        counts.held += 1
+    else:
+        counts.due += 1
+
+
+def _count_holds(holds: list[int], pins: Sequence[FoundPin], task: Task) -> None:
+    if task.kind is TaskKind.DELETE_CHUNK and task.stage is not TaskStage.FAILED:
+        for index, found in enumerate(pins):
+            holds[index] += task.dropped_version > found.pin.version

@@ -1,0 +1,131 @@
+"""What may be asked about garbage, of an owner and of a reader."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from siltstone.container.garbage_status import garbage_status
+from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+from siltstone.container.replica import Replica
+from siltstone.container.sweeper import Ground, look
+from siltstone.container.trouble import Failures
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ReadOnlyError
+from siltstone.core.threads import AsyncChunkStorage
+
+if TYPE_CHECKING:
+    from siltstone.container.parts import Parts
+
+
+class GarbageVerbs:
+    """The garbage of an owned container."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def status(self) -> GarbageStatus:
+        """What waits to be deleted, and what for; see ``garbage_status``."""
+        parts = self._parts
+        parts.pipeline.check_alive()
+        replica = parts.pipeline.replica
+        return await garbage_status(parts.container, replica, parts.storage, parts.environment)
+
+    async def run(self) -> int:
+        """Carry out one round now, a flush of the table log between its two halves.
+
+        Returns:
+            How many chunks were deleted.
+
+        Raises:
+            ChunkError, CorruptDataError, StorageFullError: the first failure, after the round;
+                ``status`` tells what became of the rest.
+        """
+        parts = self._parts
+        parts.pipeline.check_alive()
+        deleted = 0
+        failures = Failures()
+        with failures.kept():
+            deleted += await parts.collector.collect()
+        with failures.kept():
+            await parts.table_writer.flush()
+        with failures.kept():
+            deleted += await parts.collector.collect()
+        failures.raise_first()
+        return deleted
+
+    async def replay(self) -> int:
+        """Give deletions that were set aside new attempts; return how many there were."""
+        self._parts.pipeline.check_alive()
+        return await self._parts.collector.replay()
+
+    async def sweep(
+        self, *, delete: bool = False, all_epochs: bool = False
+    ) -> AsyncIterator[SweepFinding]:
+        """Look for what nothing names; with ``delete`` give it tasks, which ``run`` carries out.
+
+        Args:
+            delete: yield only what is on record to be deleted, apart from what stays.
+            all_epochs: look into epochs that were found clean long ago as well.
+        """
+        parts = self._parts
+        parts.pipeline.check_alive()
+        if delete:
+            found = parts.sweeper.sweep(all_epochs=all_epochs)
+        else:
+            found = look(parts.ground, all_epochs=all_epochs)
+        async for finding in found:
+            yield finding
+
+
+class ReadGarbage:
+    """The garbage of a container that is only read: nothing here changes anything.
+
+    Args:
+        container: its index.
+        seen: returns what is shown at the moment, and the newest epoch.
+        storage: long-term storage.
+        environment: gives the time.
+    """
+
+    def __init__(
+        self,
+        container: int,
+        seen: Callable[[], tuple[Replica, int]],
+        storage: AsyncChunkStorage,
+        environment: Environment,
+    ) -> None:
+        self._container = container
+        self._seen = seen
+        self._storage = storage
+        self._environment = environment
+
+    async def status(self) -> GarbageStatus:
+        """See ``GarbageVerbs.status``."""
+        replica, _ = self._seen()
+        return await garbage_status(self._container, replica, self._storage, self._environment)
+
+    async def run(self) -> int:
+        """Refused."""
+        raise ReadOnlyError("the store was opened read-only", verb="collect")
+
+    async def replay(self) -> int:
+        """Refused."""
+        raise ReadOnlyError("the store was opened read-only", verb="replay")
+
+    async def sweep(
+        self, *, delete: bool = False, all_epochs: bool = False
+    ) -> AsyncIterator[SweepFinding]:
+        """See ``GarbageVerbs.sweep``; ``delete`` is refused."""
+        if delete:
+            raise ReadOnlyError("the store was opened read-only", verb="sweep")
+        replica, epoch = self._seen()
+        ground = Ground(
+            container=self._container,
+            epoch=epoch,
+            rows=replica.rows,
+            storage=self._storage,
+            environment=self._environment,
+        )
+        async for finding in look(ground, all_epochs=all_epochs):
+            yield finding
