@@ -8,11 +8,13 @@ from pathlib import Path
 
 from siltstone.container.container import Container
 from siltstone.container.views import Append, Put
-from siltstone.core.environment import SystemEnvironment
+from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.words import KIB
 from siltstone.store.manifest import create_manifest, read_manifest
+from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.faults.kill.ledger import Readable
 from tests.faults.place import STILL, NoSync, Place
 
@@ -20,6 +22,9 @@ TABLE = "t"
 KEYS = (b"one", b"two")
 SEGMENTS = ("a", "b", "c")
 STORE_ID = bytes(range(16))
+
+_BUILD_SEED, _LOOK_SEED = 1, 2
+"""Different ones: an id that a look draws was never used before."""
 
 State = dict[str, bytes | None]
 """Content of every segment and value of every key, by name; ``None`` where there is none."""
@@ -49,6 +54,19 @@ class Image:
         }
         return sorted(found)
 
+    def needed(self) -> frozenset[str]:
+        """Files that every look reads whole, so that none of their bytes changes unnoticed."""
+        journal = self.files("chunks/system/**/journal-*")
+        kinds = [claimed_kind((self.folder / name).read_bytes()) for name in journal]
+        newest = len(kinds) - 1 - kinds[::-1].index(RecordKind.CHECKPOINT)
+        return frozenset(
+            (
+                *journal[newest:],
+                *self.files("chunks/system/store", "chunks/data/**/*"),
+                self.files("chunks/system/**/tables-*")[-1],
+            )
+        )
+
 
 class Look:
     """What one open showed.
@@ -56,13 +74,18 @@ class Look:
     Attributes:
         state: what was read; what could not be read is left out.
         errors: what was refused, and why.
-        told: whether it said that something was passed over or dropped.
+        told: whether it said that something was passed over, dropped or found damaged.
     """
 
     def __init__(self) -> None:
         self.state: State = {}
         self.errors: list[SiltstoneError] = []
         self.told = False
+
+    @property
+    def noticed(self) -> bool:
+        """Whether it said in any way that something is not as it was written."""
+        return self.told or bool(self.errors)
 
     def check(self, image: Image, *, cut: bool = False) -> None:
         """Check that nothing wrong was shown, and nothing left out in silence.
@@ -81,11 +104,16 @@ class Look:
         assert newest or self.told or cut, "acknowledged bytes are missing in silence"
 
 
-async def look(folder: Path, *, own: bool) -> Look:
-    """Open a copy of an image and read everything."""
+def look(folder: Path, *, own: bool) -> Look:
+    """Open a copy of an image and read everything, on virtual time: retries wait for nothing."""
+    environment = VirtualEnvironment(_LOOK_SEED)
+    with environment.runner() as runner:
+        return runner.run(_look(folder, environment, own=own))
+
+
+async def _look(folder: Path, environment: Environment, *, own: bool) -> Look:
     place = Place(folder, file_bytes=16 * KIB)
     calls = NoSync()
-    environment = SystemEnvironment()
     seen = Look()
     try:
         storage = place.storage(calls)
@@ -107,8 +135,6 @@ async def look(folder: Path, *, own: bool) -> Look:
             await store.close()
     except SiltstoneError as error:
         seen.errors.append(error)
-    finally:
-        environment.close()
     return seen
 
 
@@ -136,9 +162,9 @@ async def _read(store: Readable, seen: Look) -> None:
 
 
 class _Builder:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: Environment) -> None:
         self._place = Place(folder, file_bytes=16 * KIB)
-        self._environment = SystemEnvironment()
+        self._environment = environment
         self.state: State = dict.fromkeys((*SEGMENTS, *(key.decode() for key in KEYS)))
         self.states: list[State] = [dict(self.state)]
 
@@ -172,7 +198,6 @@ class _Builder:
             await container.close()
         shutil.copytree(self._place.folder, target)
         await container.close()
-        self._environment.close()
 
     async def _own(self) -> Container:
         return await self._place.own(self._environment, STILL)
@@ -208,10 +233,12 @@ class _Builder:
         self._keep()
 
 
-async def build_image(folder: Path, *, closed: bool) -> Image:
+def build_image(folder: Path, *, closed: bool) -> Image:
     """Build the container, the same way every time, and keep its files."""
-    builder = _Builder(folder / "live")
-    await builder.build(folder / "image", closed=closed)
+    environment = VirtualEnvironment(_BUILD_SEED)
+    builder = _Builder(folder / "live", environment)
+    with environment.runner() as runner:
+        runner.run(builder.build(folder / "image", closed=closed))
     for log in (folder / "image" / "index").glob("LOG*"):
         log.unlink()  # Long texts that nobody reads.
     return Image(folder / "image", tuple(reversed(builder.states)), closed)

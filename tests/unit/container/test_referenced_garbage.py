@@ -1,0 +1,34 @@
+"""A task to delete a chunk that is in use after all, which only a defect could make."""
+
+from __future__ import annotations
+
+import pytest
+
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.records.task import Task, TaskKind
+from siltstone.metadata.changes import put_task
+from tests.unit.container.container_world import World, all_chunks, close_quietly, pattern, world
+
+
+def test_a_chunk_that_an_extent_names_is_not_deleted() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        container = owner.container
+        await container.create("a")
+        await container.append("a", pattern(1, 1_000))
+        await container.flush()
+        (chunk,) = all_chunks(owner.rows).values()
+        task = Task(due_ms=1, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
+        await container._parts.pipeline.update([put_task(task)])
+        # The table log covers the task, so nothing but the references speaks against it.
+        await container.flush()
+        names = made.names()
+        with pytest.raises(CorruptDataError, match="I17"):
+            await container.collect()
+        assert made.names() == names
+        assert all_chunks(owner.rows) == {chunk.chunk_id: chunk}
+        assert await container.read("a", 0, 1_000) == pattern(1, 1_000)
+        await close_quietly(owner)
+
+    with world() as made:
+        made.run(story(made))
