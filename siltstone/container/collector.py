@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siltstone.container.fence import Fence
@@ -44,7 +44,12 @@ NEVER_MS = 2**62
 
 
 class Collector:
-    """Carries out the tasks of one owned container."""
+    """Carries out the tasks of one owned container.
+
+    Attributes:
+        trouble: why it last failed.
+        on_trimmed: called with the id of a segment whose dead extents are gone.
+    """
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class Collector:
         self._awake = asyncio.Event()
         self._lock = asyncio.Lock()
         self.trouble = Trouble(environment)
+        self.on_trimmed: Callable[[int], None] = lambda _: None
 
     def wake(self) -> None:
         """Look at once for something to do."""
@@ -172,6 +178,7 @@ class Collector:
                 break
             await self._pipeline.barrier()
         await self._pipeline.update([remove_task(task)])
+        self.on_trimmed(task.subject)
 
     async def _remove(self, task: Task) -> None:
         """Remove every row of a deleted segment, the state and the task last."""

@@ -106,6 +106,7 @@ class Container:
                 group.create_task(parts.checkpointer.run())
                 group.create_task(parts.collector.run())
                 group.create_task(parts.sweeper.run())
+                group.create_task(parts.optimiser.run())
                 await self._stopped.wait()
                 raise _Stop
         except* _Stop:

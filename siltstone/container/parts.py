@@ -12,6 +12,7 @@ from siltstone.container.commits import Committer
 from siltstone.container.concat import Concatenator
 from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
+from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, replay, segment_storage
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
@@ -88,6 +89,7 @@ class Parts:
         )
         self.pipeline.log_first = claimed.log_first
         self._build_storage(replica.rows)
+        self._build_optimiser()
         self._build_verbs()
 
     def _build_storage(self, rows: Rows) -> None:
@@ -146,6 +148,18 @@ class Parts:
             self.ground, pipeline, self.collector, settings, fence, self.journal.lineage
         )
 
+    def _build_optimiser(self) -> None:
+        self.optimiser = Optimiser(
+            self.pipeline,
+            self.segments,
+            self.storage,
+            self.storage_writer,
+            self.pressure,
+            self.environment,
+            self.settings,
+        )
+        self.collector.on_trimmed = self.optimiser.hint
+
     def _build_verbs(self) -> None:
         environment, settings, pipeline = self.environment, self.settings, self.pipeline
         self.appender = Appender(pipeline, self.pressure)
@@ -188,6 +202,7 @@ class Parts:
                 self.checkpointer,
                 self.collector,
                 self.sweeper,
+                self.optimiser,
             )
             if part.trouble.error is not None
         ]

@@ -35,6 +35,17 @@ class ContainerSettings:
         garbage_attempts: failed deletions before a task is set aside for a person.
         garbage_interval_s: how often due tasks are looked for.
         sweep_requests_hour: listings an hour of the background sweep.
+        optimiser_enabled: merge small neighbouring chunks in the background.
+        optimiser_interval_s: how often a round of it begins.
+        optimiser_bytes: most bytes that a round writes anew.
+        optimiser_requests: most calls to long-term storage of a round, about.
+        optimiser_small_bytes: a chunk with at most so many bytes of a segment is small.
+        optimiser_chunks_min: fewer small neighbours than this are left alone.
+        relocation_enabled: copy the live rest of a mostly dead first chunk, and free the chunk.
+        relocation_chunk_bytes_min: smaller chunks are left alone.
+        relocation_chunk_bytes_max: larger ones too.
+        relocation_percent: at least so much of the chunk is dead.
+        relocation_live_bytes_max: at most so many live bytes are copied.
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
         storage_threads: calls to long-term storage at a time.
         verify_reads: ``remembered``, ``always`` or ``never``.
@@ -59,6 +70,17 @@ class ContainerSettings:
     garbage_attempts: int = 10
     garbage_interval_s: float = 30.0
     sweep_requests_hour: int = 60
+    optimiser_enabled: bool = True
+    optimiser_interval_s: float = 60.0
+    optimiser_bytes: int = 256 * MIB
+    optimiser_requests: int = 500
+    optimiser_small_bytes: int = 16 * MIB
+    optimiser_chunks_min: int = 4
+    relocation_enabled: bool = True
+    relocation_chunk_bytes_min: int = 64 * MIB
+    relocation_chunk_bytes_max: int = GIB
+    relocation_percent: int = 80
+    relocation_live_bytes_max: int = 256 * MIB
     storage_deadline_s: float = 60.0
     storage_threads: int = 16
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
@@ -82,6 +104,19 @@ class ContainerSettings:
                 raise ValueError(f"{name} must be above 0, not {value}")
         if self.chunk_bytes > 1024 * GIB:
             raise ValueError(f"chunk_bytes must be at most 1 TiB, not {self.chunk_bytes}")
+        if self.optimiser_chunks_min < 2:
+            raise ValueError(
+                f"optimiser_chunks_min must be at least 2, not {self.optimiser_chunks_min}"
+            )
+        if self.relocation_percent > 100:
+            raise ValueError(
+                f"relocation_percent must be at most 100, not {self.relocation_percent}"
+            )
+        if self.relocation_chunk_bytes_min > self.relocation_chunk_bytes_max:
+            raise ValueError(
+                f"relocation_chunk_bytes_min is {self.relocation_chunk_bytes_min} bytes and must "
+                f"not be above the maximum, {self.relocation_chunk_bytes_max}"
+            )
         if self.verify_reads not in ("remembered", "always", "never"):
             raise ValueError(
                 f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"

@@ -147,7 +147,7 @@ class StorageWriter:
             return
         finally:
             segment.users -= 1
-            await self._hand_over_abandoned()
+            await self.hand_over_abandoned()
 
     async def _step(self, segment: OpenSegment) -> None:
         start = segment.state.start_offset
@@ -192,7 +192,7 @@ class StorageWriter:
                 rows.append(advanced(base, mark))
         return tuple(rows)
 
-    async def _hand_over_abandoned(self) -> None:
+    async def hand_over_abandoned(self) -> None:
         """Make garbage tasks of chunks that were created and never named."""
         self._abandoned.extend(self._storage.take_abandoned())
         while self._abandoned and self._pipeline.failure is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import Environment
 from siltstone.core.layout_store import LayoutStore, NewChunk
 from siltstone.core.operations.chunk_memory import ChunkMemory
+from siltstone.core.operations.closing import run_close
 from siltstone.core.operations.concat import run_concat
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.inspect import (
@@ -28,10 +30,20 @@ from siltstone.core.operations.mishaps import Mishaps
 from siltstone.core.operations.read import fetch, run_read
 from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.remove import run_remove
+from siltstone.core.operations.rewrite import request_count, run_rewrite
+from siltstone.core.operations.rewriting import (
+    MergePlan,
+    MergeRules,
+    RelocationRules,
+    Rewrite,
+    plan_merges,
+    plan_relocation,
+)
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.operations.trim import run_skip, run_trim
 from siltstone.core.operations.write import run_write
 from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import AsyncChunkStorage
@@ -234,6 +246,62 @@ class ChunkedSegmentStorage:
             return await run_concat(
                 self._context, target_id, source_id, expected_target_length, extra
             )
+
+    async def close_chunk(self, segment_id: int) -> bool:
+        """Let nothing be appended to the segment's last chunk. False if it was deleted."""
+        async with self.lock(segment_id):
+            return await run_close(self._context, segment_id)
+
+    def plan_relocation(self, segment_id: int, rules: RelocationRules) -> Rewrite | None:
+        """The rewrite of the first chunk's live rest, if ``rules`` find it worth that."""
+        context = self._context
+        state, layout = context.layouts.state(segment_id), context.layouts.layout(segment_id)
+        first = context.layouts.floor(segment_id, layout.storage_start)
+        if state is None or state.deleted or first is None:
+            return None
+        chunk = context.chunk(first.chunk_id)
+        return plan_relocation(layout, first, chunk, state.start_offset, rules)
+
+    def plan_merges(
+        self, segment_id: int, extents: Sequence[Extent], rules: MergeRules, *, more: bool = False
+    ) -> MergePlan:
+        """Runs of small chunks among ``extents`` of the segment; see ``rewriting.plan_merges``."""
+        context = self._context
+        state, layout = context.layouts.state(segment_id), context.layouts.layout(segment_id)
+        if state is None or state.deleted:
+            return MergePlan(rewrites=())
+        shown = [extent for extent in extents if extent.end <= layout.storage_length]
+        rules = replace(rules, chunk_bytes=min(rules.chunk_bytes, context.chunk_bytes))
+        return plan_merges(
+            layout,
+            shown,
+            context.chunk,
+            state.start_offset,
+            rules,
+            epoch=context.layouts.epoch,
+            more=more and len(shown) == len(extents),
+        )
+
+    def request_count(self, rewrite: Rewrite) -> int:
+        """How many calls to storage ``rewrite`` makes, about."""
+        return request_count(self._context, rewrite)
+
+    async def rewrite(self, rewrite: Rewrite) -> bool:
+        """Write neighbouring bytes of a segment into one new chunk that then stands for them.
+
+        The service joins the chunks where it can, else they are copied; what is read on the way is
+        verified. Reads and writes of the segment go on meanwhile. The chunks must not be appended
+        to any more; see ``close_chunk``.
+
+        Returns:
+            False if the extents changed meanwhile, or the segment was deleted: nothing was done.
+
+        Raises:
+            ChunkError: storage failed; nothing was done.
+            CorruptDataError: a chunk is damaged; nothing was done.
+            LogError: from the transaction: whether it took place is unknown, this owner must stop.
+        """
+        return await run_rewrite(self._context, self.lock(rewrite.segment_id), rewrite)
 
     def chunks(self, segment_id: int, start: int = 0, limit: int = 1_000) -> list[ChunkExtent]:
         """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""

@@ -152,6 +152,10 @@ class AsyncChunkStorage:
         """See ``ChunkStorage.delete``."""
         await self._call("delete", name, lambda: self._storage.delete(name))
 
+    async def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """See ``ChunkStorage.concat``."""
+        await self._call("concat", target, lambda: self._storage.concat(target, sources))
+
     async def seal(self, name: str) -> None:
         """See ``ChunkStorage.seal``."""
         await self._call("seal", name, lambda: self._storage.seal(name))

@@ -193,6 +193,59 @@ class Garbage(Section):
     )
 
 
+class Optimiser(Section):
+    """How small chunks become fewer and larger ones, in the background."""
+
+    enabled: bool = Field(
+        default=_DEFAULTS.optimiser_enabled,
+        description="merge small neighbouring chunks of a segment into one new chunk",
+    )
+    interval: Time = Field(
+        default=_DEFAULTS.optimiser_interval_s,
+        description="how often a round begins; each looks at 10,000 extents at most",
+    )
+    bytes: Size = Field(
+        default=_DEFAULTS.optimiser_bytes, description="most bytes that a round writes anew"
+    )
+    requests: Count = Field(
+        default=_DEFAULTS.optimiser_requests,
+        description="most calls to long-term storage that a round makes, about",
+    )
+    small: Size = Field(
+        default=_DEFAULTS.optimiser_small_bytes,
+        description="a chunk that holds no more of a segment than this is small",
+    )
+    chunks: Count = Field(
+        default=_DEFAULTS.optimiser_chunks_min,
+        description="fewer small neighbours than this are left alone; at least 2",
+    )
+
+
+class Relocation(Section):
+    """When the live rest of a mostly truncated first chunk is copied, and the chunk freed."""
+
+    enabled: bool = Field(
+        default=_DEFAULTS.relocation_enabled,
+        description="copy such a rest; without it the space is freed with the chunk's last byte",
+    )
+    chunk_min: Size = Field(
+        default=_DEFAULTS.relocation_chunk_bytes_min,
+        description="smaller chunks are left alone",
+    )
+    chunk_max: Size = Field(
+        default=_DEFAULTS.relocation_chunk_bytes_max,
+        description="larger ones too",
+    )
+    percent: Count = Field(
+        default=_DEFAULTS.relocation_percent,
+        description="at least so much of the chunk was truncated; at most 100",
+    )
+    live: Size = Field(
+        default=_DEFAULTS.relocation_live_bytes_max,
+        description="at most so many bytes are copied",
+    )
+
+
 class Reads(Section):
     """How bytes are read."""
 
@@ -235,5 +288,7 @@ class Settings(Section):
     back_pressure: BackPressure = BackPressure()
     checkpoint: Checkpoint = Checkpoint()
     garbage: Garbage = Garbage()
+    optimiser: Optimiser = Optimiser()
+    relocation: Relocation = Relocation()
     reads: Reads = Reads()
     deadlines: Deadlines = Deadlines()

@@ -14,13 +14,16 @@ from siltstone.container.reader import ReadContainer
 from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError
 from siltstone.testing.virtual_time import jittered
 from tests.model.container_model import InFlight, Model, compare
-from tests.unit.container.container_world import Owner, World, pattern
+from tests.unit.container.container_world import Owner, World, pattern, with_settings
 
 PROFILES = {
     "append": Profile(),
     "write once": Profile(append=False, concat=False, seal=False),
     "small pages": Profile(list_page_count=3, appends_max=4),
 }
+OPTIMISING = with_settings(
+    optimiser_interval_s=20.0, optimiser_chunks_min=2, relocation_chunk_bytes_min=1
+)
 NAMES = ("a", "b", "sub/c", "d")
 TABLE = "table"
 LOST = (LogError, OutcomeUnknownError, ClosedError)
@@ -48,7 +51,7 @@ class MachineBase(RuleBasedStateMachine):
         self.run(self.owner.container.create_table(TABLE))
 
     def make_world(self, seed: int, profile: str) -> World:
-        return World(seed, profile=PROFILES[profile], latency=jittered(0.05))
+        return World(seed, profile=PROFILES[profile], latency=jittered(0.05), settings=OPTIMISING)
 
     @property
     def container(self) -> Any:

@@ -24,12 +24,12 @@ from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.model.container_model import compare
-from tests.model.machine_base import TABLE, names, sizes
-from tests.model.owner_rules import OwnerRules
+from tests.model.machine_base import OPTIMISING, TABLE, names, sizes
+from tests.model.rewrite_rules import RewriteRules
 from tests.unit.container.container_world import World
 
 
-class ContainerMachine(OwnerRules):
+class ContainerMachine(RewriteRules):
     """Random life of one container."""
 
     # --- commits and tables -----------------------------------------------------------------------
@@ -139,6 +139,7 @@ class FilesMachine(ContainerMachine):
         world = World(
             seed,
             latency=jittered(0.05),
+            settings=OPTIMISING,
             new_storage=lambda: NfsChunkStorage(folder / "chunks"),
             new_log=lambda: FileFencedLog(str(folder / "log"), 0, file_bytes=1 << 20),
         )

@@ -9,6 +9,7 @@ back.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from hypothesis.stateful import (
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.operations.rewriting import MergeRules, RelocationRules, Rewrite
 from siltstone.core.segment_storage import SegmentStorageSettings
 from tests.unit.core.segment_world import Call, Fault, World
 
@@ -51,7 +53,7 @@ class Model:
 
 
 class SegmentLayer(RuleBasedStateMachine):
-    """Random writes, truncations, trims, skips, joins and removals, over storage that fails.
+    """Random writes, truncations, trims, joins, rewrites and removals, over storage that fails.
 
     Attributes:
         scale: bytes for each byte of the plan; with a large one, chunks have many blocks.
@@ -167,6 +169,39 @@ class SegmentLayer(RuleBasedStateMachine):
             return
         found = self.runner.run(self.world.read(segment_id, offset, length))
         assert found == bytes(model.data[offset : offset + length])
+
+    @rule(
+        index=st.integers(0, 5),
+        small=st.integers(1, 120),
+        count=st.integers(2, 4),
+        plan=faults,
+    )
+    def merge(self, index: int, small: int, count: int, plan: list[Fault | None]) -> None:
+        segment_id = self.pick(index)
+        rules = MergeRules(
+            small_bytes=small * self.scale, chunk_bytes=10**9, count_min=count, extents_max=5
+        )
+        extents = self.world.layouts.extents(segment_id, 0, 10**9, 999)
+        for rewrite in self.world.segments.plan_merges(segment_id, extents, rules).rewrites:
+            self.carry_out(rewrite, plan)
+
+    @rule(index=st.integers(0, 5), percent=st.integers(1, 100), plan=faults)
+    def relocate(self, index: int, percent: int, plan: list[Fault | None]) -> None:
+        segment_id = self.pick(index)
+        rules = RelocationRules(
+            chunk_bytes_min=1, chunk_bytes_max=10**9, percent=percent, live_bytes_max=10**9
+        )
+        rewrite = self.world.segments.plan_relocation(segment_id, rules)
+        if rewrite is not None:
+            self.carry_out(rewrite, plan)
+
+    def carry_out(self, rewrite: Rewrite, plan: list[Fault | None]) -> None:
+        self.runner.run(self.world.segments.close_chunk(rewrite.segment_id))
+        left = list(plan)
+        self.world.storage.decide = lambda _: left.pop(0) if left else None
+        with suppress(ChunkUnavailableError):
+            assert self.runner.run(self.world.segments.rewrite(rewrite))
+        self.take_abandoned()
 
     @precondition(lambda self: len(self.models) < 5)
     @rule()

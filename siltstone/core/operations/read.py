@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from siltstone.core.block_reads import BlockRange, read_blocks, read_exactly, read_part
@@ -185,6 +185,20 @@ def _look_up(context: Context, segment_id: int, offset: int, length: int) -> lis
         extents += some
         position = some[-1].end
     return plan_read(extents, context.chunk, offset, end)
+
+
+async def read_extents(
+    context: Context, extents: Sequence[Extent], offset: int, view: memoryview
+) -> None:
+    """Fill ``view`` from ``offset`` on, which ``extents`` cover; every block is verified.
+
+    Raises:
+        CorruptDataError: a block does not match its sum, twice; or the extents leave a gap.
+        ChunkError: storage did not answer, or a chunk is gone.
+    """
+    settings = replace(context.settings, verify_reads="always")
+    parts = plan_read(extents, context.chunk, offset, offset + len(view))
+    await _read_parts(replace(context, settings=settings), parts, view)
 
 
 async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryview) -> None:

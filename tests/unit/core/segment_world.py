@@ -16,6 +16,7 @@ from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.invariants import check_chunk
+from siltstone.core.operations.rewriting import MergeRules
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.testing.memory_layout_store import MemoryLayoutStore, check_rows
@@ -165,7 +166,19 @@ class FailingStorage:
         self.inner.delete(name)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
-        raise NotImplementedError
+        self._settle_late()
+        call = Call("concat", target, 0, sum(length for _, length in sources))
+        self.calls.append(call)
+        fault = self.decide(call)
+        if fault is Fault.LATE:
+            self._late.append(lambda: self.inner.concat(target, sources))
+        if fault in (None, Fault.UNREPORTED, Fault.PARTIAL):
+            self.inner.concat(target, sources)
+        if fault is not None:
+            outcome = Outcome.NOT_APPLIED if fault is Fault.REFUSED else Outcome.UNKNOWN
+            raise ChunkUnavailableError(
+                "no answer", chunk=target, operation="concat", outcome=outcome
+            )
 
     def seal(self, name: str) -> None:
         self._note("seal", name)
@@ -259,6 +272,28 @@ async def write_pieces(world: World, pieces: Sequence[int]) -> bytes:
     world.check()
     assert await world.read(1, 0, len(whole) + 1) == whole
     return whole
+
+
+async def write_chunks(world: World, segment_id: int, lengths: Sequence[int]) -> bytes:
+    """Write a segment whose chunks have these lengths, none of them open; return its bytes."""
+    if segment_id not in world.layouts.states:
+        world.layouts.add(segment_id)
+    offset = world.layouts.layout(segment_id).storage_length
+    whole = data(sum(lengths), 100 * segment_id + offset)
+    position = 0
+    for length in lengths:
+        part = whole[position : position + length]
+        await world.segments.write(segment_id, offset + position, [part])
+        await world.segments.close_chunk(segment_id)
+        position += length
+    return whole
+
+
+async def merge(world: World, segment_id: int, rules: MergeRules) -> int:
+    """Carry out what ``rules`` find worth it in a segment; return how many chunks were made."""
+    extents = world.layouts.extents(segment_id, 0, 2**63, 10_000)
+    plan = world.segments.plan_merges(segment_id, extents, rules)
+    return sum([await world.segments.rewrite(rewrite) for rewrite in plan.rewrites])
 
 
 async def two_segments(world: World, target: int, source: int) -> bytes:
