@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from siltstone.container.garbage_views import GarbageStatus as GarbageStatus
     from siltstone.container.garbage_views import SweepFinding as SweepFinding
+    from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
+    from siltstone.container.recovery_report import RecoveryState as RecoveryState
+    from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
     from siltstone.container.views import Append as Append
     from siltstone.container.views import ChunkInfo as ChunkInfo
     from siltstone.container.views import CommitResult as CommitResult
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from siltstone.store.async_table import AsyncTable as AsyncTable
     from siltstone.store.async_writer import AsyncWriter as AsyncWriter
     from siltstone.store.initialisation import init_store as init
+    from siltstone.store.recovery import recover_store as recover
     from siltstone.store.segment import Segment as Segment
     from siltstone.store.store import Store as Store
     from siltstone.store.store import open_store as open
@@ -84,6 +88,10 @@ _PLACES = {
     "open": (f"{_STORE}.store", "open_store"),
     "open_async": (f"{_STORE}.assemble", "open_async_store"),
     "init": (f"{_STORE}.initialisation", "init_store"),
+    "recover": (f"{_STORE}.recovery", "recover_store"),
+    "RecoveryReport": ("siltstone.container.recovery_report", "RecoveryReport"),
+    "RecoveryState": ("siltstone.container.recovery_report", "RecoveryState"),
+    "SegmentRecovery": ("siltstone.container.recovery_report", "SegmentRecovery"),
     "Store": (f"{_STORE}.store", "Store"),
     "Segment": (f"{_STORE}.segment", "Segment"),
     "Table": (f"{_STORE}.table", "Table"),
@@ -130,6 +138,8 @@ __all__ = [
     "PartialAppendError",
     "Put",
     "ReadOnlyError",
+    "RecoveryReport",
+    "RecoveryState",
     "Remove",
     "Segment",
     "SegmentError",
@@ -138,6 +148,7 @@ __all__ = [
     "SegmentNameError",
     "SegmentNotFoundError",
     "SegmentNotSealedError",
+    "SegmentRecovery",
     "SegmentSealedError",
     "SegmentTruncatedError",
     "SequenceError",
@@ -164,6 +175,7 @@ __all__ = [
     "init",
     "open",
     "open_async",
+    "recover",
 ]
 
 

@@ -13,7 +13,13 @@ from typing import Any, NoReturn
 
 import click
 
-from siltstone.cli import check_command, completion_command, read_commands, write_commands
+from siltstone.cli import (
+    check_command,
+    completion_command,
+    read_commands,
+    recover_command,
+    write_commands,
+)
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.session import STORE_VARIABLE, Session
@@ -68,6 +74,7 @@ for _verb in (
     table,
     check_command.check,
     gc,
+    recover_command.recover,
     completion_command.completion,
 ):
     siltstone.add_command(_verb)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from siltstone.core.errors import LogLostError
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
+from siltstone.core.records.frame import Frame
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.recovery import Recovered
 
@@ -119,5 +121,31 @@ def check_log(where: Found, first: int, end: int) -> None:
             "the log ends before an index that was acknowledged",
             end=end,
             acknowledged=recovered.newest_index,
+            journal=recovered.newest_file,
+        )
+
+
+def check_frames(where: Found, frames: Sequence[Frame]) -> None:
+    """Refuse a log whose frames of later epochs stand where acknowledged ones were.
+
+    Each claim of an older copy may leave a frame, so its end alone proves nothing.
+
+    Args:
+        where: what the journal says.
+        frames: every frame that the log keeps.
+
+    Raises:
+        LogLostError: the newest index that long-term storage has seen is that of another frame.
+    """
+    recovered = where.recovered
+    if recovered is None or not frames:
+        return
+    position = recovered.newest_index - frames[0].index
+    if 0 <= position < len(frames) and frames[position].epoch > recovered.epoch:
+        raise LogLostError(
+            "the log has another frame at an index that was acknowledged",
+            index=recovered.newest_index,
+            epoch=frames[position].epoch,
+            acknowledged_in=recovered.epoch,
             journal=recovered.newest_file,
         )

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.boot import build_replica
-from siltstone.container.found import Found, check_lineage, check_log, found
+from siltstone.container.found import Found, check_frames, check_lineage, check_log, found
 from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
@@ -165,6 +165,7 @@ async def replay(
     Returns it with its index, and where that began.
     """
     frames = await read_frames(log, environment)
+    check_frames(claimed.found, frames)
     replica, index, where = await build_replica(
         claimed.found, frames, system, storage, environment, settings, index_folder
     )

@@ -99,6 +99,11 @@ def claim_file(container: int, epoch: int) -> str:
     return f"{system_epoch_prefix(container, epoch)}claim"
 
 
+def recovery_file(container: int, epoch: int) -> str:
+    """Name of the object that a recovery with loss makes before its checkpoint."""
+    return f"{system_epoch_prefix(container, epoch)}recovery"
+
+
 def epoch_of(name: str) -> int:
     """Return the epoch in the name of a data chunk or system file.
 

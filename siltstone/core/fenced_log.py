@@ -69,6 +69,33 @@ class LogReader(Protocol):
 
 
 @runtime_checkable
+class ReplaceableLog(Protocol):
+    """What a log offers besides ``FencedLog`` so that a recovery can begin a new one in its place.
+
+    A handle does this before it claims, and may claim afterwards.
+    """
+
+    def fence_all(self) -> None:
+        """Let no older handle, in any process, acknowledge any more; the log may be damaged.
+
+        Raises:
+            LogError: a call failed; it may be repeated.
+        """
+        ...
+
+    def set_aside(self) -> str | None:
+        """Keep what the log holds in another place, durably; what is left is a log without history.
+
+        Call it behind ``fence_all``. Returns where it is, for people to read; ``None`` when there
+        was nothing.
+
+        Raises:
+            LogError: a call failed; it may be repeated.
+        """
+        ...
+
+
+@runtime_checkable
 class FencedLog(Protocol):
     """The log of one container: one frame in flight, durable when ``append`` returns.
 

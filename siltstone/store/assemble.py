@@ -107,6 +107,14 @@ class Assembly:
         """Free what the containers do not close."""
         self._folders.close()
 
+    def new_log(self, index: int) -> FencedLog:
+        """A handle of a container's log, not claimed."""
+        return self._log(index)
+
+    def new_storage(self) -> ChunkStorage:
+        """A client of long-term storage."""
+        return open_storage(self.settings)
+
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
         storage = open_storage(self.settings)
         try:
@@ -150,7 +158,7 @@ async def open_async_store(
         raise ValueError("read_only and takeover exclude each other: a reader claims nothing")
     world = SystemEnvironment() if environment is None else environment
     try:
-        assembly = await world.run_blocking(_POOL, lambda: _assembled(path, world))
+        assembly = await world.run_blocking(_POOL, lambda: assembled(path, world))
         try:
             slots = await _opened(assembly, read_only=read_only, takeover=takeover)
         except BaseException:
@@ -171,8 +179,11 @@ def open_storage(settings: EffectiveSettings) -> ChunkStorage:
     return _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
 
 
-def _assembled(path: Path | str, environment: Environment) -> Assembly:
-    """Read the settings, and check that long-term storage holds the store that they name."""
+def assembled(path: Path | str, environment: Environment) -> Assembly:
+    """Read the settings, and check that long-term storage holds the store that they name.
+
+    Raises like ``open_async_store``; nothing is claimed.
+    """
     settings = load_settings(path)
     storage = open_storage(settings)
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from siltstone.core.errors import LogError, Outcome, StorageFullError, StoreError
-from siltstone.core.fenced_log import FencedLog, LogOwner, LogReader
+from siltstone.core.fenced_log import FencedLog, LogOwner, LogReader, ReplaceableLog
 from siltstone.core.records.frame import Frame
 from siltstone.core.words import Buffer
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 METHODS = frozenset(
     {"claim", "append", "first", "end", "read", "dropped_tail", "truncate", "newest_epoch"}
-    | {"holder", "open_read", "close"}
+    | {"holder", "open_read", "close", "fence_all", "set_aside"}
 )
 """The methods of a log, by which a plan names calls."""
 
@@ -181,6 +181,16 @@ class FaultyFencedLog:
     def open_read(self) -> LogReader:
         """``FencedLog.open_read``."""
         return self._call("open_read", self.inner.open_read)
+
+    def fence_all(self) -> None:
+        """``ReplaceableLog.fence_all``, if the log has it."""
+        assert isinstance(self.inner, ReplaceableLog), "asked of such logs only"
+        self._call("fence_all", self.inner.fence_all)
+
+    def set_aside(self) -> str | None:
+        """``ReplaceableLog.set_aside``, if the log has it."""
+        assert isinstance(self.inner, ReplaceableLog), "asked of such logs only"
+        return self._call("set_aside", self.inner.set_aside)
 
     def close(self) -> None:
         """``FencedLog.close``; of a poisoned handle without an ``End`` frame."""

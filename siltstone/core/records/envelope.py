@@ -42,6 +42,7 @@ class RecordKind(IntEnum):
     STORE_MANIFEST = 3
     CLAIM = 4
     PIN = 5
+    RECOVERY = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

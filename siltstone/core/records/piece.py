@@ -45,6 +45,8 @@ class ControlKind(IntEnum):
     """System files may be deleted; payload: their names, UTF-8, joined by newlines."""
     TIME = 4
     """When the owner made the frame; payload: u64, milliseconds since 1970."""
+    RECOVERY = 5
+    """The log begins with a recovery; payload: the name of its file, UTF-8."""
     PIN_DELETION = 7
     """Pins that expired may be deleted; payload: their names, UTF-8, joined by newlines."""
 

@@ -38,6 +38,7 @@ from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import Marker, newest_epoch
 from siltstone.tier1.file.network import FileSystemOf, file_system_of, refuse_network
 from siltstone.tier1.file.reader import FileLogReader
+from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
 from siltstone.tier1.file.writer import EpochWriter
 
 OWNER_CHARACTERS_MAX = 200
@@ -291,6 +292,20 @@ class FileFencedLog:
         """See ``FencedLog.open_read``."""
         self._require_usable()
         return FileLogReader(self._folder)
+
+    # --- replacing it ---
+
+    def fence_all(self) -> None:
+        """See ``ReplaceableLog.fence_all``."""
+        with self._lock, translated("write marker", self._folder.path):
+            self._require(_State.UNCLAIMED)
+            fence_all(self._folder, self._environment)
+
+    def set_aside(self) -> str | None:
+        """See ``ReplaceableLog.set_aside``: the folder gets another name beside the old one."""
+        with self._lock, translated("rename", self._folder.path):
+            self._require(_State.UNCLAIMED)
+            return set_folder_aside(self._folder)
 
     # --- the end ---
 

@@ -189,6 +189,18 @@ class MemoryFencedLog:
             self._require_usable()
             return MemoryLogReader(self._shared)
 
+    def fence_all(self) -> None:
+        """See ``ReplaceableLog.fence_all``."""
+        with self._lock, self._shared.lock:
+            self._require(_State.UNCLAIMED)
+            self._shared.epoch += 1
+
+    def set_aside(self) -> str | None:
+        """See ``ReplaceableLog.set_aside``."""
+        with self._lock, self._shared.lock:
+            self._require(_State.UNCLAIMED)
+            return self._shared.set_aside(self._name)
+
     def close(self) -> None:
         """See ``FencedLog.close``."""
         with self._lock:

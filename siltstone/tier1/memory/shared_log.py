@@ -24,6 +24,7 @@ class SharedLog:
         lineage: of the newest frame, else of the newest claim; ``None`` before the first claim.
         holder: the handle of the newest claim, until it is closed or gone.
         description: what the newest holder said of itself.
+        aside: frames of the logs that were here before.
     """
 
     def __init__(self) -> None:
@@ -36,11 +37,22 @@ class SharedLog:
         self.lineage: bytes | None = None
         self.holder: weakref.ref[object] | None = None
         self.description = ""
+        self.aside: list[list[Frame]] = []
 
     @property
     def first(self) -> int:
         """Index of the first frame that is kept."""
         return self.end - len(self.frames)
+
+    def set_aside(self, name: str) -> str | None:
+        """Begin anew, with the epoch as it is; return where the frames are, if there were any."""
+        kept = self.frames
+        self.frames, self.end, self.crc = [], 0, 0
+        self.lineages, self.lineage, self.holder = set(), None, None
+        if not kept:
+            return None
+        self.aside.append(kept)
+        return f"{name}-aside-{len(self.aside)}"
 
     @property
     def is_held(self) -> bool:

@@ -15,6 +15,7 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
 from siltstone.core.records.envelope import RecordKind, seal
 from siltstone.core.records.pin import Pin, decode_pin, encode_pin
+from siltstone.core.records.recovery import Recovery, decode_recovery, encode_recovery
 from siltstone.core.records.store_manifest import (
     StoreManifest,
     decode_store_manifest,
@@ -34,12 +35,23 @@ MANIFEST = StoreManifest(
 )
 CLAIM = Claim(lineage=LINEAGE, epoch=7, owner="host-a pid 4711", claimed_ms=TIME_MS)
 PIN = Pin(lineage=LINEAGE, version=1_300, expires_ms=TIME_MS + 600_000)
+RECOVERY = Recovery(
+    lineage=LINEAGE,
+    previous_lineage=bytes(reversed(LINEAGE)),
+    epoch=9,
+    made_ms=TIME_MS,
+    cut_version=1_300,
+    table_version=1_300 + 2**40,
+    frames=2,
+    owner="host-a pid 4711",
+)
 
 Codec = tuple[str, Any, Callable[[Any], bytes], Callable[..., Any]]
 CODECS: list[Codec] = [
     ("store-manifest.md", MANIFEST, encode_store_manifest, decode_store_manifest),
     ("claim.md", CLAIM, encode_claim, decode_claim),
     ("pin.md", PIN, encode_pin, decode_pin),
+    ("recovery.md", RECOVERY, encode_recovery, decode_recovery),
 ]
 each = pytest.mark.parametrize("codec", CODECS, ids=[codec[0] for codec in CODECS])
 
@@ -52,6 +64,23 @@ def test_manifest_comes_back(manifest: StoreManifest) -> None:
 @given(st.builds(Claim, lineage=UUIDS, epoch=U64, owner=st.text(max_size=90), claimed_ms=U64))
 def test_claim_comes_back(claim: Claim) -> None:
     assert decode_claim(encode_claim(claim), where="x") == claim
+
+
+@given(
+    st.builds(
+        Recovery,
+        lineage=UUIDS,
+        previous_lineage=UUIDS,
+        epoch=U64,
+        made_ms=U64,
+        cut_version=U64,
+        table_version=U64,
+        frames=U64,
+        owner=st.text(max_size=90),
+    )
+)
+def test_recovery_comes_back(recovery: Recovery) -> None:
+    assert decode_recovery(encode_recovery(recovery), where="x") == recovery
 
 
 @given(st.builds(Pin, lineage=UUIDS, version=U64, expires_ms=U64))

@@ -1,0 +1,93 @@
+"""The verb ``recover``: the only one that may lose something, so it says what before it does."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.output import print_json
+from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+
+if TYPE_CHECKING:
+    from siltstone.container.recovery_report import RecoveryReport, SegmentRecovery
+
+
+@click.command()
+@click.argument("containers", nargs=-1, type=click.IntRange(min=0))
+@click.option("--accept-loss", is_flag=True, help="Do it; without this nothing is written.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done and lost.")
+@takeover_option
+@json_option
+@pass_session
+def recover(
+    session: Session,
+    containers: tuple[int, ...],
+    *,
+    accept_loss: bool,
+    dry_run: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Go on without a lost tier 1: from long-term storage, as of its last table-log flush.
+
+    Containers whose log is whole are left as they are. What is lost is reported for each segment.
+    Without --accept-loss nothing is written, and it exits with 6 if a container needs recovery;
+    with --dry-run it exits with 0.
+    """
+    # Imported here, so that help and completion do not wait for what only a store needs.
+    from siltstone.store.recovery import recover_store
+
+    reports = recover_store(
+        session.store_path(),
+        containers or None,
+        accept_loss=accept_loss and not dry_run,
+        takeover=takeover,
+    )
+    for report in reports:
+        if as_json:
+            print_json(dataclasses.asdict(report))
+        else:
+            _tell(report)
+    open_ones = [r.container for r in reports if not r.done and r.state in ("lost", "unfinished")]
+    if open_ones and not dry_run:
+        names = ", ".join(map(str, open_ones))
+        click.echo(
+            f"siltstone: nothing was written: with --accept-loss, container {names} goes on as "
+            "shown above, and what is not there is lost for good. If the real tier 1 can still be "
+            "brought back, do that instead",
+            err=True,
+        )
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _tell(report: RecoveryReport) -> None:
+    head = f"container {report.container}: {report.state}"
+    click.echo(f"{head}: {report.reason}" if report.reason else head)
+    for warning in report.warnings:
+        click.echo(f"  warning: {warning}")
+    if report.state == "lost":
+        click.echo(f"  tables: up to version {report.cut_version}")
+        click.echo(
+            f"  frames of an older log: {report.frames_replayed} replayed, "
+            f"{report.frames_left} left out"
+        )
+        if report.left_because:
+            click.echo(f"  left out because: {report.left_because}")
+        for segment in report.segments:
+            click.echo(f"  {_line(segment)}")
+    if report.set_aside:
+        click.echo(f"  the older log is now in {report.set_aside}")
+    if report.done:
+        click.echo(f"  done: lineage {report.new_lineage}, epoch {report.epoch}")
+
+
+def _line(segment: SegmentRecovery) -> str:
+    text = f"segment {segment.name}: bytes {segment.start_offset} to {segment.length}"
+    if segment.replayed:
+        text += f", {segment.replayed} of them from the older log"
+    if segment.missing:
+        return f"{text}; {segment.missing} bytes up to its seal are lost"
+    return text if segment.sealed else f"{text}; what was appended behind is unknown"

@@ -1,0 +1,331 @@
+"""Recovery with loss: a container whose log is lost goes on from long-term storage alone.
+
+1. The older log, if there is one, is fenced: whoever has it open acknowledges nothing more.
+2. A claim object in a new epoch tells every owner with another log, and a listing behind it is what
+   the recovery reads: what such an owner writes later is in nobody's way.
+3. The state at the last table-log flush is built, frames of the older log that continue it are
+   applied, and what they held is written to chunks.
+4. The checkpoint of a new lineage makes all of this count. Before it nothing has changed.
+5. The older log is set aside and the new one begun. A recovery that died before that is unfinished,
+   and the next one does only this.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TypeVar
+
+from siltstone.container.found import found
+from siltstone.container.new_lineage import DirectWriter, make_base, segment_reports
+from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, segment_storage
+from siltstone.container.recovery_cut import Cut, build_cut
+from siltstone.container.recovery_log import (
+    check_free,
+    fenced_frames,
+    look_at,
+    lost_because,
+    replaceable,
+)
+from siltstone.container.recovery_report import RecoveryReport, RecoveryState
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_names import claim_file, recovery_file
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkNotFoundError, LogLostError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.records.checkpoint import Checkpoint, SystemLayout
+from siltstone.core.records.claim import Claim, encode_claim
+from siltstone.core.records.frame import Frame
+from siltstone.core.records.layout import Layout
+from siltstone.core.records.piece import ControlKind, control_piece
+from siltstone.core.records.recovery import Recovery, decode_recovery, encode_recovery
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import TABLE_LOG_ID
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.metadata.checkpoint import INDEX_POOL, upload_index
+from siltstone.metadata.layout_store import TableLayoutStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What the log and the journal show.
+
+    Attributes:
+        state: what is the matter.
+        reason: why the log does not count.
+        recovered: what the journal says; ``None`` for a new container.
+        frames: those of the older log that are of its lineage; none when it is healthy.
+    """
+
+    state: RecoveryState
+    reason: str = ""
+    recovered: Recovered | None = None
+    frames: tuple[Frame, ...] = ()
+
+
+async def recover_container(
+    *,
+    container: int,
+    new_log: Callable[[], FencedLog],
+    storage: ChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    owner: str,
+    accept_loss: bool,
+    takeover: bool = False,
+) -> RecoveryReport:
+    """Go on from long-term storage alone, if that is what ``accept_loss`` allows.
+
+    Args:
+        container: its index in the store.
+        new_log: gives handles of its tier-1 log; each is closed here.
+        storage: long-term storage of the store; closed here.
+        environment: gives time, chance and threads.
+        settings: knobs of the container.
+        owner: what to say of who did it.
+        accept_loss: write; otherwise the report is all.
+        takeover: do it although a live owner of the older log is known; it is fenced.
+
+    Raises:
+        StoreInUseError: a live owner is known and ``takeover`` is false; nothing was written.
+        CorruptDataError: long-term storage itself is damaged; ``where`` says which file.
+        CapabilityError: this log can not be replaced; nothing was written.
+        ChunkError: long-term storage failed. What was written does not count.
+    """
+    chunks = bridged(storage, environment, settings)
+    scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
+    try:
+        work = _Recovering(container, new_log, chunks, environment, settings, owner, scratch)
+        return await work.run(accept_loss=accept_loss, takeover=takeover)
+    finally:
+        remove = partial(shutil.rmtree, scratch, ignore_errors=True)
+        await environment.run_blocking(INDEX_POOL, remove)
+        chunks.close()
+
+
+class _Recovering:
+    def __init__(
+        self,
+        container: int,
+        new_log: Callable[[], FencedLog],
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+        owner: str,
+        scratch: Path,
+    ) -> None:
+        self._container = container
+        self._new_log = new_log
+        self._storage = storage
+        self._environment = environment
+        self._settings = settings
+        self._owner = owner
+        self._scratch = scratch
+
+    async def run(self, *, accept_loss: bool, takeover: bool) -> RecoveryReport:
+        look = await self._look(EPOCH_END)
+        if look.recovered is None or look.state is RecoveryState.HEALTHY:
+            return self._plain(look)
+        if not accept_loss:
+            if look.state is RecoveryState.UNFINISHED:
+                return self._plain(look)
+            cut = await self._cut(look, look.recovered)
+            try:
+                return self._report(look, cut)
+            finally:
+                await self._environment.run_blocking(INDEX_POOL, cut.index.close)
+        await self._blocking(lambda log: check_free(log, takeover))
+        if look.state is RecoveryState.UNFINISHED:
+            return await self._finish(self._plain(look), look.recovered, look.recovered.epoch)
+        return await self._recover(look)
+
+    def _plain(self, look: _Look) -> RecoveryReport:
+        recovered = look.recovered
+        return RecoveryReport(
+            container=self._container,
+            state=look.state,
+            reason=look.reason,
+            lineage="" if recovered is None else recovered.checkpoint.lineage.hex(),
+            warnings=() if recovered is None else recovered.warnings,
+        )
+
+    def _report(self, look: _Look, cut: Cut) -> RecoveryReport:
+        return replace(
+            self._plain(look),
+            cut_version=cut.where.table_end,
+            frames_replayed=cut.frames_replayed,
+            frames_left=cut.frames_left,
+            left_because=cut.left_because,
+            segments=segment_reports(cut),
+            warnings=cut.where.warnings,
+        )
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    async def _look(self, below_epoch: int) -> _Look:
+        recovered = await recover(self._storage, self._environment, self._container, below_epoch)
+        if recovered is None:
+            return _Look(state=RecoveryState.NEW)
+        reason, frames = await self._blocking(lambda log: look_at(log, recovered))
+        if not reason:
+            return _Look(state=RecoveryState.HEALTHY, recovered=recovered)
+        state = RecoveryState.LOST
+        if await self._is_recovery(recovered):
+            state = RecoveryState.UNFINISHED
+        return _Look(state=state, reason=reason, recovered=recovered, frames=frames)
+
+    async def _is_recovery(self, recovered: Recovered) -> bool:
+        """Whether the newest epoch is that of a recovery, and no owner came after it."""
+        name = recovery_file(self._container, recovered.epoch)
+        try:
+            length = (await self._storage.stat(name)).length
+            data = await self._storage.read_all(name, length)
+        except ChunkNotFoundError:
+            return False
+        return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
+
+    async def _cut(self, look: _Look, recovered: Recovered) -> Cut:
+        journal = Journal(
+            self._storage,
+            self._environment,
+            self._container,
+            recovered.epoch,
+            recovered.checkpoint.lineage,
+        )
+        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+        system = segment_storage(self._storage, pinned, self._environment, self._settings)
+        return await build_cut(
+            found(recovered.checkpoint.lineage, recovered),
+            look.frames,
+            system,
+            self._storage,
+            self._environment,
+            self._settings,
+            self._scratch / "index",
+        )
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    async def _recover(self, look: _Look) -> RecoveryReport:
+        assert look.recovered is not None, "there is something to recover"
+        frames, damage = await self._blocking(partial(fenced_frames, recovered=look.recovered))
+        newest = await self._blocking(lambda log: log.newest_epoch())
+        above = max(await list_epochs(self._storage, self._container), newest)
+        epoch, lineage = above + 1, self._environment.uuid()
+        now_ms = int(self._environment.time() * 1000)
+        claim = Claim(lineage=lineage, epoch=epoch, owner=self._owner, claimed_ms=now_ms)
+        await self._storage.create(claim_file(self._container, epoch), [encode_claim(claim)])
+        # Only from here on the journal stands still for us.
+        recovered = await recover(self._storage, self._environment, self._container, epoch)
+        if recovered is None or recovered.checkpoint.lineage != look.recovered.checkpoint.lineage:
+            raise LogLostError("another recovery was faster", epoch=epoch)
+        if not (reason := damage or lost_because(recovered, frames)):
+            return self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
+        look = replace(look, reason=reason, recovered=recovered, frames=frames)
+        cut = await self._cut(look, recovered)
+        try:
+            report = self._report(look, cut)
+            journal = Journal(self._storage, self._environment, self._container, epoch, lineage)
+            await self._write_base(cut, journal, recovered, now_ms)
+        finally:
+            await self._environment.run_blocking(INDEX_POOL, cut.index.close)
+        again = await recover(self._storage, self._environment, self._container, epoch + 1)
+        assert again is not None, "its checkpoint is durable"
+        return await self._finish(report, again, epoch)
+
+    async def _write_base(
+        self, cut: Cut, journal: Journal, recovered: Recovered, now_ms: int
+    ) -> None:
+        storage, environment, settings = self._storage, self._environment, self._settings
+        writer = DirectWriter(cut.replica, journal.epoch)
+        layouts = TableLayoutStore(
+            cut.replica.rows, writer, self._container, environment, settings.garbage_delay_s
+        )
+        segments = segment_storage(storage, layouts, environment, settings)
+        policy = settings.resolved(storage.capabilities)
+        position = await make_base(
+            cut, writer, segments, environment, settings, policy, journal.lineage
+        )
+        uploaded = await upload_index(
+            cut.index,
+            storage,
+            environment,
+            self._container,
+            journal.epoch,
+            (),
+            self._scratch / "copy",
+        )
+        record = Recovery(
+            lineage=journal.lineage,
+            previous_lineage=recovered.checkpoint.lineage,
+            epoch=journal.epoch,
+            made_ms=now_ms,
+            cut_version=cut.where.table_end,
+            table_version=position.version,
+            frames=cut.frames_replayed,
+            owner=self._owner,
+        )
+        name = recovery_file(self._container, journal.epoch)
+        await storage.create(name, [encode_recovery(record)])
+        layout = Layout(
+            segment_id=TABLE_LOG_ID,
+            storage_start=position.version,
+            storage_length=position.version,
+        )
+        await journal.write_first_checkpoint(
+            lambda sequence: Checkpoint(
+                lineage=journal.lineage,
+                epoch=journal.epoch,
+                sequence=sequence,
+                system=(SystemLayout(layout=layout, extents=(), chunks=(), sums=()),),
+                index_files=uploaded.files,
+                index_version=position.version,
+                index_crc=position.running_crc,
+                replay_index=0,
+                safe_index=0,
+                newest_index=-1,
+            )
+        )
+
+    async def _finish(
+        self, report: RecoveryReport, recovered: Recovered, epoch: int
+    ) -> RecoveryReport:
+        """Set the older log aside and begin the one of the new lineage."""
+        lineage = recovered.checkpoint.lineage
+        recovery = recovery_file(self._container, epoch)
+
+        def finish(log: FencedLog) -> str | None:
+            older = replaceable(log)
+            older.fence_all()
+            place = older.set_aside()
+            log.claim(lineage=lineage, new=True, above=epoch, takeover=False, owner=self._owner)
+            pieces = [
+                control_piece(ControlKind.RECOVERY, recovery.encode()),
+                control_piece(ControlKind.CHECKPOINT, recovered.checkpoint_file.encode()),
+            ]
+            log.append(pieces, count=len(pieces))
+            return place
+
+        place = await self._blocking(finish)
+        return replace(report, done=True, new_lineage=lineage.hex(), epoch=epoch, set_aside=place)
+
+    async def _blocking(self, call: Callable[[FencedLog], T]) -> T:
+        """Run ``call`` with a handle of the log of its own."""
+
+        def run() -> T:
+            log = self._new_log()
+            try:
+                return call(log)
+            finally:
+                log.close()
+
+        return await self._environment.run_blocking(LOG_POOL, run)

@@ -1,0 +1,79 @@
+"""What a recovery found, and what it could not find. Views of this module are part of the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class RecoveryState(StrEnum):
+    """What is the matter with a container."""
+
+    NEW = "new"
+    """Nobody ever opened it: there is nothing to recover."""
+    HEALTHY = "healthy"
+    """Its log is whole, so opening it loses nothing."""
+    LOST = "lost"
+    """Its log is gone, or is not the one that belongs to its chunks."""
+    UNFINISHED = "unfinished"
+    """A recovery died before it had made the new log; nothing more is lost by finishing it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRecovery:
+    """What is left of one segment.
+
+    Attributes:
+        name: of the segment.
+        start_offset: first readable offset.
+        length: everything from ``start_offset`` up to here was recovered. What was appended behind
+            it is lost; how much that is nobody knows.
+        replayed: bytes of ``length`` that came from frames of an older log.
+        sealed: whether it stays sealed, at ``length``.
+        missing: bytes that are lost for certain: those of a sealed segment up to its seal, and
+            those below its start that were truncated anyway are not counted. 0 when none is known.
+    """
+
+    name: str
+    start_offset: int
+    length: int
+    replayed: int
+    sealed: bool
+    missing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryReport:
+    """What a recovery of one container did, or would do.
+
+    Attributes:
+        container: its index.
+        state: what is the matter with it.
+        reason: why its log does not count; empty when it does.
+        done: whether anything was written; false for a dry run and for what needs no recovery.
+        lineage: of the history that ends here, in hex; empty for a new container.
+        new_lineage: of the one that begins; ``None`` when none does.
+        epoch: that the recovery worked under; ``None`` when it wrote nothing.
+        cut_version: table version up to which the tables were found on long-term storage.
+        frames_replayed: frames of the older log that continue the cut and were taken.
+        frames_left: frames of it that do not, and were not.
+        left_because: why the first of them does not; empty when there is none.
+        set_aside: where the older log is now; ``None`` when there was none, or nothing was written.
+        segments: every segment that there is after the recovery, in the order of names.
+        warnings: what was passed over on long-term storage.
+    """
+
+    container: int
+    state: RecoveryState
+    reason: str = ""
+    done: bool = False
+    lineage: str = ""
+    new_lineage: str | None = None
+    epoch: int | None = None
+    cut_version: int = 0
+    frames_replayed: int = 0
+    frames_left: int = 0
+    left_because: str = ""
+    set_aside: str | None = None
+    segments: tuple[SegmentRecovery, ...] = ()
+    warnings: tuple[str, ...] = ()

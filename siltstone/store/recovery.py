@@ -1,0 +1,80 @@
+"""Recovery of a store whose tier 1 is lost: only on request, container by container."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from siltstone.container.recovering import recover_container
+from siltstone.container.recovery_report import RecoveryReport
+from siltstone.core.environment import SystemEnvironment
+from siltstone.store.assemble import Assembly, assembled
+
+
+def recover_store(
+    path: Path | str,
+    containers: Iterable[int] | None = None,
+    *,
+    accept_loss: bool = False,
+    takeover: bool = False,
+) -> list[RecoveryReport]:
+    """Say what would be lost if a store went on without its tier-1 logs, or let it go on.
+
+    A container whose log is whole is left as it is. What was acknowledged after the last flush of
+    the table log and is only in the lost log is gone; frames of an older log that continue the
+    state on long-term storage are kept. The older log is set aside, never deleted.
+
+    Args:
+        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        containers: which ones; ``None`` means all.
+        accept_loss: write. Otherwise nothing is written and the reports tell what would happen.
+        takeover: go on although a live owner of an older log is known; it is fenced.
+
+    Returns:
+        One report for each container, in the order asked for.
+
+    Raises:
+        StoreInUseError: a live owner is known and ``takeover`` is false.
+        CorruptDataError: long-term storage itself is damaged.
+        ChunkError: long-term storage failed; the call may be repeated.
+        ValueError: there is no such container.
+    """
+    environment = SystemEnvironment()
+    try:
+        assembly = assembled(path, environment)
+        count = assembly.manifest.container_count
+        chosen = list(range(count) if containers is None else dict.fromkeys(containers))
+        for index in chosen:
+            if not 0 <= index < count:
+                raise ValueError(f"container must be between 0 and {count - 1}, not {index}")
+        try:
+            return asyncio.run(_all(assembly, chosen, accept_loss=accept_loss, takeover=takeover))
+        finally:
+            assembly.close()
+    finally:
+        environment.close()
+
+
+async def _all(
+    assembly: Assembly, chosen: Sequence[int], *, accept_loss: bool, takeover: bool
+) -> list[RecoveryReport]:
+    # One after the other: were one to fail, those before it are recovered and say so next time.
+    return [
+        await _one(assembly, index, accept_loss=accept_loss, takeover=takeover) for index in chosen
+    ]
+
+
+async def _one(
+    assembly: Assembly, index: int, *, accept_loss: bool, takeover: bool
+) -> RecoveryReport:
+    return await recover_container(
+        container=index,
+        new_log=lambda: assembly.new_log(index),
+        storage=assembly.new_storage(),
+        environment=assembly.environment,
+        settings=assembly.settings.container,
+        owner=assembly.owner,
+        accept_loss=accept_loss,
+        takeover=takeover,
+    )

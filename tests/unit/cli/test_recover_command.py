@@ -1,0 +1,43 @@
+"""The verb ``recover``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import siltstone
+from tests.unit.cli.conftest import Command
+
+
+def fill(folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"flushed")
+        store.flush()
+        store.segment("a").append(b" and not")
+
+
+def test_it_explains_and_refuses_first(command: Command, folder: Path) -> None:
+    fill(folder)
+    assert command("recover").code == 0
+    shutil.rmtree(folder / "tier1")
+    ran = command("recover")
+    assert ran.code == 6
+    assert "segment a: bytes 0 to 7; what was appended behind is unknown" in ran.out
+    assert "nothing was written" in ran.err
+    assert command("recover", "--dry-run", "--accept-loss").code == 0
+    assert not (folder / "tier1").exists()
+    done = command("recover", "--accept-loss")
+    assert (done.code, done.out.count("done: lineage")) == (0, 2)
+    assert command("cat", "a").out == "flushed"
+    assert {value["state"] for value in command("recover", "--json").values} == {"healthy"}
+
+
+def test_json_and_single_containers(command: Command, folder: Path) -> None:
+    fill(folder)
+    shutil.rmtree(folder / "tier1")
+    ran = command("recover", "1", "--json", "--dry-run")
+    (report,) = ran.values
+    assert (report["container"], report["state"], report["done"]) == (1, "lost", False)
+    assert command("recover", "7").code == 2
+    assert command("recover", "0", "--accept-loss", "--json").values[0]["done"] is True
+    assert command("recover").code == 6
