@@ -6,20 +6,25 @@ Owner and read-only opens share these steps; they differ in what they may write.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import Found
 from siltstone.container.index_restore import restored_index
+from siltstone.container.logged_frame import LoggedFrame, logged, table_records
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import TablePiece, decode_pieces
-from siltstone.core.records.table_record import TableRecord, decode_table_record, encoded_length
+from siltstone.core.records.table_record import (
+    TableRecord,
+    decode_table_record,
+    encoded_length,
+    table_record_place,
+)
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import BLOCK_BYTES, MIB, TABLE_LOG_ID
@@ -61,7 +66,9 @@ async def build_replica(
         CorruptDataError: something does not continue what is before it.
         ChunkError: long-term storage did not answer.
     """
-    index = await _matching_index(where, frames, system, environment, settings, index_folder)
+    # Once: several steps look at them.
+    decoded = [logged(frame) for frame in frames]
+    index = await _matching_index(where, decoded, system, environment, settings, index_folder)
     if index is None:
         index, where = await restored_index(
             where,
@@ -73,10 +80,10 @@ async def build_replica(
         )
     try:
         tables = Tables(index, where.lineage)
-        where = await _replay_table_log(tables, where, frames, system)
+        where = await _replay_table_log(tables, where, decoded, system)
         replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
         replica.table_flushed = where.table_end
-        replica.apply_all(frames)
+        replica.apply_all(decoded)
         if tables.applied_version < where.table_end:
             raise CorruptDataError(
                 "neither the table log nor tier 1 is whole",
@@ -91,7 +98,7 @@ async def build_replica(
 
 
 async def _replay_table_log(
-    tables: Tables, where: Found, frames: Sequence[Frame], system: ChunkedSegmentStorage
+    tables: Tables, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
 ) -> Found:
     """Apply the table log behind the index, as far as it is whole and frames do not go on."""
     try:
@@ -99,8 +106,7 @@ async def _replay_table_log(
             tables.replay(record)
     except CorruptDataError as error:
         applied = tables.applied_version
-        starts = (record.table_version - record.length for record in _frame_records(frames))
-        if applied not in starts:
+        if applied not in (_start(*record) for record in table_records(frames)):
             raise
         warning = f"passed over the table log from {applied} on, which tier 1 holds: {error}"
         logger.warning("%s", warning)
@@ -110,7 +116,7 @@ async def _replay_table_log(
 
 async def _matching_index(
     where: Found,
-    frames: Sequence[Frame],
+    frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
     settings: ContainerSettings,
@@ -144,16 +150,17 @@ async def _matching_index(
 
 
 async def _crc_at(
-    version: int, where: Found, frames: Sequence[Frame], system: ChunkedSegmentStorage
+    version: int, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
 ) -> int | None:
     """Running CRC32C of the table log at ``version``; ``None`` when no record ends there."""
     if version == where.index_version:
         return where.index_crc
-    for record in _frame_records(frames):
-        if record.table_version == version:
-            return record.crc_after
-        if record.table_version - record.length == version:
-            return record.running_crc
+    for data, place in table_records(frames):
+        start, end, running_crc = table_record_place(data, where=place)
+        if start == version:
+            return running_crc
+        if end == version:
+            return decode_table_record(data, where=place).crc_after
     if version <= where.table_end:
         try:
             async for record in _table_log(system, where.index_version, where.table_end):
@@ -165,12 +172,9 @@ async def _crc_at(
     return None
 
 
-def _frame_records(frames: Iterable[Frame]) -> Iterable[TableRecord]:
-    for frame in frames:
-        where = f"frame {frame.index}"
-        for piece in decode_pieces(frame.body, frame.count, where=where):
-            if isinstance(piece, TablePiece):
-                yield decode_table_record(piece.record, where=where)
+def _start(record: bytes, where: str) -> int:
+    start, _, _ = table_record_place(record, where=where)
+    return start
 
 
 async def _table_log(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from siltstone.container.boot import build_replica
 from siltstone.container.found import Found
+from siltstone.container.logged_frame import logged
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment
@@ -135,7 +136,7 @@ def _flushed(replica: Replica, frames: Sequence[Frame]) -> dict[int, int]:
 def _apply(replica: Replica, frames: Sequence[Frame]) -> tuple[int, str] | None:
     """Apply ``frames``; on a gap return how many come before it, and what it is."""
     try:
-        replica.apply_all(frames)
+        replica.apply_all([logged(frame) for frame in frames])
     except CorruptDataError as error:
         count = next(
             count for count, frame in enumerate(frames) if error.where == f"frame {frame.index}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from siltstone.container.batch import SealedPiece
 from siltstone.container.exposure import Exposure
+from siltstone.container.logged_frame import LoggedFrame, logged
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.tail import TableTail, TableTailRecord, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
@@ -24,9 +25,8 @@ from siltstone.core.records.piece import (
     ControlKind,
     TablePiece,
     WriterMark,
-    decode_pieces,
 )
-from siltstone.core.records.table_record import decode_table_record
+from siltstone.core.records.table_record import TableEntry, decode_table_record, table_record_place
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.metadata.index import index_key
 from siltstone.metadata.rows import Rows
@@ -191,7 +191,7 @@ class Replica:
 
     # --- frames from the log ----------------------------------------------------------------------
 
-    def apply_all(self, frames: Iterable[Frame]) -> None:
+    def apply_all(self, frames: Iterable[LoggedFrame]) -> None:
         """Apply every frame that the log keeps, after a start from the index. See ``apply``.
 
         Table updates come first: the log is truncated behind bytes that a flush took away, and the
@@ -210,18 +210,17 @@ class Replica:
             CorruptDataError: the frame does not continue what is there.
             FormatError: it holds something newer than this version.
         """
-        for append in self._apply_tables(frame):
+        for append in self._apply_tables(logged(frame)):
             self._apply_append(append)
 
-    def _apply_tables(self, frame: Frame) -> list[_ReplayedAppend]:
+    def _apply_tables(self, frame: LoggedFrame) -> list[_ReplayedAppend]:
         """Apply all of a frame but its appends, which are returned."""
-        where = f"frame {frame.index}"
         appends: list[_ReplayedAppend] = []
         time_s = self._environment.monotonic()
         changes = False
-        for piece in decode_pieces(frame.body, frame.count, where=where):
+        for piece in frame.pieces:
             if isinstance(piece, TablePiece):
-                self._apply_table(piece.record, frame.index, time_s, where)
+                self._apply_table(piece.record, frame, time_s)
                 changes = True
             elif isinstance(piece, AppendPiece):
                 appends.append(_ReplayedAppend(piece, frame.index, time_s))
@@ -237,14 +236,17 @@ class Replica:
             self.exposure.add(frame.index, size, time_s)
         return appends
 
-    def _apply_table(self, record: bytes, index: int, time_s: float, where: str) -> None:
-        decoded = decode_table_record(record, where=where)
-        self.tables.replay(decoded, index)
-        if decoded.table_version > self.table_flushed and (
-            not self.table_tail or decoded.table_version > self.table_tail.end
-        ):
-            self.table_tail.add(TableTailRecord(decoded.table_version, record, index, time_s))
-        self._refresh(index_key(entry.table_id, entry.key) for entry in decoded.entries)
+    def _apply_table(self, record: bytes, frame: LoggedFrame, time_s: float) -> None:
+        _, version, _ = table_record_place(record, where=frame.where)
+        # What the index surely holds need not be decoded: open segments show it already.
+        entries: tuple[TableEntry, ...] = ()
+        if version >= self.tables.applied_version:
+            decoded = decode_table_record(record, where=frame.where)
+            if self.tables.replay(decoded, frame.index):
+                entries = decoded.entries
+        if version > self.table_flushed and (not self.table_tail or version > self.table_tail.end):
+            self.table_tail.add(TableTailRecord(version, record, frame.index, time_s))
+        self._refresh(index_key(entry.table_id, entry.key) for entry in entries)
 
     def _apply_append(self, append: _ReplayedAppend) -> None:
         piece, index = append.piece, append.index

@@ -130,6 +130,26 @@ def encoded_length(data: Buffer, offset: int) -> int | None:
     return max(OVERHEAD_BYTES, int(_HEADER.unpack_from(data, offset)[3]))
 
 
+def table_record_place(data: Buffer, *, where: str) -> tuple[int, int, int]:
+    """Where the record that ``data`` begins with stands in the table log, as its head says.
+
+    Nothing else of the record is looked at, so its own sum is not verified.
+
+    Returns:
+        Where it begins, the table version behind it, and the running CRC32C before it.
+
+    Raises:
+        CorruptDataError: too little is there.
+        FormatError: a record of a newer version.
+    """
+    if len(data) < HEADER_BYTES:
+        raise CorruptDataError("table record is cut", where=where, offset=0)
+    kind, version, _, length, table_version, running_crc, _ = _HEADER.unpack_from(data)
+    if kind != KIND or version != VERSION:
+        raise FormatError("table record of an unknown version", kind=kind, version=version)
+    return table_version - length, table_version, running_crc
+
+
 def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRecord:
     """Decode the record that starts at ``offset`` of ``data``.
 

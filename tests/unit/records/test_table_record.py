@@ -16,6 +16,7 @@ from siltstone.core.records.table_record import (
     decode_table_record,
     encode_table_record,
     record_length,
+    table_record_place,
 )
 
 U32 = st.integers(0, 2**32 - 1)
@@ -88,3 +89,15 @@ def test_newer_versions_and_flags_are_refused() -> None:
     body[1], body[28] = 1, 4
     with pytest.raises(FormatError):
         decode_table_record(with_sum(bytes(body)), where="test")
+
+
+def test_the_place_is_that_of_the_decoded_record() -> None:
+    entries = [TableEntry(1, b"k", b"value")]
+    record, crc = encode_table_record(entries, start_version=700, running_crc=9)
+    assert table_record_place(record, where="test") == (700, 700 + len(record), 9)
+    following, _ = encode_table_record(entries, start_version=700 + len(record), running_crc=crc)
+    assert table_record_place(following, where="test")[2] == crc
+    with pytest.raises(CorruptDataError):
+        table_record_place(record[:20], where="test")
+    with pytest.raises(FormatError):
+        table_record_place(b"\1\2" + record[2:], where="test")

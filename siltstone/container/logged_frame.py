@@ -1,0 +1,46 @@
+"""A frame of the log with its pieces decoded, once for all that a boot asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from siltstone.core.records.frame import Frame
+from siltstone.core.records.piece import Piece, TablePiece, decode_pieces
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFrame:
+    """One frame.
+
+    Attributes:
+        index: its place in the log.
+        pieces: what it holds, in order; table records are still encoded.
+    """
+
+    index: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return f"frame {self.index}"
+
+
+def logged(frame: Frame) -> LoggedFrame:
+    """Decode the pieces of a frame.
+
+    Raises:
+        FormatError: a piece of an unknown kind or version.
+        CorruptDataError: the body does not hold the pieces that the frame counts.
+    """
+    where = f"frame {frame.index}"
+    return LoggedFrame(frame.index, tuple(decode_pieces(frame.body, frame.count, where=where)))
+
+
+def table_records(frames: Iterable[LoggedFrame]) -> Iterator[tuple[bytes, str]]:
+    """Yield every table record, encoded, and where it is."""
+    for frame in frames:
+        for piece in frame.pieces:
+            if isinstance(piece, TablePiece):
+                yield piece.record, frame.where

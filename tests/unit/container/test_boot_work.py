@@ -1,0 +1,88 @@
+"""How much of the log a boot decodes: each frame once, and no table record that the index holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from siltstone.container import boot, logged_frame, replica
+from tests.unit.container.container_world import Owner, World, close_quietly, with_settings, world
+
+NEVER = 1e6
+QUIET = with_settings(
+    flush_bytes=1 << 40, flush_age_s=NEVER, table_flush_age_s=NEVER, checkpoint_age_s=NEVER
+)
+COUNT = 30
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Calls of what decodes frames and table records, by name."""
+    found: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            found[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(logged_frame, "decode_pieces")
+    for module in (boot, replica):
+        counted(module, "decode_table_record")
+    return found
+
+
+def play(story: Callable[[World, Owner], Awaitable[None]]) -> None:
+    async def whole(made: World) -> None:
+        owner = await made.open()
+        for number in range(COUNT):
+            await owner.container.create(f"s{number}")
+            await owner.container.append(f"s{number}", b"bytes")
+        await story(made, owner)
+
+    with world(settings=QUIET) as made:
+        made.run(whole(made))
+
+
+async def shows_all(owner: Owner) -> None:
+    infos = await owner.container.list_segments()
+    assert [info.length for info in infos] == [5] * COUNT
+    await owner.container.flush()
+    assert all(info.flushed_length == 5 for info in await owner.container.list_segments())
+
+
+def test_a_boot_with_its_index_decodes_no_table_record_again(counts: Counter[str]) -> None:
+    async def story(made: World, owner: Owner) -> None:
+        await owner.container.close()
+        counts.clear()
+        frames = len(made.shared_log.frames)
+        owner = await made.open()
+        assert counts["decode_pieces"] == frames
+        # The last one is compared with the position of the index, and with the running sum.
+        assert counts["decode_table_record"] <= 2
+        await shows_all(owner)
+        await made.check(owner)
+        await owner.container.close()
+
+    play(story)
+
+
+def test_a_boot_without_one_decodes_each_once(counts: Counter[str]) -> None:
+    async def story(made: World, owner: Owner) -> None:
+        await made.crash(owner, keep_index=False)
+        counts.clear()
+        frames = len(made.shared_log.frames)
+        owner = await made.open()
+        assert counts["decode_pieces"] == frames
+        assert COUNT <= counts["decode_table_record"] <= frames
+        await shows_all(owner)
+        await made.check(owner)
+        await close_quietly(owner)
+
+    play(story)
