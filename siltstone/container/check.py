@@ -7,7 +7,7 @@ is looked up again, and only what is wrong by rows that did not change is told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from siltstone.container.reading import Reading
@@ -20,6 +20,8 @@ from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayou
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.extent_scan import scan_extents
 
 PAGE = 200
 LOOKS_MAX = 5
@@ -76,12 +78,12 @@ async def _check_segments(look: Look, present: Present) -> AsyncIterator[Finding
 def _compare_rows(reading: Reading) -> tuple[list[Finding], list[Chunk]]:
     """What is wrong among rows alone, and the chunks that extents name."""
     rows = reading.replica.rows
-    references: Counter[int] = Counter()
+    references = Counter(_named_chunks(reading))
     findings: list[Finding] = []
     start_after = ""
     while page := rows.segments("", start_after, PAGE):
         for name, segment_id in page:
-            findings += _segment_findings(reading, name, segment_id, references)
+            findings += _segment_findings(reading, name, segment_id)
         start_after = page[-1][0]
     chunks = []
     for chunk_id, count in references.items():
@@ -96,9 +98,15 @@ def _compare_rows(reading: Reading) -> tuple[list[Finding], list[Chunk]]:
     return findings, chunks
 
 
-def _segment_findings(
-    reading: Reading, name: str, segment_id: int, references: Counter[int]
-) -> list[Finding]:
+def _named_chunks(reading: Reading) -> Iterator[int]:
+    """Ids of chunks, one for each extent, those of deleted segments and running concats too."""
+    at = (0, 0)
+    while page := scan_extents(reading.replica.tables, *at, ROWS_PER_SLICE):
+        yield from (extent.chunk_id for extent in page)
+        at = (page[-1].segment_id, page[-1].end)
+
+
+def _segment_findings(reading: Reading, name: str, segment_id: int) -> list[Finding]:
     rows = reading.replica.rows
     where = f"segment {name}"
     state = rows.state(segment_id)
@@ -106,7 +114,6 @@ def _segment_findings(
         return [_damage(where, "name without a live state")]
     layout = rows.layout(segment_id)
     extents = rows.extents(segment_id, 0, layout.storage_length, 1 << 31)
-    references.update(extent.chunk_id for extent in extents)
     try:
         check_layout(layout, extents)
     except CorruptDataError as error:

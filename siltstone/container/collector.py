@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siltstone.container.fence import Fence
+from siltstone.container.joins import Joins
 from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
@@ -61,8 +62,10 @@ class Collector:
         environment: Environment,
         settings: ContainerSettings,
         fence: Fence,
+        joins: Joins,
     ) -> None:
         self._container = container
+        self._joins = joins
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._rows = pipeline.replica.rows
@@ -133,6 +136,8 @@ class Collector:
             await self._trim(task)
         elif task.kind is TaskKind.REMOVE_SEGMENT:
             await self._remove(task)
+        elif task.kind is TaskKind.UNDO_CONCAT:
+            await self._joins.undo(task)
         else:
             assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
             await self._forget(task)
@@ -166,6 +171,8 @@ class Collector:
             state = self._rows.state(task.subject)
             if state is None or state.deleted:
                 break
+            if self._joins.is_busy(task.subject):
+                return
             start = state.start_offset
             if start > self._replica.flushed_length(task.subject):
                 segment = self._replica.open(task.subject)

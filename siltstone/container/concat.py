@@ -1,14 +1,18 @@
 """Concat: the bytes of a sealed segment become the end of another one, of the same container.
 
-A small source is one frame: its bytes appended, the segment deleted, a tombstone. A large one moves
-its extents by one transaction, with both segments flushed and the target standing still meanwhile.
+A small source is one frame: its bytes appended, the segment deleted, a tombstone. The extents of a
+larger one are moved with both segments flushed and the target standing still: up to a few hundred
+by one transaction, more of them slice by slice, unseen until the last transaction shows them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from siltstone.container.appender import Appender
+from siltstone.container.joins import Joins
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
@@ -18,9 +22,12 @@ from siltstone.container.storage_writer import StorageWriter
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     BackPressureError,
+    OffsetError,
     SegmentNotFoundError,
     SegmentNotSealedError,
 )
+from siltstone.core.operations.concat import CONCAT_EXTENTS_MAX
+from siltstone.core.operations.joining import Joining
 from siltstone.core.records.piece import TABLE_HEADER
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry, record_length
@@ -34,9 +41,17 @@ SMALL_BYTES = MIB
 TOMBSTONE_MS = 7 * 24 * 3600 * 1000
 """How long a repeat of a concat is recognised."""
 
+TRUNCATIONS_MAX = 10
+"""How often a concat begins anew because its source was truncated meanwhile."""
+
 
 class Concatenator:
-    """Joins segments of one owned container."""
+    """Joins segments of one owned container.
+
+    Attributes:
+        on_joined: called with the id of a segment that got extents of another.
+        on_undo: called when a concat failed and may have left something to undo.
+    """
 
     def __init__(
         self,
@@ -48,6 +63,7 @@ class Concatenator:
         pressure: Pressure,
         environment: Environment,
         deadline_s: float,
+        joins: Joins,
     ) -> None:
         self._pipeline = pipeline
         self._appender = appender
@@ -58,6 +74,9 @@ class Concatenator:
         self._pressure = pressure
         self._environment = environment
         self._deadline_s = deadline_s
+        self._joins = joins
+        self.on_joined: Callable[[int], None] = lambda _: None
+        self.on_undo: Callable[[], None] = lambda: None
 
     async def concat(self, target: str, source: str) -> int:
         """Join ``source`` to the end of ``target``; return where its bytes begin. Repeatable.
@@ -67,9 +86,9 @@ class Concatenator:
             SegmentNotSealedError: the source is not sealed.
             SegmentSealedError: the target is sealed.
             ValueError: both are the same.
-            CapabilityError: the source has more extents than one transaction may move.
             BackPressureError: the target could not be held long enough; nothing was joined.
             ChunkError: a flush failed; nothing was joined.
+            OffsetError: the source was truncated again and again; nothing was joined.
         """
         if target == source:
             raise ValueError("a segment can not be joined to itself")
@@ -138,37 +157,86 @@ class Concatenator:
         return await future
 
     async def _join_large(self, target: OpenSegment, source: OpenSegment) -> int:
-        """Move the source's extents, while appends to the target wait."""
+        """Move the source's extents, while appends to the target wait.
+
+        Past the deadline nothing was joined, and what was placed is taken away in the background.
+        """
         held = asyncio.Event()
         target.held = held
         target.writable = False
         target.users += 1
         try:
-            try:
-                async with asyncio.timeout(self._deadline_s):
-                    await self._pipeline.barrier()
-                    await self._storage_writer.flush(source)
-                    await self._storage_writer.flush(target)
-            except TimeoutError as error:
-                raise BackPressureError(
-                    "target could not be held long enough for a concat",
-                    target=target.name,
-                    deadline_s=self._deadline_s,
-                ) from error
-            state = self._pending(source)
-            length = source.length - state.start_offset
-            entries = self._ending(state, target, target.length, length)
-            return await self._segments.concat(
-                target.segment_id,
-                source.segment_id,
-                expected_target_length=target.length,
-                extra=tuple(entries),
-            )
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(self._deadline_s) as deadline:
+                        hold = self._joins.hold(target.segment_id, source.segment_id)
+                        await stack.enter_async_context(hold)
+                        offset = await self._join_held(target, source, deadline)
+                except TimeoutError as error:
+                    raise BackPressureError(
+                        "target could not be held long enough for a concat",
+                        target=target.name,
+                        deadline_s=self._deadline_s,
+                    ) from error
+        except BaseException:
+            self.on_undo()
+            raise
         finally:
             target.users -= 1
             target.held = None
             self._pipeline.replica.recompute(target)
             held.set()
+        self.on_joined(target.segment_id)
+        return offset
+
+    async def _join_held(
+        self, target: OpenSegment, source: OpenSegment, deadline: asyncio.Timeout
+    ) -> int:
+        """Join two segments that no other concat touches; begin anew if the source is truncated."""
+        for attempt in range(TRUNCATIONS_MAX + 1):
+            when = deadline.when()
+            try:
+                joining, placed = await self._prepare(target, source)
+                # From here on the outcome is the transaction's, however long that takes.
+                deadline.reschedule(None)
+                await self._finish(target, source, joining, placed=placed)
+            except OffsetError:
+                if attempt == TRUNCATIONS_MAX:
+                    raise
+                deadline.reschedule(when)
+            else:
+                break
+        return joining.offset
+
+    async def _prepare(self, target: OpenSegment, source: OpenSegment) -> tuple[Joining, bool]:
+        """Flush both; if one transaction is not enough, place the extents of the source."""
+        await self._pipeline.barrier()
+        await self._storage_writer.flush(source)
+        await self._storage_writer.flush(target)
+        await self._joins.clear(target.segment_id)
+        joining = Joining(
+            target_id=target.segment_id,
+            source_id=source.segment_id,
+            offset=target.length,
+            start=self._pending(source).start_offset,
+        )
+        extents = self._rows.extents(source.segment_id, 0, source.length, CONCAT_EXTENTS_MAX + 1)
+        if len(extents) <= CONCAT_EXTENTS_MAX:
+            return joining, False
+        await self._joins.place(joining)
+        return joining, True
+
+    async def _finish(
+        self, target: OpenSegment, source: OpenSegment, joining: Joining, *, placed: bool
+    ) -> None:
+        """The transaction that makes the source's bytes the target's."""
+        state = self._pending(source)
+        length = source.length - joining.start
+        entries = tuple(self._ending(state, target, joining.offset, length))
+        if placed:
+            await self._joins.show(joining, entries)
+        else:
+            await self._segments.concat(joining, extra=entries)
 
     def _pending(self, source: OpenSegment) -> SegmentState:
         state = self._rows.pending_state(source.segment_id)

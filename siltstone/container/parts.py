@@ -12,6 +12,7 @@ from siltstone.container.commits import Committer
 from siltstone.container.concat import Concatenator
 from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
+from siltstone.container.joins import Joins
 from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, replay, segment_storage
 from siltstone.container.pipeline import Pipeline
@@ -105,6 +106,7 @@ class Parts:
         self.storage_writer = StorageWriter(
             pipeline, self.segments, environment, settings, self.policy, self.pressure
         )
+        self.joins = Joins(self.segments)
         fence = Fence(pipeline, storage, self.container)
         self.table_writer = TableWriter(
             pipeline,
@@ -136,6 +138,7 @@ class Parts:
             environment,
             settings,
             fence,
+            self.joins,
         )
         self.ground = Ground(
             container=self.container,
@@ -158,6 +161,7 @@ class Parts:
             self.environment,
             self.settings,
         )
+        self.optimiser.is_busy = self.joins.is_busy
         self.collector.on_trimmed = self.optimiser.hint
 
     def _build_verbs(self) -> None:
@@ -177,7 +181,10 @@ class Parts:
             self.pressure,
             environment,
             settings.append_deadline_s,
+            self.joins,
         )
+        self.concatenator.on_joined = self.optimiser.hint
+        self.concatenator.on_undo = self.collector.wake
         pipeline.replica.flush_bytes = self.policy.size_bytes
         pipeline.replica.on_large = self.storage_writer.wake
         pipeline.replica.table_flush_bytes = settings.table_flush_bytes

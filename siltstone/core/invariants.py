@@ -75,6 +75,20 @@ def check_layout(layout: Layout, extents: Sequence[Extent]) -> None:
         )
 
 
+def check_placed(layout: Layout, placed: Sequence[Extent]) -> None:
+    """I6: what a concat placed and did not show yet follows the storage length without gap."""
+    position = layout.storage_length
+    for extent in placed:
+        if extent.start != position or extent.length < 1:
+            raise CorruptDataError(
+                "I6: extents behind the layout are not contiguous",
+                where=f"segment {layout.segment_id}",
+                start=extent.start,
+                end=position,
+            )
+        position = extent.end
+
+
 def check_last_chunk(layout: Layout, extents: Sequence[Extent], chunk: Chunk | None) -> None:
     """I6: the chunk that the next flush may append to is open and ends with the last extent.
 

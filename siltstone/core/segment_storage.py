@@ -17,7 +17,6 @@ from siltstone.core.environment import Environment
 from siltstone.core.layout_store import LayoutStore, NewChunk
 from siltstone.core.operations.chunk_memory import ChunkMemory
 from siltstone.core.operations.closing import run_close
-from siltstone.core.operations.concat import run_concat
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.inspect import (
     ChunkExtent,
@@ -46,6 +45,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.segment_joins import SegmentJoins
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-class ChunkedSegmentStorage:
+class ChunkedSegmentStorage(SegmentJoins):
     """The bytes of segments in chunks on long-term storage.
 
     Changes of one segment run one at a time, under its lock; reads take no lock. Each change of a
@@ -210,42 +210,6 @@ class ChunkedSegmentStorage:
         """
         async with self.lock(segment_id):
             return await run_remove(self._context, segment_id, extra)
-
-    async def concat(
-        self,
-        target_id: int,
-        source_id: int,
-        *,
-        expected_target_length: int,
-        extra: tuple[TableEntry, ...] = (),
-    ) -> int:
-        """Move the readable bytes of a sealed segment behind those of another, by rows alone.
-
-        Both must be flushed to their end. What moves is ``[start, sealed length)`` of the source;
-        its layout goes in the same transaction.
-
-        Args:
-            target_id: gets the bytes.
-            source_id: gives them.
-            expected_target_length: the target's flushed length.
-            extra: entries that go with the transaction, such as a tombstone.
-
-        Returns:
-            Where they begin in the target.
-
-        Raises:
-            SegmentNotFoundError: one of the two was deleted.
-            SegmentNotSealedError: the source is not sealed.
-            SegmentSealedError: the target is sealed.
-            OffsetError: the flushed length of one of the two is not what it should be.
-            CapabilityError: the source has more than ``ROWS_PER_SLICE`` extents.
-        """
-        if target_id == source_id:
-            raise ValueError("a segment can not be joined to itself")
-        async with self.lock(min(target_id, source_id)), self.lock(max(target_id, source_id)):
-            return await run_concat(
-                self._context, target_id, source_id, expected_target_length, extra
-            )
 
     async def close_chunk(self, segment_id: int) -> bool:
         """Let nothing be appended to the segment's last chunk. False if it was deleted."""

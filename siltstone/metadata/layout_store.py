@@ -131,6 +131,9 @@ class TableLayoutStore:
             state = self._rows.pending_state(change.segment_id)
             if state is None or state.deleted:
                 return False
+        for state in change.states:
+            if self._rows.pending_state(state.segment_id) != state:
+                return False
         before = self._rows.pending_layout(change.segment_id)
         assert before == change.before, (
             f"layout changed under its writer: planned on {change.before}, found {before}"

@@ -19,6 +19,7 @@ from siltstone.core.invariants import (
     check_last_chunk,
     check_layout,
     check_names,
+    check_placed,
     check_references,
     check_sums,
 )
@@ -172,9 +173,9 @@ class MemoryLayoutStore:
             CorruptDataError: it would break an invariant.
             LogError: the hook wants so.
         """
-        if change.live and not all(
-            map(self._is_live, (change.segment_id, *change.layouts_removed))
-        ):
+        if change.live and not self._is_live(change.segment_id):
+            return False
+        if any(self.states.get(state.segment_id) != state for state in change.states):
             return False
         rows = self.rows.copy()
         _apply(rows, change)
@@ -201,8 +202,10 @@ def check_rows(rows: Rows) -> None:
     """Check every invariant that rows alone can break. Raises ``CorruptDataError``."""
     for segment_id in rows.layouts.keys() | rows.extents.keys():
         layout = rows.layouts.get(segment_id) or Layout(segment_id=segment_id)
-        extents = rows.extents.get(segment_id, [])
+        found = rows.extents.get(segment_id, [])
+        extents = [extent for extent in found if extent.start < layout.storage_length]
         check_layout(layout, extents)
+        check_placed(layout, found[len(extents) :])
         check_last_chunk(layout, extents, rows.chunks.get(layout.last_chunk_id))
     for chunk in rows.chunks.values():
         check_epoch(chunk)

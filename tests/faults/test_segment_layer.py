@@ -68,7 +68,7 @@ class Scenario:
         layouts = self.world.layouts
         layouts.change(2, sealed_length=45)
         if layouts.layout(1).storage_length == 250:
-            await self.world.segments.concat(1, 2, expected_target_length=250)
+            await self.world.segments.concat(self.world.joining(250))
         assert await self.world.read(1, 150, 999) == DATA[150:250] + DATA[:45]
 
     async def dead(self, segment_id: int, start: int, end: int) -> None:

@@ -216,12 +216,8 @@ class SegmentLayer(RuleBasedStateMachine):
         if target_id == source_id or unflushed:
             return
         self.world.layouts.change(source_id, sealed_length=len(source.data))
-        where = self.runner.run(
-            self.world.segments.concat(
-                target_id, source_id, expected_target_length=len(target.data)
-            )
-        )
-        assert where == len(target.data)
+        joining = self.world.joining(len(target.data), target_id, source_id)
+        self.runner.run(self.world.segments.concat(joining))
         target.data += source.data[source.start :]
         del self.models[source_id], self.world.layouts.states[source_id]
 

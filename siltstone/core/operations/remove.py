@@ -8,6 +8,7 @@ from dataclasses import replace
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.dropping import Dropping, plan_dropping
+from siltstone.core.operations.placing import has_placed, run_unplace
 from siltstone.core.operations.trim import commit_dropping
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
@@ -48,6 +49,9 @@ async def run_remove(context: Context, segment_id: int, extra: tuple[TableEntry,
         return True
     if not state.deleted:
         raise ValueError(f"segment {segment_id} is not deleted")
+    if has_placed(context.layouts, segment_id):
+        await run_unplace(context, segment_id, ())
+        return False
 
     def plan() -> tuple[LayoutChange, Dropping]:
         layout = context.layouts.layout(segment_id)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.dropping import Dropping, plan_dropping
+from siltstone.core.operations.placing import unplace_all
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
@@ -113,6 +114,7 @@ async def run_skip(
         raise ValueError(f"bytes from {state.start_offset} on are readable, not only from {to}")
     if to <= context.layouts.layout(segment_id).storage_length:
         return
+    await unplace_all(context, segment_id)
     await drop_all(context, segment_id)
     change = plan_skip(context.layouts.layout(segment_id), to, writers)
     if not await context.commit(change):

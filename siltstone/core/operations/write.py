@@ -23,6 +23,7 @@ from siltstone.core.errors import (
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.cutting import Cutter, Step, plan_steps
+from siltstone.core.operations.placing import unplace_all
 from siltstone.core.operations.read import sums_between
 from siltstone.core.operations.read_back import read_back
 from siltstone.core.operations.trim import drop_all, run_skip
@@ -159,6 +160,7 @@ async def run_write(
     if state.start_offset >= cutter.end:
         await run_skip(context, segment_id, cutter.end, writers)
         return cutter.end
+    await unplace_all(context, segment_id)
     if state.start_offset > offset:
         await drop_all(context, segment_id)
     writing = _Writing(

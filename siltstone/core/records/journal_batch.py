@@ -74,7 +74,7 @@ def check_system_change(change: LayoutChange) -> None:
     """
     if change.after is None:
         raise ValueError("a system segment is never removed")
-    if change.writers or change.layouts_removed or change.extra:
+    if change.writers or change.states or change.layouts_removed or change.extra:
         raise ValueError("a system change has no writers, no other layouts and no table entries")
 
 

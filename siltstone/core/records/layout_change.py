@@ -12,6 +12,7 @@ from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
+from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 
@@ -32,6 +33,7 @@ class LayoutChange:
         sums: block sums that come with ``chunks_put``.
         writers: writer rows as of ``after.storage_length``.
         live: commit only if the segment is not deleted.
+        states: of other segments; commit only if they are still the same.
         layouts_removed: segments whose layout row goes as well, such as the source of a concat.
         extra: table entries that the caller adds to the transaction; none for a system segment.
     """
@@ -46,5 +48,6 @@ class LayoutChange:
     sums: tuple[BlockSumsPatch, ...] = ()
     writers: tuple[WriterRow, ...] = ()
     live: bool = True
+    states: tuple[SegmentState, ...] = ()
     layouts_removed: tuple[int, ...] = ()
     extra: tuple[TableEntry, ...] = ()

@@ -36,6 +36,8 @@ class TaskKind(IntEnum):
     """Drop all rows of a deleted segment; ``subject`` is the segment id."""
     FORGET_TOMBSTONE = 4
     """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
+    UNDO_CONCAT = 5
+    """Take away what a concat placed behind a segment and never showed; ``subject`` is its id."""
     SWEEP = 9
     """Look for chunks that nothing names; ``name`` is the key to go on behind."""
 

@@ -26,6 +26,7 @@ from siltstone.core.invariants import (
     check_last_chunk,
     check_layout,
     check_names,
+    check_placed,
     check_references,
     check_sums,
 )
@@ -205,6 +206,11 @@ class World:
         for segment_id in {extent.segment_id for extent in extents}:
             layout = rows.layout(segment_id)
             mine = [extent for extent in extents if extent.segment_id == segment_id]
+            placed = [extent for extent in mine if extent.start >= layout.storage_length]
+            mine = mine[: len(mine) - len(placed)]
+            undone = {t.subject for t in rows.tasks(2**62) if t.kind is TaskKind.UNDO_CONCAT}
+            assert not placed or segment_id in undone or rows.state(segment_id).deleted  # type: ignore[union-attr]
+            check_placed(layout, placed)
             check_layout(layout, mine)
             last = chunks.get(layout.last_chunk_id)
             check_last_chunk(layout, mine, last)

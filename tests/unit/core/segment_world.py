@@ -16,6 +16,7 @@ from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.invariants import check_chunk
+from siltstone.core.operations.joining import Joining
 from siltstone.core.operations.rewriting import MergeRules
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
@@ -236,6 +237,15 @@ class World:
         buffer = bytearray(length)
         count = await self.segments.read_into(segment_id, offset, memoryview(buffer))
         return bytes(buffer[:count])
+
+    def joining(self, offset: int, target_id: int = 1, source_id: int = 2) -> Joining:
+        """A concat of the source's readable bytes behind ``offset`` bytes of the target."""
+        return Joining(
+            target_id=target_id,
+            source_id=source_id,
+            offset=offset,
+            start=self.layouts.states[source_id].start_offset,
+        )
 
     def check(self) -> None:
         """Check every invariant of rows and chunks from outside the segment layer."""

@@ -8,6 +8,7 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.operations.concat import plan_concat
 from siltstone.core.operations.cutting import Cutter, Step, plan_steps
 from siltstone.core.operations.dropping import plan_dropping
+from siltstone.core.operations.joining import Ends
 from siltstone.core.operations.read import PART_BYTES, plan_extent, plan_read
 from siltstone.core.operations.remove import plan_remove
 from siltstone.core.operations.trim import plan_trim
@@ -15,6 +16,7 @@ from siltstone.core.operations.write import Tail, Written, plan_commit
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
+from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.words import BLOCK_BYTES
 
 B = BLOCK_BYTES
@@ -269,9 +271,10 @@ def test_concat_moves_extents_and_cuts_the_dead_head() -> None:
     target = Layout(segment_id=1, storage_start=3, storage_length=50, last_chunk_id=9)
     source = Layout(segment_id=2, storage_start=0, storage_length=30, last_chunk_id=3)
     extents = [extent(0, 1, of=2), extent(10, 2, offset=5, of=2), extent(20, 3, of=2)]
-    change = plan_concat(
-        target, source, extents, lambda key: chunk(key, 50, closed=key < 3), 12, ()
-    )
+    state = SegmentState(segment_id=2, name="source", start_offset=12, sealed_length=30)
+    ends = Ends(target=target, source=source, source_state=state)
+    change = plan_concat(ends, extents, lambda key: chunk(key, 50, closed=key < 3), ())
+    assert change.states == (state,)
     assert change.extents_removed == tuple(extents)
     assert change.extents_put == (extent(50, 2, length=8, offset=7), extent(58, 3))
     assert [row.chunk_id for row in change.chunks_dropped] == [1]

@@ -55,7 +55,7 @@ def test_a_concat_seals_the_chunks_that_it_closes() -> None:
         world = World(settings=small(100))
         await two_segments(world, 15, 25)
         assert sealed(world) == []
-        await world.segments.concat(1, 2, expected_target_length=15)
+        await world.segments.concat(world.joining(15))
         assert sealed(world) == [15, 25]
 
     run(test())

@@ -15,6 +15,8 @@ from siltstone.core.errors import (
     SegmentSealedError,
     SegmentTruncatedError,
 )
+from siltstone.core.operations.concat import CONCAT_EXTENTS_MAX
+from siltstone.core.operations.joining import Joining
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
@@ -35,9 +37,7 @@ def test_concat_waits_for_both_segments() -> None:
         await two_segments(world, 5, 5)
         for segment_id in (1, 2):
             async with world.segments.lock(segment_id):
-                concat = asyncio.ensure_future(
-                    world.segments.concat(1, 2, expected_target_length=5)
-                )
+                concat = asyncio.ensure_future(world.segments.concat(world.joining(5)))
                 for _ in range(10):
                     await asyncio.sleep(0)
                 assert not concat.done()
@@ -170,8 +170,7 @@ def test_concat(target: int, source: int) -> None:
         whole = await two_segments(world, target, source)
         world.calls.clear()
         extra = (TableEntry(0, b"tombstone", b"2"),)
-        where = await world.segments.concat(1, 2, expected_target_length=target, extra=extra)
-        assert where == target
+        await world.segments.concat(world.joining(target), extra=extra)
         assert {call.verb for call in world.calls} <= {"seal"}, "no byte is read or written"
         assert world.layouts.extra == list(extra)
         del world.layouts.states[2]
@@ -190,7 +189,9 @@ def test_concat_of_a_truncated_source_moves_what_is_readable() -> None:
         world = World(settings=small(10))
         whole = await two_segments(world, 15, 25)
         world.layouts.change(2, start_offset=13)
-        assert await world.segments.concat(1, 2, expected_target_length=15) == 15
+        with pytest.raises(OffsetError, match="truncated"):
+            await world.segments.concat(Joining(target_id=1, source_id=2, offset=15, start=0))
+        await world.segments.concat(world.joining(15))
         assert await world.read(1, 0, 99) == whole[:15] + whole[28:]
         assert len(world.layouts.garbage) == 1
         world.check()
@@ -201,26 +202,26 @@ def test_concat_of_a_truncated_source_moves_what_is_readable() -> None:
 def test_concat_refuses_before_anything_is_changed() -> None:
     async def test() -> None:
         world = World(settings=small(1))
-        await two_segments(world, 5, ROWS_PER_SLICE + 1)
+        await two_segments(world, 5, CONCAT_EXTENTS_MAX + 1)
         commits = len(world.layouts.commits)
-        with pytest.raises(CapabilityError, match="limit=1000"):
-            await world.segments.concat(1, 2, expected_target_length=5)
+        with pytest.raises(CapabilityError, match=f"limit={CONCAT_EXTENTS_MAX}"):
+            await world.segments.concat(world.joining(5))
         with pytest.raises(OffsetError):
-            await world.segments.concat(1, 2, expected_target_length=4)
+            await world.segments.concat(world.joining(4))
         with pytest.raises(SegmentNotSealedError):
-            await world.segments.concat(2, 1, expected_target_length=ROWS_PER_SLICE + 1)
+            await world.segments.concat(world.joining(CONCAT_EXTENTS_MAX + 1, 2, 1))
         world.layouts.change(1, sealed_length=5)
         with pytest.raises(SegmentSealedError):
-            await world.segments.concat(1, 2, expected_target_length=5)
+            await world.segments.concat(world.joining(5))
         with pytest.raises(ValueError, match="itself"):
-            await world.segments.concat(1, 1, expected_target_length=5)
-        world.layouts.change(2, sealed_length=ROWS_PER_SLICE + 2)
+            await world.segments.concat(world.joining(5, 1, 1))
+        world.layouts.change(2, sealed_length=CONCAT_EXTENTS_MAX + 2)
         world.layouts.states[1] = world.layouts.add(1)
         with pytest.raises(OffsetError, match="not flushed"):
-            await world.segments.concat(1, 2, expected_target_length=5)
+            await world.segments.concat(world.joining(5))
         world.layouts.change(2, deleted=True)
         with pytest.raises(SegmentNotFoundError):
-            await world.segments.concat(1, 2, expected_target_length=5)
+            await world.segments.concat(world.joining(5))
         assert len(world.layouts.commits) == commits
 
     run(test())
@@ -229,9 +230,12 @@ def test_concat_refuses_before_anything_is_changed() -> None:
 def test_concat_of_exactly_the_limit() -> None:
     async def test() -> None:
         world = World(settings=small(1))
-        whole = await two_segments(world, 3, ROWS_PER_SLICE)
-        await world.segments.concat(1, 2, expected_target_length=3)
+        whole = await two_segments(world, 3, CONCAT_EXTENTS_MAX)
+        await world.segments.concat(world.joining(3))
         assert await world.read(1, 0, 2_000) == whole
+        change = world.layouts.commits[-1]
+        rows = (*change.extents_removed, *change.extents_put, *change.chunks_put)
+        assert len(rows) < ROWS_PER_SLICE
 
     run(test())
 

@@ -171,6 +171,21 @@ def test_a_deletion_that_is_only_assigned_counts(house: House) -> None:
     assert not run(house.store.commit(change))
 
 
+@pytest.mark.parametrize("after", [{"start_offset": 1}, {"deleted": True}])
+def test_a_change_may_rest_on_the_state_of_another_segment(
+    house: House, after: dict[str, Any]
+) -> None:
+    other = SegmentState(segment_id=7, name="other")
+    house.put(changes.put_state(other))
+    change = replace(house.flush(Layout(segment_id=SEGMENT), 10, chunk_id=1), states=(other,))
+    assigned = house.tables.assign([changes.put_state(replace(other, **after))])
+    assert not run(house.store.commit(change))
+    assert not run(house.store.commit(replace(change, live=False)))
+    house.tables.acknowledge([assigned], 0)
+    house.put(changes.put_state(other))
+    assert run(house.store.commit(change))
+
+
 def test_commit_reads_and_assigns_in_one_step(house: House) -> None:
     async def scenario() -> None:
         house.log.hold = asyncio.Event()
