@@ -27,6 +27,9 @@ STREAMS_MAX = 64
 _SLOW_CALL_S = 0.002
 _SLOW_BYTE_S = 1 / (4 * 1024 * MIB)
 
+_SLOW_READS_MIN = 3
+"""Reads in a row that show quick storage to have become slow: a single late answer says nothing."""
+
 Fetch = Callable[[int, int, memoryview], Awaitable[None]]
 """Reads verified bytes: segment, offset, and where they go."""
 
@@ -60,7 +63,7 @@ class ReadAhead:
         self._fetch = fetch
         self._budget = budget_bytes
         self._held = 0
-        self._slow = False
+        self._slow_reads = _SLOW_READS_MIN - 1  # the first read tells
         self._streams: OrderedDict[tuple[int, int], Stream] = OrderedDict()
         self._tasks: set[asyncio.Task[memoryview | None]] = set()
 
@@ -71,7 +74,8 @@ class ReadAhead:
 
     def measured(self, length: int, elapsed_s: float) -> None:
         """Note how long storage took for so many bytes."""
-        self._slow = elapsed_s > _SLOW_CALL_S + length * _SLOW_BYTE_S
+        slow = elapsed_s > _SLOW_CALL_S + length * _SLOW_BYTE_S
+        self._slow_reads = self._slow_reads + 1 if slow else 0
 
     def follow(self, segment_id: int, offset: int, end: int, flushed: int) -> Stream | None:
         """Note a read of ``[offset, end)`` and read on behind it, if it continues another.
@@ -90,7 +94,7 @@ class ReadAhead:
         stream = self._streams.pop((segment_id, offset), None)
         if stream is None:
             stream = Stream()
-        elif self._slow:
+        elif self._slow_reads >= _SLOW_READS_MIN:
             stream.window = min(PIECES_MAX, max(1, 2 * stream.window))
             self._extend(stream, segment_id, end, flushed)
         if (other := self._streams.pop((segment_id, end), None)) is not None:

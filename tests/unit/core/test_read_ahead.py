@@ -106,6 +106,24 @@ def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
     run(scattered)
 
 
+def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        ahead, late = ahead_of(world), 0
+        for offset in range(0, 12 * MIB, MIB):
+            if offset in {4 * MIB, 7 * MIB, 8 * MIB, 9 * MIB}:
+                ahead.measured(MIB, CALL_S)
+                late += 1
+            assert await world.read(1, offset, MIB) == whole[offset : offset + MIB]
+            assert not ahead.held_bytes
+        assert late == 4
+        for _ in range(3):
+            ahead.measured(MIB, CALL_S)
+        assert await world.read(1, 12 * MIB, MIB) == whole[12 * MIB : 13 * MIB]
+        assert ahead.held_bytes
+
+    run(test, call_s=0.0)
+
+
 def test_the_budget_holds_for_many_readers() -> None:
     async def test(world: World, whole: bytes) -> None:
         async def reader() -> None:
@@ -129,13 +147,13 @@ def test_readers_that_went_away_are_forgotten() -> None:
 
 def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
     async def test(world: World, whole: bytes) -> None:
-        for offset in range(0, 3 * MIB, MIB):
+        for offset in range(0, 4 * MIB, MIB):
             await world.read(1, offset, MIB)
         await asyncio.sleep(9)
         assert ahead_of(world).held_bytes
         world.layouts.change(1, start_offset=5 * MIB)
         with pytest.raises(SegmentTruncatedError):
-            await world.read(1, 3 * MIB, MIB)
+            await world.read(1, 4 * MIB, MIB)
 
     run(test)
 
