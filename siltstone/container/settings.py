@@ -48,6 +48,7 @@ class ContainerSettings:
         relocation_live_bytes_max: at most so many live bytes are copied.
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
         storage_threads: calls to long-term storage at a time.
+        storage_attempts: a read, stat, listing or delete that got no answer is tried so often.
         verify_reads: ``remembered``, ``always`` or ``never``.
         prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
         index_cache_bytes: block cache of the table index.
@@ -83,6 +84,7 @@ class ContainerSettings:
     relocation_live_bytes_max: int = 256 * MIB
     storage_deadline_s: float = 60.0
     storage_threads: int = 16
+    storage_attempts: int = 4
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
     prefetch_bytes: int = 64 * MIB
     index_cache_bytes: int = 64 * MIB

@@ -47,6 +47,10 @@ class Environment(Protocol):
         """Wait, at least 0 seconds."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Let the thread of a blocking call wait, at least 0 seconds. Never on the loop itself."""
+        ...
+
     def random_bytes(self, count: int) -> bytes:
         """Bytes that nobody can foresee."""
         ...
@@ -90,6 +94,10 @@ class SystemEnvironment:
     async def sleep(self, seconds: float) -> None:
         """Wait on the running loop."""
         await asyncio.sleep(seconds)
+
+    def pause(self, seconds: float) -> None:
+        """Wait on the calling thread."""
+        time.sleep(seconds)
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes of the system's random source."""

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SettingsError
 from siltstone.spark.arrow_lines import line_batches
 from siltstone.spark.byte_source import ByteSource
@@ -66,7 +67,7 @@ class SegmentReader(DataSourceReader):
         part: LineRange | None = partition.value
         if part is None:  # what Spark makes of an empty list of partitions
             return
-        storage = open_storage(load_settings(part.store))
+        storage = open_storage(load_settings(part.store), SystemEnvironment())
         try:
             source = ByteSource(storage, part.window, partial(resolve_window, part))
             views = read_lines(

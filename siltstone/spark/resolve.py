@@ -71,7 +71,7 @@ def resolve_window(part: LineRange, offset: int) -> Window:
 def _ask(store: str, segment: str, ask: Callable[[ReadContainer], Awaitable[T]]) -> T:
     """Open the container of a segment read-only, ask it, and close it."""
     settings = load_settings(store)
-    storage = open_storage(settings)
+    storage = open_storage(settings, SystemEnvironment())
     try:
         manifest = read_manifest(storage)
         check_uuid(manifest, settings.uuid)

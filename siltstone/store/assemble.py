@@ -29,6 +29,7 @@ from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
@@ -113,10 +114,10 @@ class Assembly:
 
     def new_storage(self) -> ChunkStorage:
         """A client of long-term storage."""
-        return open_storage(self.settings)
+        return open_storage(self.settings, self.environment)
 
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
-        storage = open_storage(self.settings)
+        storage = open_storage(self.settings, self.environment)
         try:
             return self._log(index), storage
         except BaseException:
@@ -173,10 +174,19 @@ async def open_async_store(
     )
 
 
-def open_storage(settings: EffectiveSettings) -> ChunkStorage:
-    """Return a new client of the store's long-term storage."""
+def open_storage(settings: EffectiveSettings, environment: Environment) -> ChunkStorage:
+    """Return a new client of the store's long-term storage, which repeats what it safely can.
+
+    The last attempt of a call begins in the first half of the call's deadline, so that its answer
+    still comes in time.
+    """
     place = f"{settings.file}: long_term_storage.{settings.binding}"
-    return _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    storage = _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    container = settings.container
+    retries = Retries(
+        attempts=container.storage_attempts, deadline_s=container.storage_deadline_s / 2
+    )
+    return RetryingChunkStorage(storage, environment, retries)
 
 
 def assembled(path: Path | str, environment: Environment) -> Assembly:
@@ -185,7 +195,7 @@ def assembled(path: Path | str, environment: Environment) -> Assembly:
     Raises like ``open_async_store``; nothing is claimed.
     """
     settings = load_settings(path)
-    storage = open_storage(settings)
+    storage = open_storage(settings, environment)
     try:
         manifest = read_manifest(storage)
         check_uuid(manifest, settings.uuid)

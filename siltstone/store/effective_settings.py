@@ -45,6 +45,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "relocation_live_bytes_max": ("relocation", "live"),
     "storage_deadline_s": ("deadlines", "storage"),
     "storage_threads": ("long_term_storage", "threads"),
+    "storage_attempts": ("long_term_storage", "attempts"),
     "verify_reads": ("reads", "verify"),
     "prefetch_bytes": ("reads", "prefetch"),
     "index_cache_bytes": ("index", "cache"),

@@ -82,6 +82,11 @@ class LongTermStorage(PluginSection):
         default=_DEFAULTS.storage_threads,
         description="calls to the service at a time; more hide latency, fewer spare the service",
     )
+    attempts: Count = Field(
+        default=_DEFAULTS.storage_attempts,
+        description="a read, stat, listing or delete without an answer is tried so often; nothing "
+        "else is ever repeated",
+    )
 
 
 class Tier1(PluginSection):

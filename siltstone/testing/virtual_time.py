@@ -142,6 +142,10 @@ class VirtualEnvironment:
         """Wait for that much virtual time."""
         await asyncio.sleep(seconds)
 
+    def pause(self, seconds: float) -> None:
+        """Let the time pass: a blocking call runs inline, so the whole world waits with it."""
+        self.clock.now += seconds
+
     def random_bytes(self, count: int) -> bytes:
         """The next bytes of the seed."""
         return self._chance.randbytes(count)

@@ -40,6 +40,9 @@ class InlineEnvironment:
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
 
+    def pause(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits on a thread")
+
     def random_bytes(self, count: int) -> bytes:
         return bytes(count)
 

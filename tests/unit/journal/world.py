@@ -190,6 +190,9 @@ class Stage:
         self.slept.append(seconds)
         await asyncio.sleep(0)
 
+    def pause(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits on a thread")
+
     def random_bytes(self, count: int) -> bytes:
         return bytes(count)
 

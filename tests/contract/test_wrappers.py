@@ -1,4 +1,4 @@
-"""The wrapper that injects faults keeps the contract while it injects none."""
+"""The wrappers keep the contract: the one that injects faults, and the one that repeats calls."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.contract.services import BucketService, FolderService
 
-WRAPPERS = [FaultyChunkStorage]
+WRAPPERS = [FaultyChunkStorage, RetryingChunkStorage]
+
+
+def retrying(storage: ChunkStorage) -> ChunkStorage:
+    retries = Retries(attempts=4, deadline_s=30.0)
+    return RetryingChunkStorage(storage, SystemEnvironment(), retries)
 
 
 class TestFaultyMemory(ChunkStorageContract):
@@ -27,6 +34,20 @@ class TestFaultyNfs(ChunkStorageContract):
     @pytest.fixture
     def service(self, tmp_path: Path) -> ChunkService:
         return FolderService(root=tmp_path / "chunks", wrap=FaultyChunkStorage)
+
+
+class TestRetryingMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return BucketService(wrap=retrying)
+
+
+class TestRetryingNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=retrying)
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)

@@ -1,0 +1,178 @@
+"""A chunk storage that repeats calls which failed, if repeating them can do no harm.
+
+Reads, stats, listings and deletes are repeated. A create, a write and a concat never are: one that
+failed may still take effect later, and whoever asked for it goes on under another name. This is the
+only place where calls to long-term storage are repeated; no binding does it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    ChunkUnavailableError,
+    Outcome,
+)
+
+T = TypeVar("T")
+
+WAIT_S_MIN: Final = 0.1
+"""A service that drops one connection is back at once."""
+WAIT_S_MAX: Final = 2.0
+"""A thread waits here; what takes longer is a matter for the caller's own, longer pauses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """How often and how long a call is repeated.
+
+    Attributes:
+        attempts: calls in all, the first included; at least 1.
+        deadline_s: seconds from the first call after which no further one begins.
+    """
+
+    attempts: int
+    deadline_s: float
+
+
+class RetryingChunkStorage:
+    """Delegates everything to ``inner`` and repeats what is safe to repeat.
+
+    Only ``ChunkUnavailableError`` is repeated: every other error is an answer. Between two attempts
+    is a wait that doubles, with jitter. The last error comes out as it is, but for one thing: a
+    delete that ever had an unknown outcome stays unknown.
+
+    Args:
+        inner: closed by ``close``.
+        environment: gives time, chance and the wait.
+        retries: how often.
+    """
+
+    def __init__(self, inner: ChunkStorage, environment: Environment, retries: Retries) -> None:
+        self._inner = inner
+        self._environment = environment
+        self._retries = retries
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of ``inner``."""
+        return self._inner.capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.create``, once."""
+        self._inner.create(name, buffers)
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.write``, once."""
+        self._inner.write(name, offset, buffers)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """``ChunkStorage.read_into``; each attempt fills the buffer from its beginning."""
+        return self._repeated(lambda: self._inner.read_into(name, offset, buffer))
+
+    def stat(self, name: str) -> ChunkStat:
+        """``ChunkStorage.stat``."""
+        return self._repeated(lambda: self._inner.stat(name))
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """``ChunkStorage.list``; a listing that breaks goes on behind the last chunk it gave.
+
+        Each chunk that it gives is progress, with which the attempts are counted anew.
+        """
+        return self._listed(prefix, start_after, self._inner.list(prefix, start_after))
+
+    def delete(self, name: str) -> None:
+        """``ChunkStorage.delete``.
+
+        A chunk that is gone after an attempt of unknown outcome is deleted: what was asked for
+        holds, and no name is ever used again.
+        """
+        doubtful = False
+
+        def call() -> None:
+            nonlocal doubtful
+            try:
+                self._inner.delete(name)
+            except ChunkNotFoundError:
+                if not doubtful:
+                    raise
+            except ChunkError as error:
+                doubtful = doubtful or error.outcome is Outcome.UNKNOWN
+                if doubtful:
+                    error.outcome = Outcome.UNKNOWN
+                raise
+
+        self._repeated(call)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """``ChunkStorage.concat``, once."""
+        self._inner.concat(target, sources)
+
+    def seal(self, name: str) -> None:
+        """``ChunkStorage.seal``, once: nothing relies on it."""
+        self._inner.seal(name)
+
+    def used_space(self) -> int:
+        """``ChunkStorage.used_space``."""
+        return self._repeated(self._inner.used_space)
+
+    def close(self) -> None:
+        """``ChunkStorage.close``."""
+        self._inner.close()
+
+    def _repeated(self, call: Callable[[], T]) -> T:
+        attempts = _Attempts(self._environment, self._retries)
+        while True:
+            try:
+                return call()
+            except ChunkUnavailableError:
+                if not attempts.another():
+                    raise
+
+    def _listed(
+        self, prefix: str, start_after: str, listing: Iterator[ChunkStat]
+    ) -> Iterator[ChunkStat]:
+        attempts = _Attempts(self._environment, self._retries)
+        while True:
+            try:
+                for found in listing:
+                    start_after = found.name
+                    yield found
+                    attempts.start()
+                return
+            except ChunkUnavailableError:
+                if not attempts.another():
+                    raise
+            listing = self._inner.list(prefix, start_after)
+
+
+class _Attempts:
+    """Counts the attempts of one call and waits between them."""
+
+    def __init__(self, environment: Environment, retries: Retries) -> None:
+        self._environment = environment
+        self._retries = retries
+        self.start()
+
+    def start(self) -> None:
+        """The next attempt is the first one."""
+        self._made = 1
+        self._until = self._environment.monotonic() + self._retries.deadline_s
+
+    def another(self) -> bool:
+        """Wait for the next attempt; ``False``, at once, when there is none."""
+        longest = min(WAIT_S_MAX, WAIT_S_MIN * 2 ** (self._made - 1))
+        wait_s = longest * (0.5 + self._environment.random() / 2)
+        if self._made >= self._retries.attempts:
+            return False
+        if self._environment.monotonic() + wait_s > self._until:
+            return False
+        self._made += 1
+        self._environment.pause(wait_s)
+        return True
