@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
+    from siltstone.container.table_views import KeyChange as KeyChange
+    from siltstone.container.table_views import RangeRemoval as RangeRemoval
+    from siltstone.container.table_views import TableUpdate as TableUpdate
     from siltstone.container.views import Append as Append
     from siltstone.container.views import ChunkInfo as ChunkInfo
     from siltstone.container.views import CommitResult as CommitResult
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from siltstone.container.views import LengthIs as LengthIs
     from siltstone.container.views import Put as Put
     from siltstone.container.views import Remove as Remove
+    from siltstone.container.views import RemoveRange as RemoveRange
     from siltstone.container.views import SegmentInfo as SegmentInfo
     from siltstone.container.views import TableValue as TableValue
     from siltstone.container.views import VersionIs as VersionIs
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
     from siltstone.core.errors import SequenceError as SequenceError
     from siltstone.core.errors import SettingsError as SettingsError
     from siltstone.core.errors import SiltstoneError as SiltstoneError
+    from siltstone.core.errors import SnapshotExpiredError as SnapshotExpiredError
+    from siltstone.core.errors import SnapshotLimitError as SnapshotLimitError
     from siltstone.core.errors import StorageFullError as StorageFullError
     from siltstone.core.errors import StoreError as StoreError
     from siltstone.core.errors import StoreExistsError as StoreExistsError
@@ -61,12 +67,14 @@ if TYPE_CHECKING:
     from siltstone.core.errors import TableError as TableError
     from siltstone.core.errors import TableExistsError as TableExistsError
     from siltstone.core.errors import TableNotFoundError as TableNotFoundError
+    from siltstone.core.errors import TableTruncatedError as TableTruncatedError
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
     from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
     from siltstone.store.assemble import open_async_store as open_async
     from siltstone.store.async_segment import AsyncSegment as AsyncSegment
     from siltstone.store.async_store import AsyncStore as AsyncStore
     from siltstone.store.async_table import AsyncTable as AsyncTable
+    from siltstone.store.async_table_snapshot import AsyncTableSnapshot as AsyncTableSnapshot
     from siltstone.store.async_writer import AsyncWriter as AsyncWriter
     from siltstone.store.initialisation import init_store as init
     from siltstone.store.recovery import recover_store as recover
@@ -76,6 +84,7 @@ if TYPE_CHECKING:
     from siltstone.store.streams import PartialAppendError as PartialAppendError
     from siltstone.store.streams import StreamProgress as StreamProgress
     from siltstone.store.table import Table as Table
+    from siltstone.store.table_snapshot import TableSnapshot as TableSnapshot
     from siltstone.store.writer import Writer as Writer
 
     __version__: str
@@ -104,6 +113,11 @@ _PLACES = {
     "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
     "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
     "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
+    "KeyChange": ("siltstone.container.table_views", "KeyChange"),
+    "RangeRemoval": ("siltstone.container.table_views", "RangeRemoval"),
+    "TableUpdate": ("siltstone.container.table_views", "TableUpdate"),
+    "AsyncTableSnapshot": (f"{_STORE}.async_table_snapshot", "AsyncTableSnapshot"),
+    "TableSnapshot": (f"{_STORE}.table_snapshot", "TableSnapshot"),
     "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
 }
 """Names that are elsewhere called otherwise, or that are no views or errors."""
@@ -114,6 +128,7 @@ __all__ = [
     "AsyncSegment",
     "AsyncStore",
     "AsyncTable",
+    "AsyncTableSnapshot",
     "AsyncWriter",
     "BackPressureError",
     "CapabilityError",
@@ -128,6 +143,7 @@ __all__ = [
     "Finding",
     "FormatError",
     "GarbageStatus",
+    "KeyChange",
     "LengthIs",
     "LogError",
     "LogLostError",
@@ -137,10 +153,12 @@ __all__ = [
     "OutcomeUnknownError",
     "PartialAppendError",
     "Put",
+    "RangeRemoval",
     "ReadOnlyError",
     "RecoveryReport",
     "RecoveryState",
     "Remove",
+    "RemoveRange",
     "Segment",
     "SegmentError",
     "SegmentExistsError",
@@ -155,6 +173,8 @@ __all__ = [
     "SettingsError",
     "SeveralContainersError",
     "SiltstoneError",
+    "SnapshotExpiredError",
+    "SnapshotLimitError",
     "StorageFullError",
     "Store",
     "StoreError",
@@ -167,6 +187,9 @@ __all__ = [
     "TableError",
     "TableExistsError",
     "TableNotFoundError",
+    "TableSnapshot",
+    "TableTruncatedError",
+    "TableUpdate",
     "TableValue",
     "VersionIs",
     "Writer",

@@ -40,6 +40,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.SegmentTruncatedError, ExitCode.CONFLICT),
     (errors.OffsetError, ExitCode.CONFLICT),
     (errors.SequenceError, ExitCode.CONFLICT),
+    (errors.TableTruncatedError, ExitCode.CONFLICT),
     (errors.ConditionFailedError, ExitCode.CONFLICT),
     (errors.SegmentNameError, ExitCode.USAGE),
     (SeveralContainersError, ExitCode.USAGE),

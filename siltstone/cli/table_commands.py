@@ -12,9 +12,20 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, write_bytes
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.container.table_views import TTL_S_MAX, KeyChange, RangeRemoval
 
 base64_option = click.option(
     "--base64", "as_base64", is_flag=True, help="Keys and values on the command line are base64."
+)
+
+
+expect_option = click.option(
+    "--expect",
+    nargs=2,
+    type=(str, click.IntRange(min=-1)),
+    multiple=True,
+    metavar="KEY VERSION",
+    help="Only if KEY has this version now; -1 means only if it is absent.",
 )
 
 
@@ -134,10 +145,116 @@ def remove_key(
 
 @table.command()
 @click.argument("name")
+@click.option("--put", "puts", nargs=2, multiple=True, metavar="KEY VALUE", help="Set KEY.")
+@click.option("--rm", "removals", multiple=True, metavar="KEY", help="Remove KEY.")
+@expect_option
+@base64_option
+@takeover_option
+@json_option
+@pass_session
+def update(
+    session: Session,
+    name: str,
+    puts: tuple[tuple[str, str], ...],
+    removals: tuple[str, ...],
+    expect: tuple[tuple[str, int], ...],
+    *,
+    as_base64: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Change several keys of the table NAME at once, all or none."""
+    changes: dict[bytes, bytes | None] = {
+        _raw(key, as_base64=as_base64): _raw(value, as_base64=as_base64) for key, value in puts
+    }
+    for key in removals:
+        changes[_raw(key, as_base64=as_base64)] = None
+    if len(changes) != len(puts) + len(removals):
+        raise click.UsageError("a key is named twice")
+    if not changes:
+        raise click.UsageError("nothing to change: give --put or --rm")
+    expected = _expected(expect, as_base64=as_base64)
+    with session.open_owner(takeover=takeover) as store:
+        version = store.table(name).update(changes, expected=expected)
+    if as_json:
+        print_json({"table": name, "version": version})
+
+
+@table.command()
+@click.argument("name")
+@click.option("--start", help="First key.")
+@click.option("--end", help="The key behind the last.")
+@click.option("--all", "every", is_flag=True, help="Every key.")
+@expect_option
+@base64_option
+@takeover_option
+@json_option
+@pass_session
+def clear(
+    session: Session,
+    name: str,
+    start: str | None,
+    end: str | None,
+    expect: tuple[tuple[str, int], ...],
+    *,
+    every: bool,
+    as_base64: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Remove the keys of the table NAME from --start up to, not with, --end, all at once."""
+    if every == (start is not None or end is not None):
+        raise click.UsageError("give --start, --end or both, or --all")
+    first = _raw(start or "", as_base64=as_base64)
+    behind = None if end is None else _raw(end, as_base64=as_base64)
+    expected = _expected(expect, as_base64=as_base64)
+    with session.open_owner(takeover=takeover) as store:
+        version = store.table(name).remove_range(first, behind, expected=expected)
+    if as_json:
+        print_json({"table": name, "version": version})
+
+
+@table.command()
+@click.argument("name")
+@click.option(
+    "--from",
+    "version",
+    type=click.IntRange(min=0),
+    help="Table version to begin behind; the newest one if not given.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many updates.")
+@json_option
+@pass_session
+def follow(
+    session: Session, name: str, version: int | None, limit: int | None, *, as_json: bool
+) -> None:
+    """Write the updates of the table NAME as they are acknowledged: version, what, key, value."""
+    with session.open_reader() as store:
+        source = store.table(name)
+        start = source.version() if version is None else version
+        for found in islice(source.follow(start), limit):
+            if as_json:
+                changes = [_change_fields(change) for change in found.changes]
+                print_json({"version": found.version, "changes": changes})
+            else:
+                for change in found.changes:
+                    write_bytes(b"%d\t%b\n" % (found.version, _change_line(change)))
+                flush_bytes()
+
+
+@table.command()
+@click.argument("name")
 @click.option("--start", default="", help="First key.")
 @click.option("--end", help="The key behind the last.")
 @click.option("--reverse", is_flag=True, help="From the last key to the first.")
 @click.option("--limit", type=click.IntRange(min=1), help="Most entries.")
+@click.option(
+    "--snapshot",
+    "ttl_s",
+    type=click.FloatRange(min=0, min_open=True, max=TTL_S_MAX),
+    metavar="SECONDS",
+    help="Show one version; fail if that takes longer.",
+)
 @base64_option
 @json_option
 @pass_session
@@ -147,6 +264,7 @@ def scan(
     start: str,
     end: str | None,
     limit: int | None,
+    ttl_s: float | None,
     *,
     reverse: bool,
     as_base64: bool,
@@ -156,7 +274,9 @@ def scan(
     first = _raw(start, as_base64=as_base64)
     behind = None if end is None else _raw(end, as_base64=as_base64)
     with session.open_reader() as store:
-        entries = store.table(name).scan(first, behind, reverse=reverse)
+        source = store.table(name)
+        shown = source if ttl_s is None else source.snapshot(ttl_s)
+        entries = shown.scan(first, behind, reverse=reverse)
         for key, found in islice(entries, limit):
             if as_json:
                 fields = {**bytes_fields("key", key), **bytes_fields("value", found.value)}
@@ -164,6 +284,29 @@ def scan(
             else:
                 write_bytes(key + b"\t" + found.value + b"\n")
         flush_bytes()
+
+
+def _expected(expect: tuple[tuple[str, int], ...], *, as_base64: bool) -> dict[bytes, int | None]:
+    return {
+        _raw(key, as_base64=as_base64): None if version < 0 else version for key, version in expect
+    }
+
+
+def _change_fields(change: KeyChange | RangeRemoval) -> dict[str, object]:
+    if isinstance(change, RangeRemoval):
+        end = {"end": None} if change.end is None else bytes_fields("end", change.end)
+        return {"removed": "range", **bytes_fields("start", change.start), **end}
+    if change.value is None:
+        return {"removed": "key", **bytes_fields("key", change.key)}
+    return {**bytes_fields("key", change.key), **bytes_fields("value", change.value)}
+
+
+def _change_line(change: KeyChange | RangeRemoval) -> bytes:
+    if isinstance(change, RangeRemoval):
+        return b"removed from\t%b\t%b" % (change.start, change.end or b"")
+    if change.value is None:
+        return b"removed\t%b" % change.key
+    return b"set\t%b\t%b" % (change.key, change.value)
 
 
 def _raw(text: str, *, as_base64: bool) -> bytes:

@@ -6,7 +6,7 @@ Owner and read-only opens share these steps; they differ in what they may write.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,25 +16,18 @@ from siltstone.container.index_restore import restored_index
 from siltstone.container.logged_frame import LoggedFrame, logged, table_records
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.table_log import read_table_log
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.table_record import (
-    TableRecord,
-    decode_table_record,
-    encoded_length,
-    table_record_place,
-)
+from siltstone.core.records.table_record import decode_table_record, table_record_place
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import BLOCK_BYTES, MIB, TABLE_LOG_ID
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.tables import Tables
 
 logger = logging.getLogger(__name__)
-
-READ_BYTES = 8 * MIB
 
 
 async def build_replica(
@@ -102,7 +95,7 @@ async def _replay_table_log(
 ) -> Found:
     """Apply the table log behind the index, as far as it is whole and frames do not go on."""
     try:
-        async for record in _table_log(system, tables.applied_version, where.table_end):
+        async for record in read_table_log(system, tables.applied_version, where.table_end):
             tables.replay(record)
     except CorruptDataError as error:
         applied = tables.applied_version
@@ -163,7 +156,7 @@ async def _crc_at(
             return decode_table_record(data, where=place).crc_after
     if version <= where.table_end:
         try:
-            async for record in _table_log(system, where.index_version, where.table_end):
+            async for record in read_table_log(system, where.index_version, where.table_end):
                 if record.table_version == version:
                     return record.crc_after
         except CorruptDataError as error:
@@ -175,36 +168,3 @@ async def _crc_at(
 def _start(record: bytes, where: str) -> int:
     start, _, _ = table_record_place(record, where=where)
     return start
-
-
-async def _table_log(
-    system: ChunkedSegmentStorage, start: int, end: int
-) -> AsyncIterator[TableRecord]:
-    """Yield the records of the table log on long-term storage in ``[start, end)``."""
-    kept = b""
-    position = start
-    read_bytes = READ_BYTES
-    while position < end:
-        begin = position + len(kept)
-        if begin >= end:
-            raise CorruptDataError("table log ends inside a record", where=f"table log at {begin}")
-        buffer = bytearray(min(read_bytes, end - begin))
-        try:
-            count = await system.read_into(TABLE_LOG_ID, begin, memoryview(buffer))
-        except CorruptDataError:
-            if len(buffer) <= BLOCK_BYTES:
-                raise
-            # What is whole before the damage may be all that is needed.
-            read_bytes = BLOCK_BYTES
-            continue
-        if count != len(buffer):
-            raise CorruptDataError("table log is cut", where=f"table log at {begin}")
-        kept += buffer
-        offset = 0
-        while (length := encoded_length(kept, offset)) is not None:
-            if offset + length > len(kept):
-                break
-            yield decode_table_record(kept, offset, where=f"table log at {position + offset}")
-            offset += length
-        position += offset
-        kept = kept[offset:]

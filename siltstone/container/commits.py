@@ -18,6 +18,7 @@ from siltstone.container.views import (
     Operation,
     Put,
     Remove,
+    RemoveRange,
     VersionIs,
 )
 from siltstone.core.errors import (
@@ -60,12 +61,7 @@ class Committer:
         try:
             segments = await self._segments(appends, conditions)
             tables = self._table_ids(operations, conditions)
-            entries = [
-                TableEntry(tables[change.table], change.key, change.value)
-                if isinstance(change, Put)
-                else TableEntry(tables[change.table], change.key, None)
-                for change in changes
-            ]
+            entries = [_entry(tables[change.table], change) for change in changes]
             self._check_size(size, appends, entries)
             failed = self._failed(conditions, segments, tables)
             if failed is not None:
@@ -178,10 +174,10 @@ class Committer:
 
 def _sorted(
     operations: Sequence[Operation],
-) -> tuple[list[tuple[str, bytes]], list[Put | Remove]]:
+) -> tuple[list[tuple[str, bytes]], list[Put | Remove | RemoveRange]]:
     """Check the operations; return appends with bytes of their own, and changes of tables."""
     appends: list[tuple[str, bytes]] = []
-    changes: list[Put | Remove] = []
+    changes: list[Put | Remove | RemoveRange] = []
     for operation in operations:
         if isinstance(operation, Append):
             _check_bytes("data", operation.data, bytes | bytearray | memoryview)
@@ -193,9 +189,30 @@ def _sorted(
             if isinstance(operation, Put):
                 _check_bytes("value", operation.value, bytes)
             changes.append(operation)
+        elif isinstance(operation, RemoveRange):
+            _check_range(operation)
+            changes.append(operation)
         else:
             raise TypeError(f"not an operation: {operation!r}")
     return appends, changes
+
+
+def _entry(table_id: int, change: Put | Remove | RemoveRange) -> TableEntry:
+    if isinstance(change, Put):
+        return TableEntry(table_id, change.key, change.value)
+    if isinstance(change, Remove):
+        return TableEntry(table_id, change.key, None)
+    return TableEntry(table_id, change.start, None, range_end=change.end or b"")
+
+
+def _check_range(operation: RemoveRange) -> None:
+    _check_bytes("start", operation.start, bytes)
+    if operation.end is not None:
+        _check_bytes("end", operation.end, bytes)
+        if operation.end <= operation.start:
+            raise ValueError("a range to remove ends above its start")
+    if max(len(operation.start), len(operation.end or b"")) > KEY_BYTES_MAX:
+        raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
 
 
 def _check_bytes(what: str, value: object, kinds: type | UnionType) -> None:

@@ -20,6 +20,7 @@ from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.table_calls import TableCalls
 from siltstone.container.views import (
     ChunkInfo,
     CommitResult,
@@ -28,7 +29,6 @@ from siltstone.container.views import (
     Finding,
     Operation,
     SegmentInfo,
-    TableValue,
     WriterInfo,
 )
 from siltstone.core.chunk_names import claim_file
@@ -46,7 +46,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container:
+class Container(TableCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -259,34 +259,6 @@ class Container:
         except LostDataError as error:
             raise await self._judged(error) from error
         await parts.table_writer.truncate_log()
-
-    # --- tables -----------------------------------------------------------------------------------
-
-    async def create_table(self, table: str, *, exist_ok: bool = False) -> None:
-        """See ``TableVerbs.create``."""
-        await self._parts.tables.create(table, exist_ok=exist_ok)
-
-    async def table_get(self, table: str, key: bytes) -> TableValue | None:
-        """See ``Reading.table_get``."""
-        return self._reading().table_get(table, key)
-
-    async def table_scan(
-        self,
-        table: str,
-        start: bytes = b"",
-        end: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int = 1_000,
-    ) -> list[tuple[bytes, TableValue]]:
-        """See ``Reading.table_scan``."""
-        return self._reading().table_scan(table, start, end, reverse=reverse, limit=limit)
-
-    async def list_tables(
-        self, prefix: str = "", start_after: str = "", limit: int = 1_000
-    ) -> list[str]:
-        """See ``Reading.list_tables``."""
-        return self._reading().list_tables(prefix, start_after, limit)
 
     # --- care -------------------------------------------------------------------------------------
 

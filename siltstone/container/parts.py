@@ -22,6 +22,7 @@ from siltstone.container.segment_verbs import SegmentVerbs
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.sweeper import Ground, Sweeper
+from siltstone.container.table_feed import TableFeed
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.tables import TableVerbs
 from siltstone.container.views import ContainerStats
@@ -168,6 +169,7 @@ class Parts:
         environment, settings, pipeline = self.environment, self.settings, self.pipeline
         self.appender = Appender(pipeline, self.pressure)
         self.reading = Reading(pipeline.replica, self.segments)
+        self.feed = TableFeed(pipeline.replica, self.system)
         self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.tables = TableVerbs(pipeline)

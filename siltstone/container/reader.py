@@ -24,6 +24,8 @@ from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.table_snapshots import LivingSnapshot
+from siltstone.container.table_views import UpdatePage
 from siltstone.container.view import View, build_view
 from siltstone.container.views import ChunkInfo, ContainerStats, Finding, SegmentInfo, TableValue
 from siltstone.core.chunk_storage import ChunkStorage
@@ -238,6 +240,33 @@ class ReadContainer:
         """See ``Reading.table_scan``."""
         reading = await self._fresh()
         return reading.table_scan(table, start, end, reverse=reverse, limit=limit)
+
+    async def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
+        """See ``TableSnapshots.take``. It ends early when this reader starts from a checkpoint."""
+        return (await self._fresh()).table_snapshot(table, ttl_s)
+
+    async def table_updates(self, table: str, after: int) -> UpdatePage:
+        """See ``TableFeed.page``."""
+        await self._fresh()
+        try:
+            return await self._current().feed.page(table, after)
+        except (LostDataError, ChunkNotFoundError):
+            async with self._lock:
+                await self._start()
+            return await self._current().feed.page(table, after)
+
+    async def wait_for_version(self, after: int, timeout_s: float) -> None:
+        """Wait until something is acknowledged behind ``after``, or for so long."""
+        end = self._environment.monotonic() + timeout_s
+        while (await self._fresh()).replica.tables.applied_version <= after:
+            left = end - self._environment.monotonic()
+            if left <= 0:
+                return
+            await self._environment.sleep(min(POLL_S, left))
+
+    async def table_version(self) -> int:
+        """The newest table version that is acknowledged."""
+        return (await self._fresh()).replica.tables.applied_version
 
     async def list_tables(
         self, prefix: str = "", start_after: str = "", limit: int = 1_000

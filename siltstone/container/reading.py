@@ -11,6 +11,13 @@ import asyncio
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap, map_segment
+from siltstone.container.table_snapshots import (
+    SCAN_BYTES_MAX,
+    SCAN_ROWS_MAX,
+    LivingSnapshot,
+    TableSnapshots,
+    table_values,
+)
 from siltstone.container.views import ChunkInfo, SegmentInfo, TableValue
 from siltstone.core.errors import (
     LostDataError,
@@ -23,8 +30,6 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import READ_BYTES_MAX
 
-SCAN_ROWS_MAX = 10_000
-
 
 class Reading:
     """The reading verbs over one replica."""
@@ -32,6 +37,7 @@ class Reading:
     def __init__(self, replica: Replica, segments: ChunkedSegmentStorage) -> None:
         self.replica = replica
         self._segments = segments
+        self._snapshots = TableSnapshots(replica.tables)
 
     # --- segments ---------------------------------------------------------------------------------
 
@@ -185,15 +191,25 @@ class Reading:
     def table_scan(
         self, table: str, start: bytes, end: bytes | None, *, reverse: bool, limit: int
     ) -> list[tuple[bytes, TableValue]]:
-        """Acknowledged entries of ``[start, end)`` in order, at most ``limit``, at most 10,000."""
+        """Acknowledged entries of ``[start, end)`` in order, at most ``limit``, at most 10,000.
+
+        Fewer come when they have 1 MiB together; none only when there is none.
+        """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         entries = self.replica.tables.scan(
-            self.table_id(table), start, end, reverse=reverse, limit=min(limit, SCAN_ROWS_MAX)
+            self.table_id(table),
+            start,
+            end,
+            reverse=reverse,
+            limit=min(limit, SCAN_ROWS_MAX),
+            bytes_max=SCAN_BYTES_MAX,
         )
-        return [
-            (key, TableValue(value=entry.value, version=entry.version)) for key, entry in entries
-        ]
+        return table_values(entries)
+
+    def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
+        """See ``TableSnapshots.take``."""
+        return self._snapshots.take(table, self.table_id(table), ttl_s)
 
     def list_tables(self, prefix: str, start_after: str, limit: int) -> list[str]:
         """Names of tables, in order."""

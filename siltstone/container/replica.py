@@ -28,7 +28,7 @@ from siltstone.core.records.piece import (
 )
 from siltstone.core.records.table_record import TableEntry, decode_table_record, table_record_place
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.metadata.index import index_key
+from siltstone.metadata.index_rows import index_key
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import AssignedUpdate, Tables
 
@@ -182,6 +182,7 @@ class Replica:
 
     def refresh_all(self) -> None:
         """Make every open segment as its acknowledged rows say."""
+        self.table_tail.notify()
         for segment in list(self.by_id.values()):
             self._refresh_state(segment)
             if segment.segment_id in self.by_id:

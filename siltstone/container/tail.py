@@ -5,6 +5,7 @@ Only memory lives here, no I/O.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -142,10 +143,11 @@ class TableTailRecord:
 class TableTail:
     """The unflushed records of the table log, contiguous and in order."""
 
-    __slots__ = ("_records", "size")
+    __slots__ = ("_grown", "_records", "size")
 
     def __init__(self) -> None:
         self._records: list[TableTailRecord] = []
+        self._grown: asyncio.Event | None = None
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -165,6 +167,31 @@ class TableTail:
         """Put an acknowledged record behind the others."""
         self._records.append(record)
         self.size += len(record.record)
+        if self._grown is not None:
+            self.notify()
+
+    def notify(self) -> None:
+        """Wake those who wait for a record."""
+        if self._grown is not None:
+            self._grown.set()
+            self._grown = None
+
+    async def changed(self) -> None:
+        """Wait for the next record, or for the end of what makes them."""
+        if self._grown is None:
+            self._grown = asyncio.Event()
+        await self._grown.wait()
+
+    def behind(self, version: int, bytes_max: int) -> list[TableTailRecord]:
+        """Records beyond ``version``, oldest first, about ``bytes_max`` bytes, at least one."""
+        position = bisect_right(self._records, version, key=lambda record: record.version)
+        found: list[TableTailRecord] = []
+        size = 0
+        while position < len(self._records) and size < bytes_max:
+            found.append(self._records[position])
+            size += len(self._records[position].record)
+            position += 1
+        return found
 
     def head(self, bytes_max: int) -> list[TableTailRecord]:
         """Records of whole frames, oldest first, about ``bytes_max`` bytes, at least one frame."""

@@ -15,6 +15,7 @@ from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.table_feed import TableFeed
 from siltstone.core.environment import Environment
 from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.fenced_log import LogReader
@@ -46,6 +47,7 @@ class View:
         self.system = system
         self.segments = segments
         self.reading = Reading(replica, segments)
+        self.feed = TableFeed(replica, system)
 
     def drop(self) -> None:
         """Close the index and remove its folder. Blocking."""

@@ -144,7 +144,20 @@ class Remove:
     key: bytes
 
 
-Operation = Append | Put | Remove
+@dataclass(frozen=True, slots=True)
+class RemoveRange:
+    """Operation of a commit: remove every key of ``table`` with ``start <= key < end``.
+
+    ``end`` is ``None`` for all from ``start`` on. Whatever the count of keys, it is logged as one
+    small entry.
+    """
+
+    table: str
+    start: bytes = b""
+    end: bytes | None = None
+
+
+Operation = Append | Put | Remove | RemoveRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,30 @@ class TableExistsError(TableError):
     """A table of this name exists."""
 
 
+class TableTruncatedError(TableError):
+    """The table log does not reach back to the version that is to be followed.
+
+    Attributes:
+        version: the table version that was asked for.
+        first: the lowest table version that can be followed.
+    """
+
+    def __init__(self, *, table: str, version: int, first: int) -> None:
+        super().__init__(
+            "table log was truncated behind this version", table=table, version=version, first=first
+        )
+        self.version = version
+        self.first = first
+
+
+class SnapshotExpiredError(TableError):
+    """The snapshot's time is over, or its container was closed or opened again: take another."""
+
+
+class SnapshotLimitError(TableError):
+    """Too many snapshots of the container's tables are living: release one, or wait."""
+
+
 class ConditionFailedError(SiltstoneError):
     """A condition of a commit does not hold; nothing of the commit was applied.
 

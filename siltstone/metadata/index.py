@@ -12,25 +12,29 @@ Stored, integers of keys big-endian, of values little-endian::
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from weakref import WeakSet
 
 import rocksdict
 
-from siltstone.core.errors import (
-    ClosedError,
-    CorruptDataError,
-    SiltstoneError,
-    StoreError,
-    StoreInUseError,
-)
+from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.words import MIB, ROWS_PER_SLICE
+from siltstone.metadata.index_errors import translated, translation
+from siltstone.metadata.index_rows import (
+    NO_LIMIT,
+    Change,
+    Entry,
+    RangeEnd,
+    entry_of,
+    index_key,
+    keys_between,
+    scan_bounds,
+    walk_backward,
+    walk_forward,
+)
+from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.metadata.position import Position, decode_position, encode_position
-
-T = TypeVar("T")
 
 CACHE_BYTES = 64 * MIB
 """Block cache by default: indexes and filters of the files are in it as well."""
@@ -40,31 +44,11 @@ _FILE_BYTES = 16 * MIB
 """Files of a checkpoint are uploaded whole from memory, so they are small."""
 
 _POSITION_KEY = b"\0"
-_TABLE = struct.Struct(">I")
-_VERSION = struct.Struct("<Q")
-_VERSION_BYTES = _VERSION.size
-_TABLE_BYTES = _TABLE.size
 
-Change = tuple[bytes, bytes | None]
-"""What ``index_key`` and ``stored`` make; ``None`` removes the key."""
+RANGE_POINTS_MAX = 256
+"""A range with more keys is removed as one; see ``_remove_range``."""
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A value of a table and the table version that wrote it."""
-
-    version: int
-    value: bytes
-
-
-def index_key(table_id: int, key: bytes) -> bytes:
-    """Key in the index of a table's key."""
-    return _TABLE.pack(table_id) + key
-
-
-def stored(version: int, value: bytes) -> bytes:
-    """What the index keeps for a value."""
-    return _VERSION.pack(version) + value
+RANGE_EARLIER_MAX = 1_000
 
 
 class Index:
@@ -79,6 +63,7 @@ class Index:
         self._folder = folder
         self._position = position
         self._closed = False
+        self._snapshots: WeakSet[IndexSnapshot] = WeakSet()
         self._no_wal = rocksdict.WriteOptions()
         # The stubs call this attribute a method.
         self._no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -96,7 +81,7 @@ class Index:
             CorruptDataError: the folder is damaged: remove it and restore a checkpoint.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        database = _translated(folder, lambda: _open_database(folder, cache_bytes))
+        database = translated(folder, lambda: _open_database(folder, cache_bytes))
         try:
             return cls(database, folder, _read_position(database, folder))
         except SiltstoneError:
@@ -115,15 +100,15 @@ class Index:
 
     def get(self, table_id: int, key: bytes) -> Entry | None:
         """Return the entry of a key, or ``None``."""
-        return self.get_stored(_TABLE.pack(table_id) + key)
+        return self.get_stored(index_key(table_id, key))
 
     def get_stored(self, key: bytes) -> Entry | None:
         """Return the entry of an index key, or ``None``."""
         try:
             value = self._database.get(key)
         except Exception as error:  # the library has no class of its own
-            raise _translation(error, self._folder) from error
-        return None if value is None else _entry(value)
+            raise translation(error, self._folder) from error
+        return None if value is None else entry_of(value)
 
     def scan(
         self,
@@ -133,6 +118,7 @@ class Index:
         *,
         reverse: bool = False,
         limit: int = ROWS_PER_SLICE,
+        bytes_max: int = NO_LIMIT,
     ) -> list[tuple[bytes, Entry]]:
         """Return at most ``limit`` entries of ``[start, end)`` in order, or from the end on.
 
@@ -142,30 +128,62 @@ class Index:
             end: first key behind the range; ``None`` for the end of the table.
             reverse: begin with the last key.
             limit: most entries.
+            bytes_max: end with the entry that reaches so many bytes, so at least one is returned.
         """
-        table = _TABLE.pack(table_id)
-        low = table + start
-        high = _TABLE.pack(table_id + 1) if end is None else table + end
-        walk = _backward if reverse else _forward
-        return _translated(self._folder, lambda: walk(self._database, low, high, limit))
+        walk = walk_backward if reverse else walk_forward
+        low, high = scan_bounds(table_id, start, end)
+        return translated(
+            self._folder, lambda: walk(self._database.iter(), low, high, limit, bytes_max)
+        )
 
-    def apply(self, changes: Iterable[Change], position: Position) -> None:
+    def snapshot(self) -> IndexSnapshot:
+        """Hold on to the entries as they are now; closed with the index at the latest."""
+        if self._closed:
+            raise ClosedError("index is closed", folder=self._folder)
+        taken = IndexSnapshot(self._database.iter(), self._folder)
+        self._snapshots.add(taken)
+        return taken
+
+    def apply(self, changes: Sequence[Change], position: Position) -> None:
         """Write all of ``changes`` and the new position in one batch; later changes win."""
         if self._closed:
             raise ClosedError("index is closed", folder=self._folder)
         batch = rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for key, value in changes:
+        for number, (key, value) in enumerate(changes):
             if value is None:
                 delete(key)
+            elif value.__class__ is RangeEnd:
+                self._remove_range(batch, changes[:number], key, value.key)
             else:
                 put(key, value)
         put(_POSITION_KEY, encode_position(position))
         try:
             self._database.write(batch, self._no_wal)
         except Exception as error:  # the library has no class of its own
-            raise _translation(error, self._folder) from error
+            raise translation(error, self._folder) from error
         self._position = position
+
+    def _remove_range(
+        self, batch: rocksdict.WriteBatch, earlier: Sequence[Change], low: bytes, high: bytes
+    ) -> None:
+        """Remove ``[low, high)`` by its keys if they are few, else as a range.
+
+        Every read looks at all ranges that were removed since memory was last flushed, so there may
+        be many of them only if many more keys were put.
+        """
+        found = translated(
+            self._folder,
+            lambda: keys_between(self._database.iter(), low, high, RANGE_POINTS_MAX + 1),
+        )
+        if len(found) > RANGE_POINTS_MAX or len(earlier) > RANGE_EARLIER_MAX:
+            batch.delete_range(low, high)
+            return
+        for key in found:
+            batch.delete(key)
+        for key, _ in earlier:
+            if low <= key < high:
+                batch.delete(key)
 
     def checkpoint(self, folder: Path) -> Position | None:
         """Make a consistent copy in ``folder``, of hard links where possible, memory flushed first.
@@ -184,14 +202,16 @@ class Index:
             self._database.flush(wait=True)
             rocksdict.Checkpoint(self._database).create_checkpoint(str(folder))
 
-        _translated(self._folder, make)
+        translated(self._folder, make)
         return checkpoint_position(folder)
 
     def close(self) -> None:
         """Flush and close. Idempotent; later calls raise ``ClosedError``."""
         if not self._closed:
             self._closed = True
-            _translated(self._folder, self._database.close)
+            for taken in list(self._snapshots):
+                taken.close()
+            translated(self._folder, self._database.close)
 
 
 def checkpoint_position(folder: Path) -> Position | None:
@@ -202,9 +222,7 @@ def checkpoint_position(folder: Path) -> Position | None:
     """
     options = rocksdict.Options(raw_mode=True)
     access = rocksdict.AccessType.read_only()
-    database = _translated(
-        folder, lambda: rocksdict.Rdict(str(folder), options, access_type=access)
-    )
+    database = translated(folder, lambda: rocksdict.Rdict(str(folder), options, access_type=access))
     try:
         return _read_position(database, folder)
     finally:
@@ -232,64 +250,5 @@ def _open_database(folder: Path, cache_bytes: int) -> rocksdict.Rdict:
 
 
 def _read_position(database: rocksdict.Rdict, folder: Path) -> Position | None:
-    value = _translated(folder, lambda: database.get(_POSITION_KEY))
+    value = translated(folder, lambda: database.get(_POSITION_KEY))
     return None if value is None else decode_position(value)
-
-
-def _entry(value: bytes) -> Entry:
-    return Entry(_VERSION.unpack_from(value)[0], value[_VERSION_BYTES:])
-
-
-def _forward(
-    database: rocksdict.Rdict, low: bytes, high: bytes, limit: int
-) -> list[tuple[bytes, Entry]]:
-    found: list[tuple[bytes, Entry]] = []
-    rows = database.iter()
-    rows.seek(low)
-    while len(found) < limit and rows.valid():
-        key = rows.key()
-        if key >= high:
-            break
-        found.append((key[_TABLE_BYTES:], _entry(rows.value())))
-        rows.next()
-    rows.status()  # an iterator that met damage is merely not valid any more
-    return found
-
-
-def _backward(
-    database: rocksdict.Rdict, low: bytes, high: bytes, limit: int
-) -> list[tuple[bytes, Entry]]:
-    found: list[tuple[bytes, Entry]] = []
-    rows = database.iter()
-    rows.seek_for_prev(high)
-    if rows.valid() and rows.key() == high:
-        rows.prev()
-    while len(found) < limit and rows.valid():
-        key = rows.key()
-        if key < low:
-            break
-        found.append((key[_TABLE_BYTES:], _entry(rows.value())))
-        rows.prev()
-    rows.status()
-    return found
-
-
-def _translated(folder: Path, call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except Exception as error:  # the library has no class of its own
-        raise _translation(error, folder) from error
-
-
-def _translation(error: Exception, folder: Path) -> Exception:
-    """Return the error of ours that says what the library's message means."""
-    if isinstance(error, SiltstoneError | OSError):
-        return error
-    if isinstance(error, rocksdict.DbClosedError):
-        return ClosedError("index is closed", folder=folder)
-    message = str(error)
-    if "/LOCK: " in message:
-        return StoreInUseError("index is open elsewhere", owner="unknown", folder=folder)
-    if message.startswith(("Corruption", "IO error: No such file", "Invalid argument")):
-        return CorruptDataError("index is damaged", where=str(folder), reason=message)
-    return StoreError("index failed", folder=folder, reason=message)

@@ -42,7 +42,7 @@ from siltstone.core.records.task import Task, decode_task
 from siltstone.core.records.tombstone import Tombstone, decode_tombstone
 from siltstone.core.records.writer_row import WriterRow, decode_writer_row
 from siltstone.core.words import ROWS_PER_SLICE
-from siltstone.metadata.index import Entry
+from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 
 WRITERS_MAX = 10_000

@@ -17,8 +17,21 @@ from siltstone.core.records.table_record import (
     encode_table_record,
 )
 from siltstone.core.words import ROWS_PER_SLICE
-from siltstone.metadata.index import Change, Entry, Index, index_key, stored
+from siltstone.metadata.index import Index
+from siltstone.metadata.index_rows import (
+    NO_LIMIT,
+    Change,
+    Entry,
+    RangeEnd,
+    index_key,
+    range_bounds,
+    stored,
+)
+from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.metadata.position import Position
+
+_Value = tuple[bytes, bytes | RangeEnd | None]
+"""An index key and its new value, without the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,7 @@ class Tables:
         self._version = position.version
         self._running_crc = position.running_crc
         self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
+        self._ranges: list[tuple[int, bytes, bytes]] = []
 
     @property
     def lineage(self) -> bytes:
@@ -96,18 +110,25 @@ class Tables:
         *,
         reverse: bool = False,
         limit: int = ROWS_PER_SLICE,
+        bytes_max: int = NO_LIMIT,
     ) -> list[tuple[bytes, Entry]]:
         """Return acknowledged entries of ``[start, end)``; see ``Index.scan``."""
-        return self._index.scan(table_id, start, end, reverse=reverse, limit=limit)
+        return self._index.scan(
+            table_id, start, end, reverse=reverse, limit=limit, bytes_max=bytes_max
+        )
 
     def pending(self, table_id: int, key: bytes) -> Entry | None:
         """Return the newest assigned entry of a key, acknowledged or not."""
         full = index_key(table_id, key)
         newest = self._overlay.get(full)
         if newest is None:
-            return self._index.get_stored(full)
+            return None if self._removed(full) else self._index.get_stored(full)
         version, value = newest
         return None if value is None else Entry(version, value)
+
+    def snapshot(self) -> IndexSnapshot:
+        """Hold on to the acknowledged entries of all tables, which have ``applied_version``."""
+        return self._index.snapshot()
 
     def assign(self, entries: Sequence[TableEntry]) -> AssignedUpdate:
         """Give an update its place at the end of the table log.
@@ -123,6 +144,10 @@ class Tables:
         overlay = self._overlay
         changes: list[Change] = []
         for key, value in values:
+            if isinstance(value, RangeEnd):
+                self._remove_pending(version, key, value.key)
+                changes.append((key, value))
+                continue
             overlay[key] = (version, value)
             changes.append((key, None if value is None else stored(version, value)))
         self._version = version
@@ -177,7 +202,7 @@ class Tables:
         # The frame may hold more records, so it counts as done only when a later one begins.
         next_index = log_index if log_index is not None else known.log_index if known else 0
         self._index.apply(
-            [(key, None if value is None else stored(version, value)) for key, value in values],
+            [(key, _stored(version, value)) for key, value in values],
             Position(self._lineage, version, record.crc_after, next_index),
         )
         self._applied = self._version = version
@@ -187,13 +212,29 @@ class Tables:
     def drop_pending(self) -> None:
         """Forget what was assigned and not acknowledged: its frames are lost."""
         self._overlay.clear()
+        self._ranges.clear()
         self._version = self._applied
         self._running_crc = self._applied_crc
 
-    def _resolved(self, entries: Sequence[TableEntry]) -> list[tuple[bytes, bytes | None]]:
+    def _removed(self, full: bytes) -> bool:
+        """Whether an assigned range removal covers a key that nothing assigned touched since."""
+        return any(low <= full < high for _, low, high in self._ranges)
+
+    def _remove_pending(self, version: int, low: bytes, high: bytes) -> None:
+        overlay = self._overlay
+        for key in overlay:
+            if low <= key < high:
+                overlay[key] = (version, None)
+        self._ranges.append((version, low, high))
+
+    def _resolved(self, entries: Sequence[TableEntry]) -> list[_Value]:
         """Return index keys with whole values; a splice sees the entries before it."""
-        values: list[tuple[bytes, bytes | None]] = []
+        values: list[_Value] = []
         for entry in entries:
+            if entry.range_end is not None:
+                low, high = range_bounds(entry.table_id, entry.key, entry.range_end)
+                values.append((low, RangeEnd(high)))
+                continue
             key = index_key(entry.table_id, entry.key)
             value = entry.value
             if entry.splice_at is not None and value is not None:
@@ -201,17 +242,20 @@ class Tables:
             values.append((key, value))
         return values
 
-    def _base(self, key: bytes, values: Sequence[tuple[bytes, bytes | None]], length: int) -> bytes:
+    def _base(self, key: bytes, values: Sequence[_Value], length: int) -> bytes:
         base: bytes | None = None
         for earlier, value in reversed(values):
-            if earlier == key:
+            if isinstance(value, RangeEnd):
+                if earlier <= key < value.key:
+                    break
+            elif earlier == key:
                 base = value
                 break
         else:
             newest = self._overlay.get(key)
             if newest is not None:
                 base = newest[1]
-            elif (entry := self._index.get_stored(key)) is not None:
+            elif not self._removed(key) and (entry := self._index.get_stored(key)) is not None:
                 base = entry.value
         if base is None or len(base) < length:
             raise ValueError(f"splice keeps {length} bytes of a value that has fewer")
@@ -220,7 +264,20 @@ class Tables:
     def _forget(self, updates: Sequence[AssignedUpdate]) -> None:
         overlay = self._overlay
         for update in updates:
-            for key, _ in update.changes:
+            for key, value in update.changes:
+                if isinstance(value, RangeEnd):
+                    self._forget_range(update.table_version, key, value.key)
+                    continue
                 newest = overlay.get(key)
                 if newest is not None and newest[0] <= update.table_version:
                     del overlay[key]
+
+    def _forget_range(self, version: int, low: bytes, high: bytes) -> None:
+        overlay = self._overlay
+        for key in [key for key in overlay if low <= key < high and overlay[key][0] <= version]:
+            del overlay[key]
+        self._ranges = [held for held in self._ranges if held[0] > version]
+
+
+def _stored(version: int, value: bytes | RangeEnd | None) -> bytes | RangeEnd | None:
+    return stored(version, value) if isinstance(value, bytes) else value

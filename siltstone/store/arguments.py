@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from siltstone.container.views import Append, Condition, LengthIs, Operation, Put, Remove, VersionIs
+from siltstone.container.views import (
+    Append,
+    Condition,
+    LengthIs,
+    Operation,
+    Put,
+    Remove,
+    RemoveRange,
+    VersionIs,
+)
 from siltstone.core.errors import StoreError
 from siltstone.core.records.table_record import KEY_BYTES_MAX
 from siltstone.core.words import READ_BYTES_MAX, Buffer, container_of
@@ -64,7 +73,7 @@ def name_of(part: Operation | Condition) -> str:
     match part:
         case Append(segment=name) | LengthIs(segment=name):
             return name
-        case Put(table=name) | Remove(table=name) | VersionIs(table=name):
+        case Put(table=name) | Remove(table=name) | RemoveRange(table=name) | VersionIs(table=name):
             return name
         case _:
             raise TypeError(f"not an operation or condition: {type(part).__name__}")

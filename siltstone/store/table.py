@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from siltstone.store.table_snapshot import TableSnapshot
+
 if TYPE_CHECKING:
+    from siltstone.container.table_views import TableUpdate
     from siltstone.container.views import TableValue
     from siltstone.core.words import Buffer
     from siltstone.store.async_table import AsyncTable
@@ -54,4 +57,29 @@ class Table:
         self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, TableValue]]:
         """Yield the entries with ``start <= key < end`` in the order of their keys."""
-        return self._loop.iterate(lambda: self._table.scan(start, end, reverse=reverse))
+        for page in self._loop.iterate(
+            lambda: self._table._pages(start, end, reverse=reverse), batch=1
+        ):
+            yield from page
+
+    def remove_range(
+        self,
+        start: Buffer = b"",
+        end: Buffer | None = None,
+        *,
+        expected: Mapping[bytes, int | None] | None = None,
+    ) -> int:
+        """Remove every key with ``start <= key < end``. See ``AsyncTable.remove_range``."""
+        return self._loop.run(self._table.remove_range(start, end, expected=expected))
+
+    def snapshot(self, ttl_s: float = 60.0) -> TableSnapshot:
+        """Return a handle that reads the table as it is now. See ``AsyncTable.snapshot``."""
+        return TableSnapshot(self._loop, self._loop.run(self._table.snapshot(ttl_s)))
+
+    def version(self) -> int:
+        """Return the newest acknowledged table version of the container."""
+        return self._loop.run(self._table.version())
+
+    def follow(self, version: int) -> Iterator[TableUpdate]:
+        """Yield every update behind ``version``, without an end. See ``AsyncTable.follow``."""
+        return self._loop.iterate(lambda: self._table.follow(version), batch=1)

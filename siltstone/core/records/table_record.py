@@ -12,6 +12,7 @@ Layout, little-endian::
     entry[count]:
         table_id: u32
         flags: u8         1 = removal (no value) | 2 = splice (value starts with a u32 position)
+                          | 4 = range removal (value is the key behind the last, empty: no end)
         reserved: u8 = 0
         key_length: u16
         value_length: u32
@@ -20,7 +21,9 @@ Layout, little-endian::
     crc: u32              CRC32C of everything before
 
 A splice keeps the first ``position`` bytes of the value that was there and puts the rest of its own
-value behind them. The table version of a record is also the version of every entry that it wrote.
+value behind them. A range removal takes every key from its own up to, not with, the one that its
+value is; what a later entry sets stays. The table version of a record is also the version of every
+entry that it wrote.
 
 The running CRC32C goes over the records without their own sums: with them it would depend on
 nothing but their lengths, since bytes followed by their own CRC always have the same CRC.
@@ -41,6 +44,7 @@ VERSION = 1
 KEY_BYTES_MAX = 2**16 - 1
 REMOVAL = 1
 SPLICE = 2
+RANGE_REMOVAL = 4
 
 _HEADER = struct.Struct("<BBHIQII")
 _ENTRY = struct.Struct("<IBBHI")
@@ -52,7 +56,7 @@ ENTRY_BYTES = _ENTRY.size
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One change of one key.
+    """One change of one key, or the removal of a range of keys.
 
     Attributes:
         table_id: 0 is the container's own metadata.
@@ -60,12 +64,15 @@ class TableEntry:
         value: the new value, or what to put behind ``splice_at`` bytes of the old one; ``None``
             removes the key.
         splice_at: keep so many bytes of the old value; ``None`` replaces all of it.
+        range_end: remove every key from ``key`` up to, not with, this one; empty means to the end
+            of the table. ``None`` changes ``key`` alone. With it ``value`` is ``None``.
     """
 
     table_id: int
     key: bytes
     value: bytes | None
     splice_at: int | None = None
+    range_end: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,8 @@ def encode_table_record(
         value = entry.value
         flags = 0
         if value is None:
-            flags, value = REMOVAL, b""
+            end = entry.range_end
+            flags, value = (REMOVAL, b"") if end is None else (RANGE_REMOVAL, end)
         elif entry.splice_at is not None:
             flags, value = SPLICE, _U32.pack(entry.splice_at) + value
         parts.append(_ENTRY.pack(entry.table_id, flags, 0, len(entry.key), len(value)))
@@ -199,10 +207,12 @@ def _entries(view: memoryview, count: int) -> Iterator[TableEntry]:
             yield TableEntry(table_id, key, value[_U32.size :], _U32.unpack_from(value)[0])
         elif flags == REMOVAL:
             yield TableEntry(table_id, key, None)
+        elif flags == RANGE_REMOVAL:
+            yield TableEntry(table_id, key, None, range_end=value)
         else:
             raise FormatError("table entry with unknown flags", flags=flags)
 
 
 def _entry_length(entry: TableEntry) -> int:
     splice = 0 if entry.splice_at is None else _U32.size
-    return ENTRY_BYTES + len(entry.key) + len(entry.value or b"") + splice
+    return ENTRY_BYTES + len(entry.key) + len(entry.value or entry.range_end or b"") + splice

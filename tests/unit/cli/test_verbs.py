@@ -94,6 +94,42 @@ def test_tables(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("table", "get", "t", "k", "--base64").code == 2
 
 
+def test_several_keys_change_together_on_conditions(command: Command) -> None:
+    command("table", "create", "t")
+    first = command("table", "update", "t", "--put", "a", "1", "--put", "b", "2", "--json")
+    (made,) = first.values
+    version = str(made["version"])
+    refused = command("table", "update", "t", "--put", "a", "3", "--rm", "b", "--expect", "a", "-1")
+    assert refused.code == 4
+    assert "key=b'a'" in refused.err
+    assert version in refused.err
+    conditions = ("--expect", "a", version, "--expect", "c", "-1")
+    assert command("table", "update", "t", "--put", "c", "3", "--rm", "b", *conditions).code == 0
+    assert command("table", "scan", "t", "--snapshot", "60").out == "a\t1\nc\t3\n"
+    assert command("table", "update", "t").code == 2
+    assert command("table", "update", "t", "--put", "a", "1", "--rm", "a").code == 2
+
+
+def test_a_range_is_removed_and_followed(command: Command) -> None:
+    command("table", "create", "t")
+    for key in "abcd":
+        command("table", "put", "t", key, key)
+    assert command("table", "clear", "t").code == 2
+    assert command("table", "clear", "t", "--all", "--start", "b").code == 2
+    assert command("table", "clear", "t", "--all", "--expect", "a", "-1").code == 4
+    (made,) = command("table", "clear", "t", "--start", "b", "--end", "d", "--json").values
+    assert command("table", "scan", "t").out == "a\ta\nd\td\n"
+    followed = command("table", "follow", "t", "--from", "0", "--limit", "5", "--json").values
+    assert [one["changes"][0].get("key") for one in followed] == ["a", "b", "c", "d", None]
+    assert followed[-1] == {
+        "version": made["version"],
+        "changes": [{"removed": "range", "start": "b", "end": "d"}],
+    }
+    lines = command("table", "follow", "t", "--from", "0", "--limit", "5").out.splitlines()
+    assert lines[0].split("\t")[1:] == ["set", "a", "a"]
+    assert lines[-1] == f"{made['version']}\tremoved from\tb\td"
+
+
 def test_readers_work_beside_an_owner_who_keeps_the_store(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"abc")

@@ -151,6 +151,7 @@ def test_the_record_is_as_the_page_says() -> None:
         TableEntry(0, keys.name_key("a"), encode_number(RowKind.NAME, 7)),
         TableEntry(1, b"price", b"9", 2),
         TableEntry(1, b"old", None),
+        TableEntry(1, b"x", None, range_end=b"z"),
     )
     record, crc = encode_table_record(entries, start_version=1000, running_crc=0x11223344)
     assert record == data

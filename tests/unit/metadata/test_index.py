@@ -17,7 +17,8 @@ from siltstone.core.errors import (
     FormatError,
     StoreInUseError,
 )
-from siltstone.metadata.index import Entry, Index, checkpoint_position, index_key, stored
+from siltstone.metadata.index import Index, checkpoint_position
+from siltstone.metadata.index_rows import Entry, RangeEnd, index_key, range_bounds, stored
 from siltstone.metadata.position import Position, decode_position, encode_position
 
 LINEAGE = b"lineage-of-tests"
@@ -75,6 +76,76 @@ def test_scans_are_half_open_and_stay_in_their_table(index: Index) -> None:
     assert index.scan(1, b"c", None, limit=1) == [(b"c", Entry(5, b"vc"))]
 
 
+def remove_range(table_id: int, start: bytes, end: bytes) -> tuple[bytes, RangeEnd]:
+    low, high = range_bounds(table_id, start, end)
+    return low, RangeEnd(high)
+
+
+@pytest.mark.parametrize("count", [3, 400])
+def test_a_range_goes_at_once_and_later_changes_win(index: Index, count: int) -> None:
+    keys = [b"k%04d" % number for number in range(count)]
+    for table_id in (0, 1, 2):
+        fill(index, 5, table_id, [b"a", *keys, b"z"])
+    early, late = index_key(1, b"k-early"), index_key(1, b"k-late")
+    index.apply(
+        [
+            (early, stored(7, b"e")),
+            remove_range(1, b"k", b"z"),
+            (late, stored(7, b"l")),
+        ],
+        position(7),
+    )
+    assert [key for key, _ in index.scan(1, b"", None)] == [b"a", b"k-late", b"z"]
+    index.apply([remove_range(1, b"", b"")], position(9))
+    assert index.scan(1, b"", None) == []
+    for table_id in (0, 2):
+        assert len(index.scan(table_id, b"", None)) == count + 2
+
+
+def test_ranges_survive_a_checkpoint_and_a_close(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 5, 1, [b"%04d" % number for number in range(400)])
+    index.apply([remove_range(1, b"0001", b"0399")], position(6))
+    index.checkpoint(tmp_path / "copy")
+    index.close()
+    for folder in ("i", "copy"):
+        again = Index.open(tmp_path / folder)
+        assert [key for key, _ in again.scan(1, b"", None)] == [b"0000", b"0399"]
+        again.close()
+
+
+def test_a_scan_may_be_bounded_in_bytes(index: Index) -> None:
+    index.apply([(index_key(1, b"%d" % n), stored(1, bytes(1_000))) for n in range(9)], position(1))
+    assert len(index.scan(1, b"", None, bytes_max=2_500)) == 3
+    assert len(index.scan(1, b"", None, bytes_max=1, reverse=True)) == 1
+
+
+def test_a_snapshot_shows_one_version(index: Index) -> None:
+    fill(index, 5, 1, [b"a", b"b", b"c"])
+    taken = index.snapshot()
+    index.apply([remove_range(1, b"", b""), (index_key(1, b"b"), stored(6, b"n"))], position(6))
+    assert [key for key, _ in taken.scan(1, b"", None)] == [b"a", b"b", b"c"]
+    assert [key for key, _ in taken.scan(1, b"", None, reverse=True)] == [b"c", b"b", b"a"]
+    assert taken.get(1, b"a") == Entry(5, b"va")
+    assert taken.get(1, b"") is None
+    assert [key for key, _ in index.scan(1, b"", None)] == [b"b"]
+    taken.close()
+    with pytest.raises(ClosedError):
+        taken.get(1, b"a")
+
+
+def test_closing_the_index_ends_its_snapshots_and_frees_the_folder(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 5, 1, [b"a"])
+    taken = index.snapshot()
+    index.close()
+    with pytest.raises(ClosedError):
+        taken.get(1, b"a")
+    with pytest.raises(ClosedError):
+        index.snapshot()
+    Index.open(tmp_path / "i").close()
+
+
 def test_nothing_is_written_ahead(index: Index) -> None:
     fill(index, 5, 1, [b"a"])
     assert [path.stat().st_size for path in index.folder.glob("*.log")] == [0]
@@ -85,6 +156,7 @@ def test_after_a_kill_rows_and_position_agree(tmp_path: Path) -> None:
 import os
 from pathlib import Path
 from siltstone.metadata.index import *
+from siltstone.metadata.index_rows import *
 from siltstone.metadata.position import Position
 index = Index.open(Path({str(tmp_path / "i")!r}))
 index.apply([(index_key(1, b"a"), stored(1, b"a"))], Position({LINEAGE!r}, 1, 0, 0))

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import TableEntry, decode_table_record
-from siltstone.metadata.index import Entry, Index
+from siltstone.metadata.index import Index
+from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.position import Position
 from siltstone.metadata.tables import AssignedUpdate, Tables
 from tests.unit.metadata.conftest import LINEAGE
@@ -26,7 +27,12 @@ def applied(model: Model, entries: list[TableEntry], version: int) -> Model:
     after = dict(model)
     for entry in entries:
         key = (entry.table_id, entry.key)
-        if entry.value is None:
+        if entry.range_end is not None:
+            for table_id, other in list(after):
+                inside = entry.key <= other and (not entry.range_end or other < entry.range_end)
+                if table_id == entry.table_id and inside:
+                    del after[table_id, other]
+        elif entry.value is None:
             after.pop(key, None)
         elif entry.splice_at is None:
             after[key] = Entry(version, entry.value)
@@ -54,6 +60,10 @@ class TablesMachine(RuleBasedStateMachine):
         model = self.models[-1]
         for _ in range(count):
             key = data.draw(st.sampled_from(KEYS))
+            if data.draw(st.integers(0, 4)) == 0:
+                end = data.draw(st.sampled_from([b"", b"k", b"k\0", b"l"]))
+                entries.append(TableEntry(*key, None, range_end=end))
+                continue
             value = data.draw(st.none() | st.binary(max_size=4))
             splice_at = None
             known = applied(model, entries, 0).get(key)
@@ -133,6 +143,50 @@ def test_a_pending_removal_hides_what_is_acknowledged(tables: Tables) -> None:
     tables.assign([TableEntry(1, b"k", None)])
     assert tables.pending(1, b"k") is None
     assert tables.get(1, b"k") is not None
+
+
+def remove_range(start: bytes, end: bytes) -> TableEntry:
+    return TableEntry(1, start, None, range_end=end)
+
+
+def test_a_pending_range_removal_hides_what_came_before_it_alone(tables: Tables) -> None:
+    tables.acknowledge([tables.assign([put(b"a", b"1"), put(b"c", b"1")])], 0)
+    before = tables.assign([put(b"b", b"2")])
+    removal = tables.assign([remove_range(b"a", b"c"), put(b"aa", b"3")])
+    later = tables.assign([put(b"a", b"4")])
+    assert tables.pending(1, b"b") is None
+    assert tables.pending(1, b"a") == Entry(later.table_version, b"4")
+    assert tables.pending(1, b"aa") == Entry(removal.table_version, b"3")
+    assert tables.pending(1, b"c") is not None
+    tables.acknowledge([before], 1)
+    assert tables.pending(1, b"b") is None
+    tables.acknowledge([removal], 2)
+    assert [key for key, _ in tables.scan(1, b"", None)] == [b"aa", b"c"]
+    tables.drop_pending()
+    assert tables.pending(1, b"a") is None
+    assert tables.pending(1, b"b") is None
+
+
+def test_a_lost_range_removal_removes_nothing(tables: Tables) -> None:
+    tables.acknowledge([tables.assign([put(b"a", b"1")])], 0)
+    tables.assign([remove_range(b"", b"")])
+    assert tables.pending(1, b"a") is None
+    tables.drop_pending()
+    assert tables.pending(1, b"a") == tables.get(1, b"a")
+
+
+def test_a_splice_sees_the_range_removal_before_it(tables: Tables) -> None:
+    tables.acknowledge([tables.assign([put(b"k", b"abc")])], 0)
+    with pytest.raises(ValueError, match="splice"):
+        tables.assign([remove_range(b"", b""), put(b"k", b"d", 1)])
+    tables.assign([remove_range(b"", b"")])
+    with pytest.raises(ValueError, match="splice"):
+        tables.assign([put(b"k", b"d", 1)])
+    tables.drop_pending()
+    tables.assign([remove_range(b"k", b"k\0"), put(b"k", b"xyz"), put(b"k", b"d", 1)])
+    found = tables.pending(1, b"k")
+    assert found is not None
+    assert found.value == b"xd"
 
 
 def test_the_position_goes_along(index: Index, tables: Tables) -> None:

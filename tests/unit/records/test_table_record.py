@@ -23,7 +23,8 @@ U32 = st.integers(0, 2**32 - 1)
 KEYS = st.binary(max_size=12)
 ENTRIES = st.lists(
     st.builds(TableEntry, U32, KEYS, st.none() | st.binary(max_size=30))
-    | st.builds(TableEntry, U32, KEYS, st.binary(max_size=30), U32),
+    | st.builds(TableEntry, U32, KEYS, st.binary(max_size=30), U32)
+    | st.builds(TableEntry, U32, KEYS, st.none(), st.none(), KEYS),
     max_size=6,
 )
 
@@ -86,7 +87,7 @@ def test_newer_versions_and_flags_are_refused() -> None:
     body[1] = 2
     with pytest.raises(FormatError):
         decode_table_record(with_sum(bytes(body)), where="test")
-    body[1], body[28] = 1, 4
+    body[1], body[28] = 1, 8
     with pytest.raises(FormatError):
         decode_table_record(with_sum(bytes(body)), where="test")
 

@@ -233,6 +233,7 @@ def test_every_blocking_verb_has_its_twin() -> None:
         (siltstone.Store, siltstone.AsyncStore, {"environment", "container_index"}),
         (siltstone.Segment, siltstone.AsyncSegment, set[str]()),
         (siltstone.Table, siltstone.AsyncTable, set[str]()),
+        (siltstone.TableSnapshot, siltstone.AsyncTableSnapshot, set[str]()),
         (siltstone.Writer, siltstone.AsyncWriter, {"segment"}),
     )
     for blocking, awaited, only_awaited in pairs:

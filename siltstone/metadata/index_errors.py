@@ -1,0 +1,41 @@
+"""What the messages of the index's library mean, as errors of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import rocksdict
+
+from siltstone.core.errors import (
+    ClosedError,
+    CorruptDataError,
+    SiltstoneError,
+    StoreError,
+    StoreInUseError,
+)
+
+T = TypeVar("T")
+
+
+def translated(folder: Path, call: Callable[[], T]) -> T:
+    """Call, and raise an error of ours if that fails."""
+    try:
+        return call()
+    except Exception as error:  # the library has no class of its own
+        raise translation(error, folder) from error
+
+
+def translation(error: Exception, folder: Path) -> Exception:
+    """Return the error of ours that says what the library's message means."""
+    if isinstance(error, SiltstoneError | OSError):
+        return error
+    if isinstance(error, rocksdict.DbClosedError):
+        return ClosedError("index is closed", folder=folder)
+    message = str(error)
+    if "/LOCK: " in message:
+        return StoreInUseError("index is open elsewhere", owner="unknown", folder=folder)
+    if message.startswith(("Corruption", "IO error: No such file", "Invalid argument")):
+        return CorruptDataError("index is damaged", where=str(folder), reason=message)
+    return StoreError("index failed", folder=folder, reason=message)

@@ -1,0 +1,121 @@
+"""Keys and values as the local index holds them, and walks along them. Pure but for reads."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import dataclass
+
+import rocksdict
+
+NO_LIMIT = sys.maxsize
+
+_TABLE = struct.Struct(">I")
+_VERSION = struct.Struct("<Q")
+_VERSION_BYTES = _VERSION.size
+_TABLE_BYTES = _TABLE.size
+
+
+@dataclass(frozen=True, slots=True)
+class RangeEnd:
+    """In place of a value: every key from the change's own up to, not with, ``key`` goes."""
+
+    key: bytes
+
+
+Change = tuple[bytes, bytes | RangeEnd | None]
+"""What ``index_key`` and ``stored`` make; ``None`` removes the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value of a table and the table version that wrote it."""
+
+    version: int
+    value: bytes
+
+
+def index_key(table_id: int, key: bytes) -> bytes:
+    """Key in the index of a table's key."""
+    return _TABLE.pack(table_id) + key
+
+
+def range_bounds(table_id: int, start: bytes, end: bytes) -> tuple[bytes, bytes]:
+    """Index keys of a range's first key and of that behind it; an empty ``end``: of the table."""
+    table = _TABLE.pack(table_id)
+    return table + start, table + end if end else _TABLE.pack(table_id + 1)
+
+
+def stored(version: int, value: bytes) -> bytes:
+    """What the index keeps for a value."""
+    return _VERSION.pack(version) + value
+
+
+def entry_of(value: bytes) -> Entry:
+    """The entry that a stored value holds."""
+    return Entry(_VERSION.unpack_from(value)[0], value[_VERSION_BYTES:])
+
+
+def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
+    """Index keys of the first key of a scan and of that behind it; no ``end``: of the table."""
+    table = _TABLE.pack(table_id)
+    return table + start, _TABLE.pack(table_id + 1) if end is None else table + end
+
+
+def walk_forward(
+    rows: rocksdict.RdictIter,
+    low: bytes,
+    high: bytes,
+    limit: int,
+    bytes_max: int,
+) -> list[tuple[bytes, Entry]]:
+    """Entries of ``[low, high)`` in order, until ``limit`` entries or ``bytes_max`` bytes."""
+    found: list[tuple[bytes, Entry]] = []
+    size = 0
+    rows.seek(low)
+    while len(found) < limit and size < bytes_max and rows.valid():
+        key = rows.key()
+        if key >= high:
+            break
+        value = rows.value()
+        size += len(key) + len(value)
+        found.append((key[_TABLE_BYTES:], entry_of(value)))
+        rows.next()
+    rows.status()  # an iterator that met damage is merely not valid any more
+    return found
+
+
+def walk_backward(
+    rows: rocksdict.RdictIter,
+    low: bytes,
+    high: bytes,
+    limit: int,
+    bytes_max: int,
+) -> list[tuple[bytes, Entry]]:
+    """The same from the last entry on."""
+    found: list[tuple[bytes, Entry]] = []
+    size = 0
+    rows.seek_for_prev(high)
+    if rows.valid() and rows.key() == high:
+        rows.prev()
+    while len(found) < limit and size < bytes_max and rows.valid():
+        key = rows.key()
+        if key < low:
+            break
+        value = rows.value()
+        size += len(key) + len(value)
+        found.append((key[_TABLE_BYTES:], entry_of(value)))
+        rows.prev()
+    rows.status()
+    return found
+
+
+def keys_between(rows: rocksdict.RdictIter, low: bytes, high: bytes, limit: int) -> list[bytes]:
+    """Keys of ``[low, high)`` in order, at most ``limit``."""
+    found: list[bytes] = []
+    rows.seek(low)
+    while len(found) < limit and rows.valid() and (key := rows.key()) < high:
+        found.append(key)
+        rows.next()
+    rows.status()
+    return found
