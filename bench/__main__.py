@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import appends, flushes, machine, openings, reads, report, updates
+from bench import appends, flushes, machine, openings, packs, reads, report, updates
 from bench.figure import Figure, table
 from bench.workshop import Workshop
 
 PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "appends": ("Durable appends", appends.run),
     "flushes": ("Append and flush", flushes.run),
+    "packs": ("Many small segments", packs.run),
     "reads": ("Reads", reads.run),
     "updates": ("Segments and tables", updates.run),
     "openings": ("Opening", openings.run),

@@ -251,8 +251,7 @@ class Container(TableCalls):
         await parts.pipeline.barrier()
         try:
             if name is None:
-                for segment in list(parts.pipeline.replica.dirty.values()):
-                    await parts.storage_writer.flush(segment)
+                await parts.storage_writer.flush_all()
             else:
                 await parts.storage_writer.flush(parts.reading.segment(name))
             await parts.table_writer.flush()

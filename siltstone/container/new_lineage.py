@@ -19,10 +19,10 @@ from siltstone.container.settings import ContainerSettings, FlushPolicy
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.position import Position
@@ -67,7 +67,7 @@ class DirectWriter:
 async def make_base(
     cut: Cut,
     writer: DirectWriter,
-    segments: ChunkedSegmentStorage,
+    segments: PackingSegmentStorage,
     environment: Environment,
     settings: ContainerSettings,
     policy: FlushPolicy,
@@ -94,8 +94,7 @@ async def make_base(
         policy,
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
     )
-    for segment in list(replica.dirty.values()):
-        await flusher.flush(segment)
+    await flusher.flush_all()
     for state in states(replica):
         flushed = replica.flushed_length(state.segment_id)
         if state.start_offset > flushed:

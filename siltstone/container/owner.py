@@ -16,7 +16,8 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
-from siltstone.core.layout_store import LayoutStore
+from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
+from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
@@ -215,11 +216,27 @@ def segment_storage(
     prefetch_bytes: int = 0,
 ) -> ChunkedSegmentStorage:
     """The segment layer over ``layouts`` as the settings say."""
-    choices = SegmentStorageSettings(
+    choices = _choices(settings, prefetch_bytes)
+    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
+    return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)
+
+
+def packing_storage(
+    storage: AsyncChunkStorage,
+    layouts: PackingLayoutStore,
+    environment: Environment,
+    settings: ContainerSettings,
+) -> PackingSegmentStorage:
+    """The same for an owner's segments of applications, which may share chunks."""
+    choices = _choices(settings, settings.prefetch_bytes)
+    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
+    return PackingSegmentStorage(storage, layouts, environment, choices, blocks)
+
+
+def _choices(settings: ContainerSettings, prefetch_bytes: int) -> SegmentStorageSettings:
+    return SegmentStorageSettings(
         chunk_bytes=settings.chunk_bytes,
         verify_reads=settings.verify_reads,
         read_back=settings.read_back,
         prefetch_bytes=prefetch_bytes,
     )
-    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
-    return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)

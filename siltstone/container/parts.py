@@ -14,7 +14,7 @@ from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.joins import Joins
 from siltstone.container.optimiser import Optimiser
-from siltstone.container.owner import Claimed, replay, segment_storage
+from siltstone.container.owner import Claimed, packing_storage, replay, segment_storage
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.reading import Reading
@@ -100,9 +100,7 @@ class Parts:
         layouts = TableLayoutStore(
             rows, pipeline, self.container, environment, settings.garbage_delay_s
         )
-        self.segments = segment_storage(
-            storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
-        )
+        self.segments = packing_storage(storage, layouts, environment, settings)
         self.policy = settings.resolved(storage.capabilities)
         self.storage_writer = StorageWriter(
             pipeline, self.segments, environment, settings, self.policy, self.pressure

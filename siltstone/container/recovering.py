@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from siltstone.container.found import found
 from siltstone.container.new_lineage import DirectWriter, make_base, segment_reports
-from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, segment_storage
+from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, packing_storage, segment_storage
 from siltstone.container.recovery_cut import Cut, build_cut
 from siltstone.container.recovery_log import (
     check_free,
@@ -250,7 +250,7 @@ class _Recovering:
         layouts = TableLayoutStore(
             cut.replica.rows, writer, self._container, environment, settings.garbage_delay_s
         )
-        segments = segment_storage(storage, layouts, environment, settings)
+        segments = packing_storage(storage, layouts, environment, settings)
         policy = settings.resolved(storage.capabilities)
         position = await make_base(
             cut, writer, segments, environment, settings, policy, journal.lineage

@@ -10,6 +10,15 @@ from siltstone.core.words import GIB, MIB
 
 _MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes"})
 
+WRITE_BYTES = 32 * MIB
+"""Most bytes of one segment in one transaction, where chunks are appended to."""
+
+PACK_CREATES_MIN = 2
+"""Where every flush makes a chunk, two segments that share one save a request, and a chunk."""
+
+PACK_APPENDS_MIN = 16
+"""Where flushes are appended to a segment's own chunk, so many requests a round are too many."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
@@ -21,8 +30,10 @@ class ContainerSettings:
             where chunks can be appended to, and 64 MiB where every flush makes a new one.
         flush_age_s: a segment whose oldest unflushed byte is so old is flushed; ``None`` means 30
             seconds where chunks can be appended to, else 10 minutes.
-        flush_parallel: segments that are flushed at a time.
+        flush_parallel: chunks of segments that are written at a time.
         read_back: read every write to long-term storage back and compare it.
+        pack_bytes: segments with fewer unflushed bytes than this may share a chunk; ``None`` means
+            1 MiB, or an eighth of a chunk if that is less.
         unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
         unflushed_table_bytes_max: table updates of users wait while so many bytes of the table log
             are only in tier 1.
@@ -60,6 +71,7 @@ class ContainerSettings:
     flush_age_s: float | None = None
     flush_parallel: int = 4
     read_back: bool = False
+    pack_bytes: int | None = None
     unflushed_bytes_max: int = 256 * MIB
     unflushed_table_bytes_max: int = 64 * MIB
     append_deadline_s: float = 30.0
@@ -119,28 +131,48 @@ class ContainerSettings:
                 f"relocation_chunk_bytes_min is {self.relocation_chunk_bytes_min} bytes and must "
                 f"not be above the maximum, {self.relocation_chunk_bytes_max}"
             )
+        if self.pack_bytes is not None and self.pack_bytes > self.chunk_bytes:
+            raise ValueError(
+                f"pack_bytes must be at most chunk_bytes ({self.chunk_bytes}), "
+                f"not {self.pack_bytes}"
+            )
         if self.verify_reads not in ("remembered", "always", "never"):
             raise ValueError(
                 f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"
             )
 
     def resolved(self, capabilities: Capabilities) -> FlushPolicy:
-        """When segments are flushed to a service of these capabilities."""
+        """When and how segments are flushed to a service of these capabilities."""
         size, age_s = (8 * MIB, 30.0) if capabilities.append else (64 * MIB, 600.0)
+        chunk_bytes = min(self.chunk_bytes, capabilities.chunk_bytes_max)
+        pack_bytes = min(MIB, chunk_bytes // 8) if self.pack_bytes is None else self.pack_bytes
         return FlushPolicy(
             size_bytes=size if self.flush_bytes is None else self.flush_bytes,
             age_s=age_s if self.flush_age_s is None else self.flush_age_s,
+            chunk_bytes=chunk_bytes,
+            # Where each write makes a chunk, it may as well fill it.
+            write_bytes=WRITE_BYTES if capabilities.append else max(chunk_bytes, WRITE_BYTES),
+            pack_bytes=min(pack_bytes, chunk_bytes),
+            pack_count_min=PACK_APPENDS_MIN if capabilities.append else PACK_CREATES_MIN,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushPolicy:
-    """When a segment is flushed.
+    """When a segment is flushed, and how.
 
     Attributes:
         size_bytes: with so many unflushed bytes, at once.
         age_s: when its oldest unflushed byte is so old.
+        chunk_bytes: what a chunk takes.
+        write_bytes: most bytes of one segment that one transaction states.
+        pack_bytes: fewer unflushed bytes than this may share a chunk with those of others.
+        pack_count_min: so many segments with so few bytes, in one round, do.
     """
 
     size_bytes: int
     age_s: float
+    chunk_bytes: int
+    write_bytes: int
+    pack_bytes: int
+    pack_count_min: int

@@ -1,18 +1,27 @@
 """The storage writer: takes acknowledged bytes from tails into chunks, in the background.
 
 Segments are flushed by size, by age, largest first under back-pressure, and on request; several at
-a time, each one by one transaction after another.
+a time, each one by one transaction after another. Small ones go together into a shared chunk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from weakref import WeakValueDictionary
+from heapq import nlargest
 
 from siltstone.container.open_segment import OpenSegment
+from siltstone.container.packing import (
+    Share,
+    bytes_of,
+    fill,
+    is_shared,
+    plan_shares,
+    remaining,
+)
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import advanced
@@ -30,18 +39,22 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.layout_store import NewChunk
+from siltstone.core.operations.pack import Run
+from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.segment_storage import ChunkedSegmentStorage
-from siltstone.core.words import MIB, Buffer
+from siltstone.core.segment_locks import SegmentLocks
 from siltstone.metadata.changes import put_task
 
 logger = logging.getLogger(__name__)
 
-WRITE_BYTES_MAX = 32 * MIB
-"""Most bytes of one transaction."""
-
 POLL_S_MAX = 1.0
+
+PLANNED_MAX = 64
+"""Flushes that wait for their turn; what to flush is looked for again behind them."""
+
+NAMES_TOLD_MAX = 3
+"""Names of a failed flush of many that are told."""
 
 
 class StorageWriter:
@@ -50,7 +63,7 @@ class StorageWriter:
     def __init__(
         self,
         pipeline: Pipeline,
-        storage: ChunkedSegmentStorage,
+        storage: PackingSegmentStorage,
         environment: Environment,
         settings: ContainerSettings,
         policy: FlushPolicy,
@@ -64,8 +77,10 @@ class StorageWriter:
         self._policy = policy
         self._pressure = pressure
         self._awake = asyncio.Event()
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._locks = SegmentLocks()
         self._busy: set[int] = set()
+        self._running = 0
+        self._planned: deque[list[Share]] = deque()
         self._abandoned: list[NewChunk] = []
         self.trouble = Trouble(environment)
 
@@ -78,13 +93,23 @@ class StorageWriter:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._awake.clear()
-                if not self.trouble.pausing:
-                    for segment in self._due():
-                        if len(self._busy) >= self._settings.flush_parallel:
-                            break
-                        self._busy.add(segment.segment_id)
-                        group.create_task(self._flush_in_background(segment))
+                if self.trouble.pausing:
+                    self._planned.clear()
+                else:
+                    self._start(group)
                 await self._pause()
+
+    def _start(self, group: asyncio.TaskGroup) -> None:
+        """Start flushes, as many as may run at a time."""
+        while self._running < self._settings.flush_parallel:
+            if not self._planned:
+                self._planned.extend(self._due())
+            if not self._planned:
+                return
+            shares = self._planned.popleft()
+            self._running += 1
+            self._busy.update(share.segment.segment_id for share in shares)
+            group.create_task(self._flush_in_background(shares))
 
     async def _pause(self) -> None:
         seconds = min(POLL_S_MAX, self._policy.age_s / 4)
@@ -98,33 +123,85 @@ class StorageWriter:
         if self.trouble.pausing:
             await self._environment.sleep(min(POLL_S_MAX, self.trouble.remaining_s))
 
-    def _due(self) -> list[OpenSegment]:
+    def _due(self) -> list[list[Share]]:
+        """What to flush next, the largest first; those of one list go together."""
         now = self._environment.monotonic()
         waiting = [s for s in self._replica.dirty.values() if s.segment_id not in self._busy]
+        due = waiting
         if not self._pressure.over:
             oldest = now - self._policy.age_s
-            waiting = [
+            due = [
                 segment
                 for segment in waiting
                 if segment.tail.size >= self._policy.size_bytes
                 or segment.tail.first.time_s <= oldest
                 or segment.state.start_offset > segment.flushed
             ]
-        return sorted(waiting, key=lambda segment: segment.tail.size, reverse=True)
+        found = plan_shares(due, waiting, self._policy, self._storage.takes_append)
+        return nlargest(PLANNED_MAX, found, key=lambda shares: sum(s.size for s in shares))
 
-    async def _flush_in_background(self, segment: OpenSegment) -> None:
+    async def _flush_in_background(self, shares: list[Share]) -> None:
         try:
-            await self.flush(segment)
+            await self._flush_shares(shares)
             self.trouble.over()
         except (ChunkError, CorruptDataError, StorageFullError) as error:
-            logger.warning("flush failed: segment=%s %s", segment.name, error)
+            names = [share.segment.name for share in shares[:NAMES_TOLD_MAX]]
+            logger.warning(
+                "flush failed: segment=%s count=%d %s", ",".join(names), len(shares), error
+            )
             self.trouble.happened(error)
         except (LogError, OutcomeUnknownError, ClosedError):
             # The pipeline has closed the container already; this task has nothing to add.
             return
         finally:
-            self._busy.discard(segment.segment_id)
+            self._running -= 1
+            self._busy.difference_update(share.segment.segment_id for share in shares)
             self.wake()
+
+    async def flush_all(self) -> None:
+        """Bring what all segments hold now into chunks and wait for it. Raises as ``flush``."""
+        dirty = list(self._replica.dirty.values())
+        for shares in plan_shares(dirty, dirty, self._policy, self._storage.takes_append):
+            await self._flush_shares(shares)
+
+    async def _flush_shares(self, shares: list[Share]) -> None:
+        """Flush these segments, into shared chunks if they are several."""
+        left = remaining(shares)
+        while left:
+            if is_shared(left):
+                for chunk in fill(left, self._policy.chunk_bytes):
+                    if is_shared(chunk):
+                        await self._flush_together(chunk)
+                left = remaining(left)
+            if left:
+                # Passed over: somebody else was changing it. When that is over, and it has had its
+                # own turn, the others that were may be free again.
+                first, *left = left
+                await self._flush_to(first.segment, first.end)
+                left = remaining(left)
+
+    async def _flush_together(self, shares: list[Share]) -> None:
+        """Write the bytes of segments that nobody else flushes at the moment as one chunk."""
+        by_id = {share.segment.segment_id: share for share in shares}
+        try:
+            async with self._locks.hold_free(by_id) as held:
+                found = (self._run(by_id[segment_id]) for segment_id in held)
+                await self._storage.write_packed([run for run in found if run is not None])
+        finally:
+            await self.hand_over_abandoned()
+
+    def _run(self, share: Share) -> Run | None:
+        """What to write for a share; ``None`` when it is not at its segment's flushed length."""
+        segment = share.segment
+        if not share.left or segment.flushed != share.start:
+            return None
+        return Run(
+            segment_id=segment.segment_id,
+            offset=share.start,
+            length=share.size,
+            buffers=tuple(bytes_of(share)),
+            writers=self._writer_rows(segment, segment.tail.pieces, share.end),
+        )
 
     async def flush(self, segment: OpenSegment) -> None:
         """Bring what the segment holds now into chunks and wait for it.
@@ -133,13 +210,12 @@ class StorageWriter:
             ChunkError: long-term storage failed; the bytes stay in tier 1 and will be tried again.
             LogError: this owner must stop.
         """
-        target = segment.length
+        await self._flush_to(segment, segment.length)
+
+    async def _flush_to(self, segment: OpenSegment, target: int) -> None:
         segment.users += 1
-        lock = self._locks.get(segment.segment_id)
-        if lock is None:
-            lock = self._locks[segment.segment_id] = asyncio.Lock()
         try:
-            async with lock:
+            async with self._locks.of(segment.segment_id):
                 while segment.flushed < target and not segment.state.deleted:
                     await self._step(segment)
         except SegmentNotFoundError:
@@ -156,16 +232,12 @@ class StorageWriter:
             writers = self._writer_rows(segment, segment.tail.pieces, to)
             await self._storage.skip(segment.segment_id, to, writers=writers)
             return
-        pieces = segment.tail.head(segment.flushed, WRITE_BYTES_MAX)
+        pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
         end = pieces[-1].end
-        buffers: list[Buffer] = [piece.data for piece in pieces]
-        passed = segment.flushed - pieces[0].offset
-        if passed:
-            buffers[0] = memoryview(pieces[0].data)[passed:]
         await self._storage.write(
             segment.segment_id,
             segment.flushed,
-            buffers,
+            bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
             cuts=[border for piece in pieces for border in piece.borders],
             writers=self._writer_rows(segment, pieces, end),
         )

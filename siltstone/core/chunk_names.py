@@ -3,13 +3,16 @@
 ::
 
     data/c<container>/e<epoch>/<segment name>/<start, 20 digits>-<chunk id, 16 hex>.chunk
+    data/c<container>/e<epoch>/_shared/<count of runs, 20 digits>-<chunk id, 16 hex>.chunk
     system/c<container>/e<epoch>/...
     system/store
     system/pins/<container>-<nonce>
 
 ``start`` is the offset in the segment of the chunk's first byte. Epochs have 20 digits, so that a
 listing is in their order. No part of an escaped segment name holds a full stop, so a chunk never
-has the name of another segment's folder.
+has the name of another segment's folder. A chunk that several segments share holds so many runs of
+their bytes; no segment's folder is called ``_shared``, since two hex digits or nothing follow each
+``_`` of an escaped name.
 """
 
 from __future__ import annotations
@@ -67,6 +70,11 @@ def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: i
     """Name of a data chunk whose first byte is ``start`` of ``segment``."""
     folder = segment_folder(segment)
     return f"data/c{container}/e{epoch:020d}/{folder}/{start:020d}-{chunk_id:016x}.chunk"
+
+
+def shared_chunk(container: int, epoch: int, count: int, chunk_id: int) -> str:
+    """Name of a data chunk that holds ``count`` runs of bytes, each of another segment."""
+    return f"data/c{container}/e{epoch:020d}/_shared/{count:020d}-{chunk_id:016x}.chunk"
 
 
 def system_prefix(container: int) -> str:

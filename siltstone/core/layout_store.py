@@ -7,6 +7,7 @@ segment gets the second and therefore can not write the table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,5 +67,33 @@ class LayoutStore(Protocol):
 
         Raises:
             LogError: the log failed; the change may or may not be durable, this owner must stop.
+        """
+        ...
+
+
+class PackingLayoutStore(LayoutStore, Protocol):
+    """A ``LayoutStore`` whose segments may share chunks: that of the segments of applications.
+
+    The chunks of a system segment are its own, so its store has no such methods.
+    """
+
+    async def new_shared_chunk(self, count: int) -> NewChunk:
+        """Reserve a chunk for ``count`` runs of segments. Durable before it returns."""
+        ...
+
+    async def commit_all(
+        self, plan: Callable[[], tuple[LayoutChange, ...]]
+    ) -> tuple[LayoutChange, ...]:
+        """Apply the changes that ``plan`` returns, all in one transaction, acknowledged.
+
+        ``plan`` is called at the moment of the transaction, so that what it reads of states is what
+        the transaction goes by; it may be called again if that one had no room. Without changes
+        there is no transaction.
+
+        Returns:
+            What was applied.
+
+        Raises:
+            LogError: the log failed; the changes may or may not be durable, this owner must stop.
         """
         ...

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakValueDictionary
 
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import Environment
@@ -46,6 +45,7 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.segment_joins import SegmentJoins
+from siltstone.core.segment_locks import SegmentLocks
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 
@@ -93,7 +93,7 @@ class ChunkedSegmentStorage(SegmentJoins):
                 settings.prefetch_bytes,
             ),
         )
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._locks = SegmentLocks()
 
     @property
     def mishaps(self) -> Mishaps:
@@ -109,10 +109,7 @@ class ChunkedSegmentStorage(SegmentJoins):
 
         Every verb below that changes a layout takes it, so it must not be held around them.
         """
-        lock = self._locks.get(segment_id)
-        if lock is None:
-            lock = self._locks[segment_id] = asyncio.Lock()
-        return lock
+        return self._locks.of(segment_id)
 
     async def write(
         self,

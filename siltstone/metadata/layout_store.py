@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
-from siltstone.core.chunk_names import data_chunk
+from siltstone.core.chunk_names import data_chunk, shared_chunk
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SegmentNotFoundError, StorageFullError
 from siltstone.core.layout_store import LayoutChange, NewChunk
@@ -30,7 +31,7 @@ FULL_PAUSE_S = 0.2
 
 
 class TableLayoutStore:
-    """A ``LayoutStore`` over the metadata rows of one container.
+    """A ``PackingLayoutStore`` over the metadata rows of one container.
 
     Args:
         rows: reads.
@@ -101,6 +102,12 @@ class TableLayoutStore:
         name = data_chunk(self._container, self.epoch, state.name, start, chunk_id)
         return NewChunk(chunk_id=chunk_id, name=name)
 
+    async def new_shared_chunk(self, count: int) -> NewChunk:
+        """See ``PackingLayoutStore.new_shared_chunk``. Raises ``LogError``."""
+        chunk_id = await self._chunk_id()
+        name = shared_chunk(self._container, self.epoch, count, chunk_id)
+        return NewChunk(chunk_id=chunk_id, name=name)
+
     async def _chunk_id(self) -> int:
         while self._next_chunk_id == self._reserved_end:
             async with self._reserving:
@@ -119,28 +126,40 @@ class TableLayoutStore:
         While tier 1 is full the change is tried again, for users are refused meanwhile and a change
         of a layout may use the log's reserve.
         """
+
+        def plan() -> tuple[LayoutChange, ...]:
+            if change.live:
+                state = self._rows.pending_state(change.segment_id)
+                if state is None or state.deleted:
+                    return ()
+            for state in change.states:
+                if self._rows.pending_state(state.segment_id) != state:
+                    return ()
+            return (change,)
+
+        return bool(await self.commit_all(plan))
+
+    async def commit_all(
+        self, plan: Callable[[], tuple[LayoutChange, ...]]
+    ) -> tuple[LayoutChange, ...]:
+        """See ``PackingLayoutStore.commit_all``, and ``commit`` for a full tier 1."""
         for _ in range(FULL_ATTEMPTS):
             try:
-                return await self._commit(change)
+                return await self._commit(plan())
             except StorageFullError:
                 await self._environment.sleep(FULL_PAUSE_S)
-        return await self._commit(change)
+        return await self._commit(plan())
 
-    async def _commit(self, change: LayoutChange) -> bool:
-        if change.live:
-            state = self._rows.pending_state(change.segment_id)
-            if state is None or state.deleted:
-                return False
-        for state in change.states:
-            if self._rows.pending_state(state.segment_id) != state:
-                return False
-        before = self._rows.pending_layout(change.segment_id)
-        assert before == change.before, (
-            f"layout changed under its writer: planned on {change.before}, found {before}"
-        )
-        # No await between what was read above and the assignment, which update does at once.
-        await self._log.update(self._entries(change))
-        return True
+    async def _commit(self, planned: tuple[LayoutChange, ...]) -> tuple[LayoutChange, ...]:
+        for change in planned:
+            before = self._rows.pending_layout(change.segment_id)
+            assert before == change.before, (
+                f"layout changed under its writer: planned on {change.before}, found {before}"
+            )
+        if planned:
+            # No await between the plan and the assignment, which update does at once.
+            await self._log.update([entry for change in planned for entry in self._entries(change)])
+        return planned
 
     def _entries(self, change: LayoutChange) -> list[TableEntry]:
         entries = [

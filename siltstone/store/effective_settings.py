@@ -21,6 +21,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "flush_age_s": ("flush", "age"),
     "flush_parallel": ("flush", "parallel"),
     "read_back": ("flush", "read_back"),
+    "pack_bytes": ("flush", "pack_bytes"),
     "unflushed_bytes_max": ("back_pressure", "bytes"),
     "unflushed_table_bytes_max": ("back_pressure", "table_bytes"),
     "append_deadline_s": ("deadlines", "append"),

@@ -135,7 +135,13 @@ class Flush(Section):
         "or 10min where chunks can not be appended to",
     )
     parallel: Count = Field(
-        default=_DEFAULTS.flush_parallel, description="segments that a container flushes at a time"
+        default=_DEFAULTS.flush_parallel,
+        description="chunks of segments that a container writes at a time",
+    )
+    pack_bytes: Size | None = Field(
+        default=_DEFAULTS.pack_bytes,
+        description="segments with fewer unflushed bytes than this may share a chunk; unless set, "
+        "1MiB, or an eighth of a chunk",
     )
     read_back: bool = Field(
         default=_DEFAULTS.read_back,

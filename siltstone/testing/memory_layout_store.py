@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from siltstone.core.chunk_names import data_chunk
+from siltstone.core.chunk_names import data_chunk, shared_chunk
 from siltstone.core.errors import LogError
 from siltstone.core.invariants import (
     check_epoch,
@@ -74,7 +74,7 @@ class Rows:
 
 
 class MemoryLayoutStore:
-    """A ``LayoutStore`` in memory.
+    """A ``PackingLayoutStore`` in memory.
 
     Args:
         epoch: the epoch of new chunks.
@@ -165,6 +165,12 @@ class MemoryLayoutStore:
         segment = self.states[segment_id].name
         return NewChunk(chunk_id=chunk_id, name=data_chunk(0, self.epoch, segment, start, chunk_id))
 
+    async def new_shared_chunk(self, count: int) -> NewChunk:
+        """See ``PackingLayoutStore.new_shared_chunk``."""
+        chunk_id = self._next_chunk_id
+        self._next_chunk_id += 1
+        return NewChunk(chunk_id=chunk_id, name=shared_chunk(0, self.epoch, count, chunk_id))
+
     async def commit(self, change: LayoutChange) -> bool:
         """See ``LayoutStore.commit``.
 
@@ -177,21 +183,37 @@ class MemoryLayoutStore:
             return False
         if any(self.states.get(state.segment_id) != state for state in change.states):
             return False
+        return bool(await self.commit_all(lambda: (change,)))
+
+    async def commit_all(
+        self, plan: Callable[[], tuple[LayoutChange, ...]]
+    ) -> tuple[LayoutChange, ...]:
+        """See ``PackingLayoutStore.commit_all``. The hook is asked for the first change.
+
+        Raises:
+            ValueError: a change does not fit the rows.
+            CorruptDataError: they would break an invariant.
+            LogError: the hook wants so.
+        """
+        changes = plan()
+        if not changes:
+            return ()
         rows = self.rows.copy()
-        _apply(rows, change)
+        for change in changes:
+            _apply(rows, change)
         check_rows(rows)
-        outcome = self.ends(change)
+        outcome = self.ends(changes[0])
         if outcome is CommitOutcome.REFUSED:
-            return False
+            return ()
         if outcome is CommitOutcome.LOST:
             raise LogError("the log failed")
         self.rows = rows
-        self.commits.append(change)
-        self.garbage += change.chunks_dropped
-        self.extra += change.extra
+        self.commits += changes
+        self.garbage += [chunk for change in changes for chunk in change.chunks_dropped]
+        self.extra += [entry for change in changes for entry in change.extra]
         if outcome is CommitOutcome.APPLIED_UNREPORTED:
             raise LogError("the log failed")
-        return True
+        return changes
 
     def _is_live(self, segment_id: int) -> bool:
         state = self.states.get(segment_id)

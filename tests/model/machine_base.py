@@ -25,10 +25,13 @@ OPTIMISING = with_settings(
     optimiser_interval_s=20.0, optimiser_chunks_min=2, relocation_chunk_bytes_min=1
 )
 NAMES = ("a", "b", "sub/c", "d")
+MANY = tuple(f"many/{number}" for number in range(20))
+"""More than get chunks of their own where chunks can be appended to."""
+
 TABLE = "table"
 LOST = (LogError, OutcomeUnknownError, ClosedError)
 
-names = st.sampled_from(NAMES)
+names = st.sampled_from((*NAMES, *MANY[:2]))
 writers = st.sampled_from(["w", "v"])
 sizes = st.sampled_from([0, 1, 7, 100, 1_000, 5_000, 17_000, 40_000])
 some_appends = st.lists(st.tuples(names, sizes.filter(bool)), min_size=1, max_size=6)

@@ -8,6 +8,7 @@ a fenced owner acknowledges nothing, and after each run every invariant and ever
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,8 +24,8 @@ from siltstone.container.views import Append, LengthIs, Operation, Put, Remove, 
 from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.model.container_model import compare
-from tests.model.machine_base import OPTIMISING, TABLE, names, sizes
+from tests.model.container_model import compare, settle
+from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
 from tests.model.rewrite_rules import RewriteRules
 from tests.unit.container.container_world import World
 
@@ -88,6 +89,23 @@ class ContainerMachine(RewriteRules):
         for info in self.run(self.container.list_segments()):
             if name in (None, info.name):
                 assert info.flushed_length == info.length
+
+    @rule(count=st.sampled_from([2, 5, 20]), size=st.sampled_from([1, 7, 100]), flush=st.booleans())
+    def trickle(self, count: int, size: int, flush: bool) -> None:
+        """A few bytes for many segments, which then share chunks."""
+        for name in MANY[:count]:
+            if not self.has(name):
+                self.create(name)
+        flights = self.flights([(name, size) for name in MANY[:count]])
+
+        async def work() -> None:
+            await asyncio.gather(*(self.fly(self.owner, flight) for flight in flights))
+
+        self.run(work())
+        assert all(flight.offset is not None for flight in flights)
+        self.run(settle(self.model, self.container, flights))
+        if flush:
+            self.flush(None)
 
     @rule()
     def checkpoint(self) -> None:

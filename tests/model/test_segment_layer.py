@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.operations.pack import Run
 from siltstone.core.operations.rewriting import MergeRules, RelocationRules, Rewrite
 from siltstone.core.segment_storage import SegmentStorageSettings
 from tests.unit.core.segment_world import Call, Fault, World
@@ -133,6 +134,34 @@ class SegmentLayer(RuleBasedStateMachine):
         )
         model.data += b"".join(parts)
         assert end == len(model.data)
+
+    @rule(lengths=st.lists(st.integers(0, 12), min_size=5, max_size=5), plan=faults)
+    def pack(self, lengths: list[int], plan: list[Fault | None]) -> None:
+        """Flush the next bytes of several segments into one chunk; those that have none stay."""
+        runs = []
+        for segment_id, length in zip(sorted(self.models), lengths, strict=False):
+            model = self.models[segment_id]
+            if not length or model.start > len(model.data):
+                continue
+            added = self.bytes(length)
+            runs.append(
+                Run(
+                    segment_id=segment_id,
+                    offset=len(model.data),
+                    length=len(added),
+                    buffers=(added,),
+                )
+            )
+        limit = self.world.storage.capabilities.chunk_bytes_max
+        length = sum(run.length for run in runs)
+        if not 0 < length <= min(limit, CHUNK_BYTES * self.scale):
+            return
+        count = self.repeat(
+            runs[0].segment_id, lambda: self.world.segments.write_packed(runs), plan
+        )
+        assert count == (len(runs) if len(runs) > 1 else 0)
+        for run in runs if count else ():
+            self.models[run.segment_id].data += b"".join(run.buffers)
 
     @rule(index=st.integers(0, 5), cut=st.integers(0, 200))
     def truncate(self, index: int, cut: int) -> None:

@@ -114,3 +114,18 @@ def test_a_stricter_schema_is_obeyed(segment: siltstone.Segment, load: Load) -> 
     segment.append(b"a\n")
     frame = load(schema="value STRING NOT NULL")
     assert [row.value for row in frame.collect()] == ["a"]
+
+
+def test_a_segment_whose_bytes_lie_in_a_shared_chunk(
+    store: siltstone.Store, segment: siltstone.Segment, load: Load
+) -> None:
+    for number in range(60):
+        store.create(f"beside {segment.name}/{number}").append(b"x\ny\n")
+    segment.append(b"ab\ncd\n")
+    store.flush()
+    (chunk,) = segment.chunks()
+    assert "/_shared/" in chunk.chunk
+    assert chunk.chunk_length > chunk.length
+    segment.append(b"tail\n")
+    for options in ({}, {"range_bytes": 4}):
+        assert [row.value for row in load(**options).collect()] == ["ab", "cd", "tail"]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from siltstone.core.layout_store import NewChunk
 
 _COUNTED_MAX = 10_000
+_OPEN_MAX = 100_000
 
 
 class ChunkMemory:
@@ -16,6 +17,7 @@ class ChunkMemory:
     def __init__(self) -> None:
         self._spoilt: set[int] = set()
         self._appends: OrderedDict[int, int] = OrderedDict()
+        self._open: OrderedDict[int, None] = OrderedDict()
         self._abandoned: list[NewChunk] = []
 
     def spoil(self, chunk_id: int) -> None:
@@ -41,6 +43,21 @@ class ChunkMemory:
     def writes(self, chunk_id: int) -> int | None:
         """How often the chunk was written, ``None`` when it is not known any more."""
         return self._appends.get(chunk_id)
+
+    def note_end(self, segment_id: int, *, is_open: bool) -> None:
+        """Note whether a segment now ends in a chunk that may be appended to.
+
+        Of very many segments the ones not written for longest are forgotten.
+        """
+        self._open.pop(segment_id, None)
+        if is_open:
+            self._open[segment_id] = None
+            if len(self._open) > _OPEN_MAX:
+                self._open.popitem(last=False)
+
+    def has_open_chunk(self, segment_id: int) -> bool:
+        """Whether the segment was last known to end in such a chunk. A hint: the rows decide."""
+        return segment_id in self._open
 
     def abandon(self, chunks: Iterable[NewChunk]) -> None:
         """Remember names that may exist on storage and will never be committed."""

@@ -99,4 +99,9 @@ class Context:
             gone = [chunk.chunk_id for chunk in change.chunks_dropped]
             closed = [chunk.chunk_id for chunk in change.chunks_put if chunk.closed]
             self.memory.forget(gone + closed)
+            after = change.after
+            is_open = after is not None and after.last_chunk_id != 0
+            self.memory.note_end(change.segment_id, is_open=is_open)
+            for segment_id in change.layouts_removed:
+                self.memory.note_end(segment_id, is_open=False)
         return committed

@@ -10,11 +10,9 @@ from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
-    ChunkExistsError,
     ChunkNotFoundError,
     ChunkOffsetError,
     ChunkReadBackError,
-    ChunkStorageFullError,
     LostDataError,
     OffsetError,
     Outcome,
@@ -22,6 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.operations.context import Context
+from siltstone.core.operations.create import create_chunk
 from siltstone.core.operations.cutting import Cutter, Step, plan_steps
 from siltstone.core.operations.placing import unplace_all
 from siltstone.core.operations.read import sums_between
@@ -33,9 +32,6 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import BLOCK_BYTES
-
-CREATE_ATTEMPTS = 3
-"""Names that are burnt for one chunk before its write fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,45 +304,21 @@ class _Writing:
         )
 
     async def _create(self, step: Step) -> Written:
-        """Make a new chunk, under another name if the outcome of a call is unknown."""
+        """Make a new chunk of the bytes of ``step``."""
         context = self.context
-        buffers = self.cutter.cut(step.start, step.end)
-        attempts = 0
-        while True:
-            new = await context.layouts.new_chunk(self.layout.segment_id, step.start)
-            attempts += 1
-
-            def call(storage: ChunkStorage, name: str = new.name) -> list[int]:
-                sums = extend_sums(buffers, 0, 0)
-                storage.create(name, buffers)
-                if context.settings.read_back:
-                    read_back(storage, name, 0, step.end - step.start, 0, sums)
-                return sums
-
-            try:
-                sums = await context.storage.run("create", new.name, call)
-            except ChunkError as error:
-                burnt = error.outcome is Outcome.UNKNOWN
-                if burnt:
-                    context.memory.abandon([new])
-                if isinstance(error, ChunkReadBackError):
-                    context.mishaps.read_back_failed(error)
-                again = burnt or isinstance(error, ChunkExistsError)
-                full = isinstance(error, ChunkStorageFullError)
-                if not again or full or attempts == CREATE_ATTEMPTS:
-                    raise
-                continue
-            except BaseException:  # cancelled: the call may still be on its way
-                context.memory.abandon([new])
-                raise
-            self.made.append(new)
-            context.memory.count_write(new.chunk_id)
-            return Written(
-                step=step,
-                chunk_id=new.chunk_id,
-                name=new.name,
-                sums=patches(new.chunk_id, 0, sums),
-            )
+        new, sums = await create_chunk(
+            context,
+            lambda: context.layouts.new_chunk(self.layout.segment_id, step.start),
+            self.cutter.cut(step.start, step.end),
+        )
+        self.made.append(new)
+        context.memory.count_write(new.chunk_id)
+        return Written(
+            step=step,
+            chunk_id=new.chunk_id,
+            name=new.name,
+            sums=patches(new.chunk_id, 0, sums),
+        )
 
 
 def _is_lost(error: ChunkError) -> bool:

@@ -18,7 +18,8 @@ from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.invariants import check_chunk
 from siltstone.core.operations.joining import Joining
 from siltstone.core.operations.rewriting import MergeRules
-from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
+from siltstone.core.packing_storage import PackingSegmentStorage
+from siltstone.core.segment_storage import SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.testing.memory_layout_store import MemoryLayoutStore, check_rows
 
@@ -218,7 +219,7 @@ class World:
         self.layouts = layouts or MemoryLayoutStore()
         self.environment: Environment = environment or InlineEnvironment()
         self.settings = settings or SegmentStorageSettings()
-        self.segments = ChunkedSegmentStorage(
+        self.segments = PackingSegmentStorage(
             AsyncChunkStorage(self.storage, self.environment),
             self.layouts,
             self.environment,

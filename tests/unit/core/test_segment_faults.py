@@ -15,7 +15,7 @@ from siltstone.core.errors import (
     LostDataError,
     SegmentNotFoundError,
 )
-from siltstone.core.operations.write import CREATE_ATTEMPTS
+from siltstone.core.operations.create import CREATE_ATTEMPTS
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.testing.memory_layout_store import CommitOutcome, MemoryLayoutStore
 from tests.unit.core.segment_world import (

@@ -1,0 +1,75 @@
+"""The segment layer of applications' segments, of which several may share one chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siltstone.core.environment import Environment
+from siltstone.core.layout_store import PackingLayoutStore
+from siltstone.core.operations.pack import Run, run_pack
+from siltstone.core.operations.sealing import seal_all
+from siltstone.core.operations.settings import SegmentStorageSettings
+from siltstone.core.segment_storage import ChunkedSegmentStorage
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.verified_blocks import VerifiedBlocks
+
+
+class PackingSegmentStorage(ChunkedSegmentStorage):
+    """A ``ChunkedSegmentStorage`` that can put bytes of several segments into one chunk.
+
+    Args:
+        storage: where chunks lie.
+        layouts: rows of the segments that this object serves, and only those.
+        environment: gives time.
+        settings: how to cut and how to verify.
+        blocks: remembered blocks, if several storages shall share them.
+    """
+
+    def __init__(
+        self,
+        storage: AsyncChunkStorage,
+        layouts: PackingLayoutStore,
+        environment: Environment,
+        settings: SegmentStorageSettings,
+        blocks: VerifiedBlocks | None = None,
+    ) -> None:
+        super().__init__(storage, layouts, environment, settings, blocks)
+        self._packing_layouts = layouts
+
+    async def write_packed(self, runs: Sequence[Run]) -> int:
+        """Put bytes of several segments, at their flushed lengths, into one new chunk.
+
+        One ``create``, then one transaction for every few hundred runs. Each transaction is whole:
+        the chunk's references are the extents that name it. Passed over is a segment that was
+        deleted, was truncated beyond its run, is at another flushed length, has extents of a concat
+        that was not shown, or is being changed by another call; and all are where fewer than two
+        are left. ``write`` is for those.
+
+        Args:
+            runs: of different segments; together no more than a chunk takes.
+
+        Returns:
+            How many of the runs are flushed now.
+
+        Raises:
+            ValueError: the runs are more than a chunk takes.
+            ChunkError: storage failed, several times if the outcome was unknown; no flushed length
+                has changed.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+                When the log was full, the runs of earlier transactions are flushed.
+        """
+        length = sum(run.length for run in runs)
+        if length > self._context.chunk_bytes:
+            raise ValueError(f"{length} bytes are more than a chunk takes")
+        async with self._locks.hold_free(run.segment_id for run in runs) as held:
+            mine = [run for run in runs if run.segment_id in held]
+            packed = await run_pack(self._context, self._packing_layouts, mine)
+        await seal_all(self._context.storage, packed.closed, self._context.mishaps)
+        return packed.count
+
+    def takes_append(self, segment_id: int) -> bool:
+        """Whether the segment's next bytes are likely to be appended to a chunk of its own.
+
+        Answered from memory, since it is asked for many segments before any of them is written.
+        """
+        return self._context.memory.has_open_chunk(segment_id)
