@@ -17,6 +17,7 @@ from siltstone.cli.output import (
     write_bytes,
 )
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.times import SINCE
 
 if TYPE_CHECKING:
     from siltstone.store.segment import Segment
@@ -33,16 +34,28 @@ OFFSET: Final = click.IntRange(min=0)
 @click.argument("segment")
 @click.option("--offset", type=OFFSET, help="First byte; the first readable one if not given.")
 @click.option("--length", type=OFFSET, help="Bytes; to the acknowledged end if not given.")
+@click.option("--since", type=SINCE, help="Begin with what was appended then: 15min, 2026-01-31.")
 @json_option
 @pass_session
 def cat(
-    session: Session, segment: str, offset: int | None, length: int | None, *, as_json: bool
+    session: Session,
+    segment: str,
+    offset: int | None,
+    length: int | None,
+    since: float | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Write the bytes of SEGMENT to standard output."""
+    if offset is not None and since is not None:
+        raise click.UsageError("--offset and --since exclude each other")
     with session.open_reader() as store:
         source = store.segment(segment)
         info = source.info()
         start = info.start_offset if offset is None else offset
+        if since is not None:
+            start = source.offset_at(since)
+            info = source.info()
         if not info.start_offset <= start <= info.length:
             source.read(start, 1)  # raises the error that says which
         end = info.length if length is None else min(info.length, start + length)
@@ -58,6 +71,7 @@ def cat(
 @click.option("-f", "--follow", is_flag=True, help="Go on until the segment is sealed.")
 @click.option("-n", "--lines", type=OFFSET, default=None, help="Last lines to begin with; 10.")
 @click.option("--bytes", "count", type=OFFSET, help="Last bytes to begin with, instead of lines.")
+@click.option("--since", type=SINCE, help="Begin with what was appended then: 15min, 2026-01-31.")
 @json_option
 @pass_session
 def tail(
@@ -65,17 +79,21 @@ def tail(
     segment: str,
     lines: int | None,
     count: int | None,
+    since: float | None,
     *,
     follow: bool,
     as_json: bool,
 ) -> None:
     """Write the last lines or bytes of SEGMENT, and with -f what follows them."""
-    if lines is not None and count is not None:
-        raise click.UsageError("--lines and --bytes exclude each other")
+    if sum(begin is not None for begin in (lines, count, since)) > 1:
+        raise click.UsageError("--lines, --bytes and --since exclude each other")
     with session.open_reader() as store:
         source = store.segment(segment)
         info = source.info()
-        if count is not None:
+        if since is not None:
+            start = source.offset_at(since)
+            info = source.info()
+        elif count is not None:
             start = max(info.start_offset, info.length - count)
         else:
             wanted = 10 if lines is None else lines

@@ -29,9 +29,11 @@ from siltstone.metadata.changes import (
     remove_chunk,
     remove_state,
     remove_task,
+    remove_time,
     remove_tombstone,
     remove_writer,
 )
+from siltstone.metadata.time_index import OFFSET_END, times_below
 
 logger = logging.getLogger(__name__)
 
@@ -182,6 +184,7 @@ class Collector:
                 continue
             pending = self._rows.pending_state(task.subject)
             if pending is None or pending.deleted or pending.start_offset == start:
+                await self._forget_times(task.subject, start)
                 break
             await self._pipeline.barrier()
         await self._pipeline.update([remove_task(task)])
@@ -197,7 +200,13 @@ class Collector:
                 await self._pipeline.update(
                     [entry for row in writers for entry in remove_writer(row)]
                 )
+            await self._forget_times(segment_id, OFFSET_END)
         await self._pipeline.update([remove_state(segment_id), remove_task(task)])
+
+    async def _forget_times(self, segment_id: int, below: int) -> None:
+        """Remove the rows of the time index below an offset, in slices."""
+        while rows := times_below(self._replica.tables, segment_id, below):
+            await self._pipeline.update([remove_time(row) for row in rows])
 
     async def _forget(self, task: Task) -> None:
         entries = [remove_task(task)]

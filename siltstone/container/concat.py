@@ -36,6 +36,7 @@ from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import MIB
 from siltstone.metadata.changes import put_task, put_tombstone
+from siltstone.metadata.time_index import Appended, newest_times, plan_times
 
 SMALL_BYTES = MIB
 TOMBSTONE_MS = 7 * 24 * 3600 * 1000
@@ -232,11 +233,21 @@ class Concatenator:
         """The transaction that makes the source's bytes the target's."""
         state = self._pending(source)
         length = source.length - joining.start
-        entries = tuple(self._ending(state, target, joining.offset, length))
+        entries = (
+            *self._ending(state, target, joining.offset, length),
+            *self._times(joining, length),
+        )
         if placed:
             await self._joins.show(joining, entries)
         else:
             await self._segments.concat(joining, extra=entries)
+
+    def _times(self, joining: Joining, length: int) -> list[TableEntry]:
+        """The time index of the target: bytes that are joined to it are appended to it now."""
+        begin, segment_id = joining.offset, joining.target_id
+        joined = Appended(begin, begin + length, int(self._environment.time() * 1000))
+        known = newest_times(self._pipeline.replica.tables, segment_id, begin)
+        return plan_times(segment_id, known, begin, [joined], joined.end)
 
     def _pending(self, source: OpenSegment) -> SegmentState:
         state = self._rows.pending_state(source.segment_id)

@@ -21,6 +21,7 @@ from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_calls import TableCalls
+from siltstone.container.time_calls import TimeCalls
 from siltstone.container.views import (
     ChunkInfo,
     CommitResult,
@@ -46,7 +47,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(TableCalls):
+class Container(TableCalls, TimeCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:

@@ -60,7 +60,7 @@ class DirectWriter:
     async def update(self, entries: Sequence[TableEntry], *, relief: bool = True) -> int:
         """See ``LogWriter.update``."""
         update = self.replica.tables.assign(entries)
-        self.replica.acknowledge([update], (), max(self.replica.newest_index, 0))
+        self.replica.acknowledge([update], (), max(self.replica.newest_index, 0), 0)
         return update.table_version
 
 

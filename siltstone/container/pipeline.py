@@ -274,7 +274,8 @@ class Pipeline:
         await self._environment.run_blocking(self._pool, self._log.close)
 
     async def _send(self, batch: Batch) -> None:
-        sealed, buffers, count = batch.seal(int(self._environment.time() * 1000))
+        made_ms = int(self._environment.time() * 1000)
+        sealed, buffers, count = batch.seal(made_ms)
         size = sum(len(piece.data) for piece in sealed)
         if size < batch.admitted:
             self._pressure.release(batch.admitted - size)
@@ -297,7 +298,7 @@ class Pipeline:
         else:
             if self.failure is None:
                 try:
-                    self._acknowledge(batch, sealed, index)
+                    self._acknowledge(batch, sealed, index, made_ms)
                 except SiltstoneError as error:
                     # The frame is durable but the index could not take it, on a full disk for
                     # example: only a new start can tell what is there.
@@ -305,9 +306,11 @@ class Pipeline:
         finally:
             self._sending = None
 
-    def _acknowledge(self, batch: Batch, sealed: Sequence[SealedPiece], index: int) -> None:
+    def _acknowledge(
+        self, batch: Batch, sealed: Sequence[SealedPiece], index: int, made_ms: int
+    ) -> None:
         self._table_pressure.add(sum(len(update.record) for update in batch.updates))
-        dropped = self.replica.acknowledge(batch.updates, sealed, index)
+        dropped = self.replica.acknowledge(batch.updates, sealed, index, made_ms)
         if dropped:
             self._pressure.release(dropped)
         for future, result in zip(batch.futures, batch.results, strict=True):

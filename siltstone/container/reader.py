@@ -224,6 +224,10 @@ class ReadContainer:
         """See ``Reading.map``."""
         return (await self._fresh()).map(name, start, end)
 
+    async def offset_at(self, name: str, time_ms: int) -> int:
+        """See ``Reading.offset_at``."""
+        return (await self._fresh()).offset_at(name, time_ms)
+
     async def table_get(self, table: str, key: bytes) -> TableValue | None:
         """See ``Reading.table_get``."""
         return (await self._fresh()).table_get(table, key)

@@ -29,6 +29,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import READ_BYTES_MAX
+from siltstone.metadata.time_index import offset_before
 
 
 class Reading:
@@ -103,6 +104,22 @@ class Reading:
         if stop < begin:
             raise ValueError(f"end {stop} lies below start {begin}")
         return map_segment(info, segment, self._segments, begin, stop)
+
+    def offset_at(self, name: str, time_ms: int) -> int:
+        """The last known append border with only bytes below that are older than ``time_ms``.
+
+        Every byte appended at ``time_ms`` or later, milliseconds since 1970, is at or behind it.
+        The first readable offset when there is no such border; the length when all is older.
+        """
+        segment = self.segment(name)
+        return offset_before(
+            self.replica.tables,
+            segment.segment_id,
+            segment.state.start_offset,
+            segment.flushed,
+            (piece.appended for piece in segment.tail.pieces),
+            time_ms,
+        )
 
     async def read(self, name: str, offset: int, length: int) -> bytes:
         """Return what there is of ``[offset, offset + length)``; at the end ``b""``."""

@@ -42,6 +42,7 @@ class _ReplayedAppend:
     piece: AppendPiece
     index: int
     time_s: float
+    made_ms: int
 
 
 class Replica:
@@ -142,9 +143,16 @@ class Replica:
     # --- the owner's frames -----------------------------------------------------------------------
 
     def acknowledge(
-        self, updates: Sequence[AssignedUpdate], pieces: Sequence[SealedPiece], index: int
+        self,
+        updates: Sequence[AssignedUpdate],
+        pieces: Sequence[SealedPiece],
+        index: int,
+        made_ms: int,
     ) -> int:
-        """Apply a frame of this owner; return how many bytes of tails it made needless."""
+        """Apply a frame of this owner; return how many bytes of tails it made needless.
+
+        ``made_ms`` is the time in the frame, milliseconds since 1970.
+        """
         now = self._environment.monotonic()
         dropped = 0
         self.newest_index = index
@@ -165,7 +173,7 @@ class Replica:
                 dropped += len(piece.data)
                 continue
             segment.tail.add(
-                TailPiece(piece.offset, piece.data, index, now, piece.marks, piece.borders)
+                TailPiece(piece.offset, piece.data, index, now, made_ms, piece.marks, piece.borders)
             )
             segment.length = piece.offset + len(piece.data)
             self.dirty[segment.segment_id] = segment
@@ -218,13 +226,14 @@ class Replica:
         """Apply all of a frame but its appends, which are returned."""
         appends: list[_ReplayedAppend] = []
         time_s = self._environment.monotonic()
+        made_ms = 0
         changes = False
         for piece in frame.pieces:
             if isinstance(piece, TablePiece):
                 self._apply_table(piece.record, frame, time_s)
                 changes = True
             elif isinstance(piece, AppendPiece):
-                appends.append(_ReplayedAppend(piece, frame.index, time_s))
+                appends.append(_ReplayedAppend(piece, frame.index, time_s, made_ms))
             elif piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
                 self.checkpoint_name = piece.payload.decode()
@@ -264,7 +273,15 @@ class Replica:
                 actual=piece.offset,
             )
         segment.tail.add(
-            TailPiece(piece.offset, piece.data, index, append.time_s, piece.writers, (end,))
+            TailPiece(
+                piece.offset,
+                piece.data,
+                index,
+                append.time_s,
+                append.made_ms,
+                piece.writers,
+                (end,),
+            )
         )
         segment.length = segment.assigned = end
         segment.writers = None

@@ -41,10 +41,12 @@ from siltstone.core.errors import (
 from siltstone.core.layout_store import NewChunk
 from siltstone.core.operations.pack import Run
 from siltstone.core.packing_storage import PackingSegmentStorage
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.segment_locks import SegmentLocks
 from siltstone.metadata.changes import put_task
+from siltstone.metadata.time_index import newest_times, plan_times
 
 logger = logging.getLogger(__name__)
 
@@ -201,6 +203,7 @@ class StorageWriter:
             length=share.size,
             buffers=tuple(bytes_of(share)),
             writers=self._writer_rows(segment, segment.tail.pieces, share.end),
+            extra=self._time_entries(segment, segment.tail.pieces, share.end),
         )
 
     async def flush(self, segment: OpenSegment) -> None:
@@ -229,8 +232,13 @@ class StorageWriter:
         start = segment.state.start_offset
         if start > segment.flushed:
             to = min(start, segment.length)
-            writers = self._writer_rows(segment, segment.tail.pieces, to)
-            await self._storage.skip(segment.segment_id, to, writers=writers)
+            dead = segment.tail.pieces
+            await self._storage.skip(
+                segment.segment_id,
+                to,
+                writers=self._writer_rows(segment, dead, to),
+                extra=self._time_entries(segment, dead, to),
+            )
             return
         pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
         end = pieces[-1].end
@@ -240,7 +248,16 @@ class StorageWriter:
             bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
             cuts=[border for piece in pieces for border in piece.borders],
             writers=self._writer_rows(segment, pieces, end),
+            extra=self._time_entries(segment, pieces, end),
         )
+
+    def _time_entries(
+        self, segment: OpenSegment, pieces: Iterable[TailPiece], end: int
+    ) -> tuple[TableEntry, ...]:
+        """What the time index gets with the flush of ``pieces`` up to ``end``."""
+        known = newest_times(self._replica.tables, segment.segment_id, segment.flushed)
+        appended = [piece.appended for piece in pieces]
+        return tuple(plan_times(segment.segment_id, known, segment.flushed, appended, end))
 
     def _writer_rows(
         self, segment: OpenSegment, pieces: Iterable[TailPiece], end: int

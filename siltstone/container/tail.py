@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from siltstone.core.records.piece import WriterMark
+from siltstone.metadata.time_index import Appended
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class TailPiece:
         data: the bytes.
         index: the log index of their frame.
         time_s: when they were acknowledged, monotonic seconds.
+        made_ms: when their frame was made, milliseconds since 1970.
         marks: the newest append of each exactly-once writer among them.
         borders: offsets in the segment at which an append ends, ascending, the piece's end
             included; not all of them, but one in every 64 KiB where there is one.
@@ -31,6 +33,7 @@ class TailPiece:
     data: bytes
     index: int
     time_s: float
+    made_ms: int = 0
     marks: tuple[WriterMark, ...] = ()
     borders: tuple[int, ...] = ()
 
@@ -38,6 +41,11 @@ class TailPiece:
     def end(self) -> int:
         """Offset in the segment behind the last byte."""
         return self.offset + len(self.data)
+
+    @property
+    def appended(self) -> Appended:
+        """When the bytes were appended."""
+        return Appended(self.offset, self.end, self.made_ms)
 
 
 class Tail:

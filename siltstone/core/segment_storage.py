@@ -119,6 +119,7 @@ class ChunkedSegmentStorage(SegmentJoins):
         *,
         cuts: Sequence[int] = (),
         writers: tuple[WriterRow, ...] = (),
+        extra: tuple[TableEntry, ...] = (),
     ) -> int:
         """Put bytes at the flushed length into chunks, durably, and state it in one transaction.
 
@@ -132,6 +133,7 @@ class ChunkedSegmentStorage(SegmentJoins):
             cuts: offsets in the segment, ascending, where an append ends and the next begins.
                 Chunks are cut there; only an append larger than a chunk is cut elsewhere.
             writers: writer rows as of the end of these bytes.
+            extra: entries that go with the transaction, such as rows of the time index.
 
         Returns:
             The new flushed length.
@@ -147,20 +149,27 @@ class ChunkedSegmentStorage(SegmentJoins):
             LogError: from the transaction: whether it took place is unknown, this owner must stop.
         """
         async with self.lock(segment_id):
-            return await run_write(self._context, segment_id, offset, buffers, cuts, writers)
+            return await run_write(self._context, segment_id, offset, buffers, cuts, writers, extra)
 
-    async def skip(self, segment_id: int, to: int, *, writers: tuple[WriterRow, ...] = ()) -> None:
+    async def skip(
+        self,
+        segment_id: int,
+        to: int,
+        *,
+        writers: tuple[WriterRow, ...] = (),
+        extra: tuple[TableEntry, ...] = (),
+    ) -> None:
         """Let the flushed length jump to ``to``, which is not above the segment's start.
 
-        All extents go, in slices; ``writers`` are rows as of ``to``. Below the flushed length it
-        does nothing.
+        All extents go, in slices; ``writers`` are rows as of ``to``, and ``extra`` are entries that
+        go with the jump. Below the flushed length it does nothing.
 
         Raises:
             ValueError: ``to`` lies above the segment's start: readable bytes would be dropped.
             SegmentNotFoundError: the segment was deleted.
         """
         async with self.lock(segment_id):
-            await run_skip(self._context, segment_id, to, writers)
+            await run_skip(self._context, segment_id, to, writers, extra)
 
     async def read_into(self, segment_id: int, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` with flushed bytes from ``offset`` on; return how many there are.

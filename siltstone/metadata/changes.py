@@ -30,6 +30,7 @@ from siltstone.core.records.keys import (
     state_key,
     table_name_key,
     task_key,
+    time_key,
     tombstone_key,
     writer_key,
     writer_name_key,
@@ -39,6 +40,7 @@ from siltstone.core.records.number import encode_number
 from siltstone.core.records.segment_state import SegmentState, encode_segment_state
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, encode_task
+from siltstone.core.records.time_row import TimeRow, encode_time_row
 from siltstone.core.records.tombstone import Tombstone, encode_tombstone
 from siltstone.core.records.writer_row import (
     WriterRow,
@@ -184,6 +186,16 @@ def remove_tombstone(name: str) -> TableEntry:
 def put_epoch(row: EpochRow) -> TableEntry:
     """Set what the sweep knows of an epoch."""
     return _put(epoch_key(row.epoch), encode_epoch_row(row))
+
+
+def put_time(row: TimeRow) -> TableEntry:
+    """Set until when the bytes below an append border were appended."""
+    return _put(time_key(row.segment_id, row.offset), encode_time_row(row))
+
+
+def remove_time(row: TimeRow) -> TableEntry:
+    """Remove an append border from the time index."""
+    return _remove(time_key(row.segment_id, row.offset))
 
 
 def put_counter(counter: CounterKind, value: int) -> TableEntry:

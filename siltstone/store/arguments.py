@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from siltstone.container.views import (
@@ -51,6 +53,19 @@ def check_range(offset: object, length: object) -> None:
     check_offset(offset)
     if check_offset(length, what="length") > READ_BYTES_MAX:
         raise ValueError(f"length must be at most {READ_BYTES_MAX} bytes, not {length}")
+
+
+def check_time_ms(time: object) -> int:
+    """Return a time as whole milliseconds since 1970, rounded down."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError("time has no time zone")
+        time = time.timestamp()
+    if not isinstance(time, int | float) or isinstance(time, bool):
+        raise TypeError(f"time is a datetime or seconds since 1970, not {type(time).__name__}")
+    if not 0 <= time * 1000 <= OFFSET_MAX:
+        raise ValueError(f"time must be seconds since 1970, not {time}")
+    return math.floor(time * 1000)
 
 
 def check_buffer(data: object) -> Buffer:

@@ -7,11 +7,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from siltstone.core.environment import Pool
-from siltstone.store.arguments import SeveralContainersError, check_offset, check_range
+from siltstone.store.arguments import (
+    SeveralContainersError,
+    check_offset,
+    check_range,
+    check_time_ms,
+)
 from siltstone.store.async_writer import AsyncWriter
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from siltstone.container.container import Container
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
@@ -171,6 +178,24 @@ class AsyncSegment:
     async def info(self) -> SegmentInfo:
         """Return what is acknowledged of the segment. Raises ``SegmentNotFoundError``."""
         return await self._container.info(self._name)
+
+    async def offset_at(self, time: datetime | float) -> int:
+        """Return where to begin so as to miss nothing that was appended at ``time`` or later.
+
+        Every byte appended at or after ``time`` lies at or behind the returned offset, which is a
+        place where an append ends, or the first readable offset. Up to 1 MiB of what was appended
+        in the 10 s before the first such byte may lie behind it too; more only where one commit to
+        the log is larger. The length when all is older. Bytes that a concat brought were appended
+        when it was done. Times are those of the clocks of the owners.
+
+        Args:
+            time: seconds since 1970, or a datetime with a time zone.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            ValueError: a datetime without a time zone, or before 1970.
+        """
+        return await self._container.offset_at(self._name, check_time_ms(time))
 
     async def chunks(self, start: int = 0) -> AsyncIterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""

@@ -12,6 +12,8 @@ from siltstone.store.stream_append import append_stream
 from siltstone.store.writer import Writer
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
     from siltstone.store.async_segment import AsyncSegment
@@ -105,6 +107,10 @@ class Segment:
     def info(self) -> SegmentInfo:
         """Return what is acknowledged of the segment."""
         return self._loop.run(self._segment.info())
+
+    def offset_at(self, time: datetime | float) -> int:
+        """Return where to begin so as to miss nothing appended since. See ``AsyncSegment``."""
+        return self._loop.run(self._segment.offset_at(time))
 
     def chunks(self, start: int = 0) -> Iterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""

@@ -24,6 +24,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import finish
 from siltstone.core.words import ROWS_PER_SLICE
@@ -44,6 +45,7 @@ class Run:
         length: at least 1 byte.
         buffers: the bytes; kept until the call ends, never copied.
         writers: writer rows as of their end.
+        extra: entries that go with the transaction, such as rows of the time index.
     """
 
     segment_id: int
@@ -51,6 +53,7 @@ class Run:
     length: int
     buffers: tuple[Buffer, ...]
     writers: tuple[WriterRow, ...] = ()
+    extra: tuple[TableEntry, ...] = ()
 
     @property
     def end(self) -> int:
@@ -77,7 +80,7 @@ def in_slices(placed: Sequence[Placed], rows_max: int = ROWS_PER_SLICE) -> list[
     slices: list[list[Placed]] = []
     room = 0
     for each in placed:
-        rows = _ROWS_OF_RUN + len(each.run.writers)
+        rows = _ROWS_OF_RUN + len(each.run.writers) + len(each.run.extra)
         if not slices or rows > room:
             slices.append([])
             room = rows_max
@@ -173,6 +176,7 @@ def _change(
         extents_put=(extent,),
         chunks_put=closing,
         writers=run.writers,
+        extra=run.extra,
     )
 
 

@@ -12,6 +12,7 @@ from siltstone.core.operations.placing import unplace_all
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import ROWS_PER_SLICE
 
@@ -106,7 +107,11 @@ def plan_skip(layout: Layout, to: int, writers: tuple[WriterRow, ...]) -> Layout
 
 
 async def run_skip(
-    context: Context, segment_id: int, to: int, writers: tuple[WriterRow, ...]
+    context: Context,
+    segment_id: int,
+    to: int,
+    writers: tuple[WriterRow, ...],
+    extra: tuple[TableEntry, ...],
 ) -> None:
     """See ``ChunkedSegmentStorage.skip``. The caller holds the segment's lock."""
     state = context.live_state(segment_id)
@@ -117,7 +122,7 @@ async def run_skip(
     await unplace_all(context, segment_id)
     await drop_all(context, segment_id)
     change = plan_skip(context.layouts.layout(segment_id), to, writers)
-    if not await context.commit(change):
+    if not await context.commit(replace(change, extra=extra)):
         raise context.not_found(segment_id)
 
 

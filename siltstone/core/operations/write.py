@@ -30,6 +30,7 @@ from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import BLOCK_BYTES
 
@@ -139,6 +140,7 @@ async def run_write(
     buffers: Sequence[Buffer],
     cuts: Sequence[int],
     writers: tuple[WriterRow, ...],
+    extra: tuple[TableEntry, ...],
 ) -> int:
     """See ``ChunkedSegmentStorage.write``. The caller holds the segment's lock."""
     state = context.live_state(segment_id)
@@ -154,7 +156,7 @@ async def run_write(
     if cutter.end == offset:
         return offset
     if state.start_offset >= cutter.end:
-        await run_skip(context, segment_id, cutter.end, writers)
+        await run_skip(context, segment_id, cutter.end, writers, extra)
         return cutter.end
     await unplace_all(context, segment_id)
     if state.start_offset > offset:
@@ -171,7 +173,7 @@ async def run_write(
     except BaseException:  # cancelled too: nothing of it will ever be committed
         writing.give_up()
         raise
-    if not await writing.commit(writers):
+    if not await writing.commit(writers, extra):
         raise context.not_found(segment_id)
     return cutter.end
 
@@ -225,7 +227,7 @@ class _Writing:
         for step in steps:
             self.written.append(await self._create(step))
 
-    async def commit(self, writers: tuple[WriterRow, ...]) -> bool:
+    async def commit(self, writers: tuple[WriterRow, ...], extra: tuple[TableEntry, ...]) -> bool:
         """State in one transaction where the bytes are."""
         context, last_id = self.context, self.layout.last_chunk_id
         change = plan_commit(
@@ -239,7 +241,7 @@ class _Writing:
             writers=writers,
         )
         try:
-            committed = await context.commit(change)
+            committed = await context.commit(replace(change, extra=extra))
         except BaseException as error:
             if isinstance(error, SiltstoneError) and error.outcome is Outcome.NOT_APPLIED:
                 self.give_up()

@@ -14,6 +14,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     table name:   0x0a, name: UTF-8                              -> table id
     tombstone:    0x0b, name: UTF-8                              -> tombstone
     counter:      0x0c, counter_kind: u8                         -> number
+    time:         0x0e, segment_id: u64, offset: u64             -> append time
     epoch:        0x12, epoch: u64                               -> epoch
 
 The first byte of a key is also the ``kind`` of its value.
@@ -45,6 +46,7 @@ class RowKind(IntEnum):
     TABLE = 10
     TOMBSTONE = 11
     COUNTER = 12
+    TIME = 14
     EPOCH = 18
 
 
@@ -127,6 +129,11 @@ def counter_key(counter: CounterKind) -> bytes:
     return bytes((RowKind.COUNTER, counter))
 
 
+def time_key(segment_id: int, offset: int) -> bytes:
+    """Key of the latest append time below ``offset``."""
+    return _ID_ID.pack(RowKind.TIME, segment_id, offset)
+
+
 def epoch_key(epoch: int) -> bytes:
     """Key of what the sweep knows of an epoch."""
     return _ID.pack(RowKind.EPOCH, epoch)
@@ -154,6 +161,12 @@ def writer_of(key: bytes) -> tuple[int, int]:
     """Return segment id and number of a writer's key. Raises ``CorruptDataError``."""
     _, segment_id, number = _unpacked(_ID_ID, RowKind.WRITER, key)
     return segment_id, number
+
+
+def time_of(key: bytes) -> tuple[int, int]:
+    """Return segment id and offset of an append time's key. Raises ``CorruptDataError``."""
+    _, segment_id, offset = _unpacked(_ID_ID, RowKind.TIME, key)
+    return segment_id, offset
 
 
 def task_of(key: bytes) -> tuple[int, int, int]:

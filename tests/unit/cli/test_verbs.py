@@ -196,3 +196,16 @@ def test_init_makes_a_store_that_opens(command: Command, tmp_path: Path) -> None
 def test_shells_can_complete(command: Command, shell: str) -> None:
     assert "_SILTSTONE_COMPLETE" in command("completion", shell).out
     assert json.loads(command("completion", shell, "--json").out)["shell"] == shell
+
+
+def test_bytes_since_a_time(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        log = store.create("log")
+        log.append(b"old\n")
+    assert command("cat", "log", "--since", "1h").out == "old\n"
+    assert command("cat", "log", "--since", "2100-01-01").out == ""
+    assert command("tail", "log", "--since", "2001-02-03T04:05:06+01:00").out == "old\n"
+    assert command("tail", "log", "--since", "2100-01-01T00:00").out == ""
+    assert command("cat", "log", "--since", "yesterday").code == 2
+    assert command("cat", "log", "--since", "1h", "--offset", "1").code == 2
+    assert command("tail", "log", "--since", "1h", "-n", "1").code == 2

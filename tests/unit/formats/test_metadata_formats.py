@@ -28,6 +28,7 @@ from siltstone.core.records.table_record import (
     encode_table_record,
 )
 from siltstone.core.records.task import Task, TaskKind, TaskStage, decode_task, encode_task
+from siltstone.core.records.time_row import TimeRow, decode_time_row, encode_time_row
 from siltstone.core.records.tombstone import Tombstone, decode_tombstone, encode_tombstone
 from siltstone.core.records.writer_row import WriterRow, decode_writer_row, encode_writer_row
 from siltstone.metadata.position import Position, decode_position, encode_position
@@ -65,6 +66,7 @@ TASK = Task(
     dropped_version=5000,
 )
 FAILED_TASK = replace(TASK, due_ms=2**62, stage=TaskStage.FAILED, attempts=10, reason="denied")
+TIME = TimeRow(segment_id=300, offset=8000, time_ms=1_700_000_000_000)
 EPOCH = EpochRow(
     epoch=3, closed_ms=1_700_000_000_000, listed_ms=1_700_000_300_000, clean=2, swept=True
 )
@@ -100,6 +102,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "writer": (keys.writer_key(300, 5), encode_writer_row(WRITER)),
     "task": (keys.task_key(1_700_000_900_000, 1, 42), encode_task(TASK)),
     "failed-task": (keys.task_key(2**62, 1, 42), encode_task(FAILED_TASK)),
+    "time": (keys.time_key(300, 8000), encode_time_row(TIME)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
     "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
@@ -121,6 +124,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "writer": (WRITER, lambda key, value: decode_writer_row(*keys.writer_of(key), value)),
     "task": (TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "failed-task": (FAILED_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
+    "time": (TIME, lambda _, value: decode_time_row(300, 8000, value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),

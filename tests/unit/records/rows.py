@@ -16,6 +16,7 @@ from siltstone.core.records import (
     number,
     segment_state,
     task,
+    time_row,
     tombstone,
     writer_row,
 )
@@ -76,6 +77,7 @@ TASKS = st.builds(
     dropped_version=U64,
     reason=st.text(max_size=40),
 )
+TIMES = st.builds(time_row.TimeRow, segment_id=U64, offset=U64, time_ms=U64)
 EPOCHS = st.builds(
     epoch_row.EpochRow,
     epoch=U64,
@@ -132,6 +134,11 @@ CODECS: dict[str, Codec] = {
         TASKS,
         task.encode_task,
         lambda row, value: task.decode_task(row.due_ms, row.kind, row.subject, value),
+    ),
+    "time": (
+        TIMES,
+        time_row.encode_time_row,
+        lambda row, value: time_row.decode_time_row(row.segment_id, row.offset, value),
     ),
     "epoch": (
         EPOCHS,

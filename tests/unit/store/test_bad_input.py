@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -57,6 +58,13 @@ CASES: dict[str, Case] = {
     "read at a fraction": (TypeError, lambda s, g: g.read(4.0, 1)),  # type: ignore[arg-type]
     "read at true": (TypeError, lambda s, g: g.read(4, True)),
     "truncate to a negative offset": (ValueError, lambda s, g: g.truncate(-1)),
+    "ask for a time without a zone": (
+        ValueError,
+        lambda s, g: g.offset_at(datetime(2026, 1, 2, tzinfo=UTC).replace(tzinfo=None)),
+    ),
+    "ask for a time before 1970": (ValueError, lambda s, g: g.offset_at(-1.0)),
+    "ask for no time": (ValueError, lambda s, g: g.offset_at(float("nan"))),
+    "ask for no time at all": (TypeError, lambda s, g: g.offset_at(ANY)),
     "follow from a negative offset": (ValueError, lambda s, g: next(g.follow(-1))),
     "append text": (TypeError, lambda s, g: g.append("text")),  # type: ignore[arg-type]
     "append nothing at all": (TypeError, lambda s, g: g.append(ANY)),

@@ -1,0 +1,195 @@
+"""Which bytes were appended before a time: one answer, whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from siltstone.core.errors import SegmentNotFoundError
+from siltstone.core.words import KIB, MIB
+from siltstone.metadata.time_index import OFFSET_END, times_below
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    pattern,
+    with_settings,
+    world,
+)
+
+SETTINGS = with_settings(chunk_bytes=4 * MIB, flush_bytes=2 * MIB, flush_age_s=20.0)
+
+
+@dataclass
+class Appends:
+    """Every append of one segment that is still readable: where it begins, and when it came."""
+
+    parts: list[tuple[int, int]] = field(default_factory=list)
+    start: int = 0
+    length: int = 0
+
+    def add(self, size: int, time_ms: int) -> None:
+        self.parts.append((self.length, time_ms))
+        self.length += size
+
+    def check(self, found: int, time_ms: int) -> None:
+        assert self.start <= found <= self.length
+        borders = {offset for offset, _ in self.parts} | {self.start, self.length}
+        assert found in borders, f"{found} is no append border"
+        ends = [offset for offset, _ in self.parts[1:]] + [self.length]
+        for (offset, made_ms), end in zip(self.parts, ends, strict=False):
+            if made_ms >= time_ms and end > self.start:
+                first = max(offset, self.start)
+                assert found <= first, f"{first} was appended at {made_ms}, not before {time_ms}"
+                assert first - found < MIB
+                return
+        assert found == self.length
+
+
+@dataclass
+class Play:
+    """A segment, its model, and an owner that comes and goes."""
+
+    place: World
+    owner: Owner
+    chance: random.Random
+    model: Appends = field(default_factory=Appends)
+    sources: int = 0
+
+    def now_ms(self) -> int:
+        return int(self.place.environment.time() * 1000)
+
+    async def append(self, name: str, model: Appends, size: int) -> None:
+        await self.owner.container.append(name, pattern(model.length, size))
+        model.add(size, self.now_ms())
+
+    async def step(self) -> None:
+        container, chance = self.owner.container, self.chance
+        match chance.choice(
+            ["append", "append", "append", "wait", "flush", "truncate", "join", "crash", "takeover"]
+        ):
+            case "append":
+                size = chance.choice([1, 900, 64 * KIB, 700 * KIB, 3 * MIB // 2])
+                await self.append("log", self.model, size)
+            case "wait":
+                await asyncio.sleep(chance.choice([0.1, 3.0, 12.0, 45.0]))
+            case "flush":
+                await container.flush("log")
+            case "truncate":
+                share = chance.choice([0.0, 0.3, 1.0])
+                model = self.model
+                model.start += int((model.length - model.start) * share)
+                await container.truncate("log", model.start)
+            case "join":
+                await self.join(chance.choice([500, 2 * MIB]))
+            case "crash":
+                await self.place.crash(self.owner, keep_index=chance.random() < 0.5)
+                self.owner = await self.place.open(takeover=True)
+            case "takeover":
+                old = self.owner
+                self.owner = await self.place.open(takeover=True, index=f"i{chance.random()}")
+                await close_quietly(old)
+
+    async def join(self, size: int) -> None:
+        """Bytes that are joined are appended now, however old they are."""
+        self.sources += 1
+        name = f"source-{self.sources}"
+        container = self.owner.container
+        await container.create(name)
+        await container.append(name, pattern(self.sources, size))
+        await asyncio.sleep(30.0)
+        await container.seal(name)
+        await container.concat("log", name)
+        self.model.add(size, self.now_ms())
+
+    async def check(self) -> None:
+        info = await self.owner.container.info("log")
+        tables = self.owner.container._parts.pipeline.replica.tables
+        rows = times_below(tables, info.segment_id, OFFSET_END)
+        assert [row.offset for row in rows[-1:]] == [info.flushed_length][: len(rows)]
+        assert bool(rows) == bool(info.flushed_length)
+        times = sorted({made_ms for _, made_ms in self.model.parts} | {0, self.now_ms() + 1})
+        for time_ms in self.chance.sample(times, min(8, len(times))):
+            for exact in (time_ms, time_ms + 1):
+                found = await self.owner.container.offset_at("log", exact)
+                self.model.check(found, exact)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_answer_survives_whatever_happens(seed: int) -> None:
+    async def work(place: World) -> None:
+        owner = await place.open()
+        await owner.container.create("log")
+        play = Play(place, owner, random.Random(seed))
+        for _ in range(40):
+            await play.step()
+            await play.check()
+        # In memory or in rows, alive or after a crash: the same answer.
+        reader = await place.open_reader()
+        times = [made_ms for _, made_ms in play.model.parts]
+        container = play.owner.container
+        assert [await reader.offset_at("log", time) for time in times] == [
+            await container.offset_at("log", time) for time in times
+        ]
+        await reader.close()
+        await place.check(play.owner, strict=False)
+        await container.close()
+
+    with world(seed, settings=SETTINGS) as place:
+        place.run(work(place))
+
+
+def test_dead_rows_go_and_a_deleted_segment_leaves_none() -> None:
+    async def work(place: World) -> None:
+        owner = await place.open()
+        container = owner.container
+        await container.create("log")
+        for _ in range(10):
+            await container.append("log", bytes(MIB))
+            await asyncio.sleep(11.0)
+        await container.flush()
+        tables = container._parts.pipeline.replica.tables
+        segment_id = (await container.info("log")).segment_id
+        assert len(times_below(tables, segment_id, OFFSET_END)) == 10
+        await container.truncate("log", 4 * MIB)
+        await container.collect()
+        rows = times_below(tables, segment_id, OFFSET_END)
+        assert [row.offset for row in rows] == [part * MIB for part in range(4, 11)]
+        await container.delete("log")
+        await container.collect()
+        assert not times_below(tables, segment_id, OFFSET_END)
+        with pytest.raises(SegmentNotFoundError):
+            await container.offset_at("log", 0)
+        await container.close()
+
+    with world(settings=SETTINGS) as place:
+        place.run(work(place))
+
+
+def test_a_clock_that_goes_back_hides_nothing() -> None:
+    """A later owner's clock is an hour behind: its bytes count as no older than those before."""
+
+    async def work(place: World) -> None:
+        owner = await place.open()
+        await owner.container.create("log")
+        await owner.container.append("log", bytes(2 * MIB))
+        first_ms = int(place.environment.time() * 1000)
+        await owner.container.flush()
+        await owner.container.close()
+        time = place.environment.time
+        place.environment.time = lambda: time() - 3600  # type: ignore[method-assign]
+        owner = await place.open()
+        await owner.container.append("log", bytes(2 * MIB))
+        await owner.container.flush()
+        behind = int(place.environment.time() * 1000)
+        container = owner.container
+        assert await container.offset_at("log", behind) == 0
+        assert await container.offset_at("log", first_ms) == 0
+        assert await container.offset_at("log", first_ms + 1) == 4 * MIB
+        await container.close()
+
+    with world(settings=SETTINGS) as place:
+        place.run(work(place))

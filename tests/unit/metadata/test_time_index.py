@@ -1,0 +1,217 @@
+"""The time index against a list of all bytes: any sizes, any clock, any flushes and truncations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.words import KIB, MIB
+from siltstone.metadata.index_rows import Entry
+from siltstone.metadata.tables import Tables
+from siltstone.metadata.time_index import (
+    OFFSET_END,
+    STEP_BYTES,
+    STEP_MS,
+    Appended,
+    flushed_before,
+    newest_times,
+    offset_before,
+    plan_times,
+    times_below,
+)
+
+SEGMENT = 7
+SIZES = st.sampled_from([1, 100, 200 * KIB, 700 * KIB, MIB, 3 * MIB])
+
+
+@dataclass
+class Rows:
+    """The scan of ``Tables`` over a dict."""
+
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+
+    def scan(
+        self, table_id: int, low: bytes, high: bytes, *, reverse: bool = False, limit: int = 1_000
+    ) -> list[tuple[bytes, Entry]]:
+        found = sorted((key for key in self.rows if low <= key < high), reverse=reverse)
+        return [(key, Entry(1, self.rows[key])) for key in found[:limit]]
+
+    def put(self, entries: list[TableEntry]) -> None:
+        for entry in entries:
+            if entry.value is None:
+                self.rows.pop(entry.key, None)
+            else:
+                self.rows[entry.key] = entry.value
+
+    @property
+    def tables(self) -> Tables:
+        return cast("Tables", self)
+
+
+@dataclass
+class Segment:
+    """What was appended, and how much of it is flushed."""
+
+    rows: Rows = field(default_factory=Rows)
+    parts: list[Appended] = field(default_factory=list)
+    flushed: int = 0
+    start: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.parts[-1].end if self.parts else 0
+
+    def append(self, size: int, time_ms: int) -> None:
+        self.parts.append(Appended(self.length, self.length + size, time_ms))
+
+    def flush(self, count: int) -> None:
+        waiting = [part for part in self.parts if part.end > self.flushed][:count]
+        if waiting:
+            self.move(waiting[-1].end)
+
+    def move(self, end: int) -> None:
+        known = newest_times(self.rows.tables, SEGMENT, self.flushed)
+        waiting = [part for part in self.parts if part.end > self.flushed]
+        self.rows.put(plan_times(SEGMENT, known, self.flushed, waiting, end))
+        self.flushed = end
+
+    def truncate(self, to: int) -> None:
+        """To any byte, also one that is not flushed: then the flushed length passes it."""
+        self.start = max(self.start, to)
+        if self.start > self.flushed:
+            self.move(self.start)
+        dead = times_below(self.rows.tables, SEGMENT, self.start)
+        for row in dead:
+            self.rows.rows = {
+                key: value
+                for key, value in self.rows.rows.items()
+                if int.from_bytes(key[9:]) != row.offset
+            }
+
+    def offset_at(self, time_ms: int) -> int:
+        tail = [part for part in self.parts if part.end > self.flushed]
+        return offset_before(self.rows.tables, SEGMENT, self.start, self.flushed, tail, time_ms)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), SIZES, st.integers(-40_000, 40_000)),
+        st.tuples(st.just("flush"), st.integers(1, 5), st.just(0)),
+        st.tuples(st.just("cut"), st.integers(0, 100), st.just(0)),
+        st.tuples(st.just("truncate"), st.integers(0, 100), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+def _play(steps: list[tuple[str, int, int]], *, forward: bool) -> Segment:
+    segment = Segment()
+    now_ms = 1_000_000
+    for step, value, by_ms in steps:
+        if step == "append":
+            now_ms = max(0, now_ms + (abs(by_ms) if forward else by_ms))
+            segment.append(value, now_ms)
+        elif step == "flush":
+            segment.flush(value)
+        elif step == "cut":
+            # A shared chunk that is full ends inside an append.
+            end = segment.flushed + (segment.length - segment.flushed) * value // 100
+            if end > segment.flushed:
+                segment.move(end)
+        else:
+            segment.truncate(segment.start + (segment.length - segment.start) * value // 100)
+    return segment
+
+
+def _times(segment: Segment) -> list[int]:
+    known = {part.time_ms for part in segment.parts} | {0}
+    return sorted(known | {time + 1 for time in known})
+
+
+@given(STEPS)
+def test_nothing_that_was_appended_since_is_missed(steps: list[tuple[str, int, int]]) -> None:
+    segment = _play(steps, forward=False)
+    borders = {part.offset for part in segment.parts} | {segment.start, segment.length}
+    for time_ms in _times(segment):
+        found = segment.offset_at(time_ms)
+        assert found in borders
+        assert segment.start <= found <= segment.length
+        for part in segment.parts:
+            if part.time_ms >= time_ms and part.end > segment.start:
+                assert found <= max(part.offset, segment.start)
+
+
+@given(STEPS)
+def test_little_that_is_older_comes_with_it(steps: list[tuple[str, int, int]]) -> None:
+    segment = _play(steps, forward=True)
+    for time_ms in _times(segment):
+        found = segment.offset_at(time_ms)
+        wanted = [p for p in segment.parts if p.time_ms >= time_ms and p.end > segment.start]
+        if not wanted:
+            assert found == segment.length
+            continue
+        first = max(wanted[0].offset, segment.start)
+        assert first - found < STEP_BYTES
+        for part in segment.parts:
+            if part.end > found and part.offset < first:
+                assert wanted[0].time_ms - part.time_ms < STEP_MS
+
+
+@given(STEPS)
+def test_rows_are_few_and_dead_ones_go(steps: list[tuple[str, int, int]]) -> None:
+    segment = _play(steps, forward=True)
+    rows = times_below(segment.rows.tables, SEGMENT, OFFSET_END)
+    assert all(row.offset >= segment.start for row in rows)
+    assert [row.time_ms for row in rows] == sorted(row.time_ms for row in rows)
+    if segment.flushed:
+        assert rows[-1].offset == segment.flushed
+    # Two in a step at most where pieces are small: one behind a long pause, one behind a MiB.
+    for one, two, three in zip(rows, rows[1:], rows[2:-1], strict=False):
+        long = three.offset - one.offset >= STEP_BYTES
+        assert long or three.time_ms - one.time_ms >= STEP_MS or two.offset == 0
+
+
+def test_many_small_flushes_leave_few_rows() -> None:
+    segment = Segment()
+    for count in range(2_000):
+        segment.append(100, 1_000_000 + count * 100)
+        segment.flush(1)
+    rows = times_below(segment.rows.tables, SEGMENT, OFFSET_END)
+    assert len(rows) <= 2_000 * 100 // STEP_MS + 3
+
+
+def test_bytes_that_were_flushed_without_an_index_count_as_appended_before_the_next() -> None:
+    segment = Segment()
+    segment.append(MIB, 5_000)
+    segment.flushed = MIB
+    segment.append(10, 700_000)
+    assert segment.offset_at(6_000) == 0
+    segment.flush(1)
+    segment.append(10, 800_000)
+    segment.flush(1)
+    assert segment.offset_at(800_000) == MIB + 10
+    assert segment.offset_at(700_001) == MIB + 10
+    assert segment.offset_at(6_000) == 0
+
+
+def test_a_search_looks_at_few_rows() -> None:
+    rows = Rows()
+    looks = 0
+    scan = rows.scan
+
+    def counting(*arguments: object, **options: object) -> list[tuple[bytes, Entry]]:
+        nonlocal looks
+        looks += 1
+        return scan(*arguments, **options)  # type: ignore[arg-type]
+
+    for count in range(1, 5_001):
+        part = Appended((count - 1) * MIB, count * MIB, count * 1_000)
+        known = newest_times(rows.tables, SEGMENT, part.offset)
+        rows.put(plan_times(SEGMENT, known, part.offset, [part], part.end))
+    rows.scan = counting  # type: ignore[method-assign]
+    assert flushed_before(rows.tables, SEGMENT, 0, 5_000 * MIB, 2_500_000) == 2_499 * MIB
+    assert looks <= 40
