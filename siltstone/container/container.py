@@ -35,12 +35,23 @@ from siltstone.container.views import (
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
-from siltstone.core.errors import FencedError, LostDataError, SiltstoneError
+from siltstone.core.errors import (
+    ChunkError,
+    CorruptDataError,
+    FencedError,
+    LostDataError,
+    SiltstoneError,
+    StorageFullError,
+    StoreError,
+)
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 logger = logging.getLogger(__name__)
+
+OWNERS_MAX = 32
+"""Owners that may leave files behind before the next one puts long-term storage in order."""
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of background tasks
@@ -96,6 +107,20 @@ class Container(TableCalls, TimeCalls):
         )
         parts.checkpointer.wanted = where.repaired
         self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
+        if where.recovered is not None and where.recovered.owners >= OWNERS_MAX:
+            await self._put_in_order()
+
+    async def _put_in_order(self) -> None:
+        """Flush everything and write a checkpoint, which drops what many short owners left.
+
+        Each left files that a boot lists or reads, and none lived until a checkpoint was due.
+        """
+        try:
+            await self.flush()
+            await self.checkpoint()
+        except (ChunkError, CorruptDataError, StorageFullError, StoreError) as error:
+            self._parts.pipeline.check_alive()
+            logger.warning("could not drop what older owners left: %s", error)
 
     async def _run(self) -> None:
         """Run the background work; whatever ends it unexpectedly closes the container."""

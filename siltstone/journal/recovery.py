@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 
-from siltstone.core.chunk_names import system_prefix
+from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
@@ -53,6 +53,7 @@ class Recovered:
         newest_index: the newest acknowledged log index that one states; -1 when there is none.
         next_sequence: one above the last batch's sequence.
         highest_epoch: the highest epoch below the claimant's that any system file is of.
+        owners: epochs of which a claim or journal file is left, the claimant's not among them.
         passed_over: a checkpoint was damaged, and one before it serves.
         warnings: what was passed over, for a person to read; empty when all is well.
     """
@@ -68,6 +69,7 @@ class Recovered:
     newest_index: int
     next_sequence: int
     highest_epoch: int
+    owners: int
     passed_over: bool
     warnings: tuple[str, ...]
 
@@ -187,6 +189,7 @@ async def _recover_from(
     storage: AsyncChunkStorage, container: int, listing: dict[str, int]
 ) -> Recovered | None:
     numbers: dict[int, dict[int, str]] = {}
+    owners: set[int] = set()
     highest_epoch = 0
     for name in listing:
         epoch = file_epoch(name, container)
@@ -195,12 +198,14 @@ async def _recover_from(
         number = journal_number(name)
         if number is not None:
             numbers.setdefault(epoch, {})[number] = name
+        if number is not None or name == claim_file(container, epoch):
+            owners.add(epoch)
     warnings: list[str] = []
     for epoch in sorted(numbers, reverse=True):
         names = [name for _, name in sorted(numbers[epoch].items(), reverse=True)]
         files = await _newest_files(storage, epoch, names, listing)
         if files[0].kind is FileKind.CHECKPOINT:
-            return _recovered(container, epoch, files, highest_epoch, warnings)
+            return _recovered(container, epoch, files, highest_epoch, len(owners), warnings)
         for file in files:
             if not file.may_be_failed_boot:
                 raise CorruptDataError(
@@ -305,6 +310,7 @@ def _recovered(
     epoch: int,
     files: list[JournalFile],
     highest_epoch: int,
+    owners: int,
     warnings: list[str],
 ) -> Recovered:
     replayed = replay(epoch, files)
@@ -320,6 +326,7 @@ def _recovered(
         newest_index=replayed.newest_index,
         next_sequence=replayed.next_sequence,
         highest_epoch=highest_epoch,
+        owners=owners,
         passed_over=any(file.kind is FileKind.BROKEN_CHECKPOINT for file in files),
         warnings=(*warnings, *replayed.warnings),
     )
