@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import appends, flushes, machine, openings, packs, reads, report, updates
+from bench import ages, appends, flushes, machine, openings, packs, reads, report, updates
 from bench.figure import Figure, table
 from bench.workshop import Workshop
 
@@ -20,6 +20,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "reads": ("Reads", reads.run),
     "updates": ("Segments and tables", updates.run),
     "openings": ("Opening", openings.run),
+    "ages": ("Opening an old store", ages.run),
 }
 PAGE = Path(__file__).with_name("README.md")
 
