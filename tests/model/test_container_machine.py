@@ -25,12 +25,12 @@ from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.model.container_model import compare, settle
+from tests.model.join_rules import JoinRules
 from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
-from tests.model.rewrite_rules import RewriteRules
 from tests.unit.container.container_world import World
 
 
-class ContainerMachine(RewriteRules):
+class ContainerMachine(JoinRules):
     """Random life of one container."""
 
     # --- commits and tables -----------------------------------------------------------------------

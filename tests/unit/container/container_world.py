@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import pytest
+
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container, open_container
@@ -282,3 +284,14 @@ def pattern(seed: int, length: int) -> bytes:
 
 def with_settings(**changes: Any) -> ContainerSettings:
     return replace(SETTINGS, **changes)
+
+
+@contextmanager
+def small_slices(count: int) -> Iterator[None]:
+    """Let a slice of a concat have ``count`` extents, and none go without slices beyond that."""
+    patch = pytest.MonkeyPatch()
+    with patch.context() as patched:
+        patched.setattr("siltstone.container.concat.SMALL_BYTES", 0)
+        patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", count)
+        patched.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", count)
+        yield

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,24 +11,19 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import BackPressureError, Outcome, SegmentNotFoundError
 from siltstone.core.records.task import TaskKind
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    pattern,
+    small_slices,
+    with_settings,
+    world,
+)
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 STILL = with_settings(
     optimiser_enabled=False, flush_age_s=10**4, chunk_bytes=100, garbage_interval_s=10**5
 )
-SLICE = 7
-
-
-@contextmanager
-def small_slices() -> Iterator[None]:
-    """Let a slice take few extents, and one transaction fewer."""
-    patch = pytest.MonkeyPatch()
-    with patch.context() as patched:
-        patched.setattr("siltstone.container.concat.SMALL_BYTES", 0)
-        patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", 3)
-        patched.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", SLICE)
-        yield
 
 
 async def two(owner: Owner, source_bytes: int = 5_000) -> tuple[bytes, bytes]:
@@ -58,7 +52,7 @@ async def settled(there: World, owner: Owner) -> None:
 
 @pytest.mark.parametrize("profile", [Profile(), WRITE_ONCE])
 def test_no_byte_moves_and_a_repeat_says_where_they_are(profile: Profile) -> None:
-    with world(settings=STILL, profile=profile) as there, small_slices():
+    with world(settings=STILL, profile=profile) as there, small_slices(7):
 
         async def test() -> None:
             owner = await there.open()
@@ -85,7 +79,7 @@ def test_no_byte_moves_and_a_repeat_says_where_they_are(profile: Profile) -> Non
 
 
 def test_appends_wait_for_it_and_go_behind_it() -> None:
-    with world(settings=STILL) as there, small_slices():
+    with world(settings=STILL) as there, small_slices(7):
 
         async def test() -> None:
             owner = await there.open()
@@ -122,7 +116,7 @@ def test_past_the_deadline_nothing_was_joined_and_appends_go_on() -> None:
     settings = with_settings(
         optimiser_enabled=False, flush_age_s=10**4, chunk_bytes=100, append_deadline_s=4.5
     )
-    with world(settings=settings) as there, small_slices():
+    with world(settings=settings) as there, small_slices(7):
 
         async def test() -> None:
             owner = await there.open()
@@ -153,7 +147,7 @@ def test_past_the_deadline_nothing_was_joined_and_appends_go_on() -> None:
 def test_a_crash_at_each_step_leaves_it_done_or_undone(keep_index: bool) -> None:
     outcomes = set()
     for seconds in (0.5, 1.5, 2.5, 4.5, 6.5, 8.5, 9.5, 12.0):
-        with world(settings=STILL) as there, small_slices():
+        with world(settings=STILL) as there, small_slices(7):
 
             async def test(there: World = there, seconds: float = seconds) -> None:
                 owner = await there.open()
@@ -189,7 +183,7 @@ def test_a_crash_at_each_step_leaves_it_done_or_undone(keep_index: bool) -> None
 @pytest.mark.parametrize("verb", ["delete a", "delete b", "truncate a", "truncate b", "seal a"])
 def test_whatever_is_asked_meanwhile(verb: str) -> None:
     for seconds in (0.5, 3.5, 7.5):
-        with world(settings=STILL) as there, small_slices():
+        with world(settings=STILL) as there, small_slices(7):
 
             async def test(there: World = there, seconds: float = seconds) -> None:
                 owner = await there.open()
@@ -228,7 +222,7 @@ def test_whatever_is_asked_meanwhile(verb: str) -> None:
 
 
 def test_two_concats_of_one_source_and_two_into_one_target() -> None:
-    with world(settings=STILL) as there, small_slices():
+    with world(settings=STILL) as there, small_slices(7):
 
         async def test() -> None:
             owner = await there.open()
