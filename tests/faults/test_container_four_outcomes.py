@@ -17,6 +17,7 @@ from random import Random
 import pytest
 
 from siltstone.container.container import Container
+from siltstone.container.settings import ContainerSettings
 from siltstone.container.views import Append, LengthIs, Put, Remove
 from siltstone.core.errors import (
     ChunkError,
@@ -247,9 +248,14 @@ async def look_back(life: Life) -> None:
     await life.close()
 
 
-def play(storage_plan: Plan | None = None, log_plan: FaultPlan | None = None) -> World:
+def play(
+    storage_plan: Plan | None = None,
+    log_plan: FaultPlan | None = None,
+    script: Callable[[Life], Awaitable[None]] = live,
+    settings: ContainerSettings = SETTINGS,
+) -> World:
     """Live a whole life, with these faults over all its owners."""
-    with pytest.MonkeyPatch.context() as patched, world(settings=SETTINGS) as made:
+    with pytest.MonkeyPatch.context() as patched, world(settings=settings) as made:
         # 250 bytes are a small concat here.
         patched.setattr("siltstone.container.concat.SMALL_BYTES", 250)
         plan = log_plan or FaultPlan()
@@ -262,7 +268,7 @@ def play(storage_plan: Plan | None = None, log_plan: FaultPlan | None = None) ->
         life = Life(made, plan)
 
         async def whole() -> None:
-            await live(life)
+            await script(life)
             made.storage_hook = lambda storage: None
             if life.owner is not None:
                 life.owner.storage.plan = lambda call: Fate.DONE
