@@ -173,8 +173,6 @@ class Collector:
             state = self._rows.state(task.subject)
             if state is None or state.deleted:
                 break
-            if self._joins.is_busy(task.subject):
-                return
             start = state.start_offset
             if start > self._replica.flushed_length(task.subject):
                 segment = self._replica.open(task.subject)

@@ -33,12 +33,12 @@ class Joins:
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     def is_busy(self, segment_id: int) -> bool:
-        """Whether a concat needs the segment's layout to stay as it is."""
+        """Whether a concat is at work on the segment, so that a rewrite would be in vain."""
         return self._busy[segment_id] > 0
 
     @asynccontextmanager
     async def hold(self, target_id: int, source_id: int) -> AsyncIterator[None]:
-        """Let no other concat touch the two, and nobody trim or rewrite them."""
+        """Let no other concat into the target, and no rewrite of either begin."""
         async with self._lock(target_id):
             ids = (target_id, source_id)
             self._busy.update(ids)

@@ -248,3 +248,32 @@ def test_two_concats_of_one_source_and_two_into_one_target() -> None:
             await container.close()
 
         there.run(test())
+
+
+def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> None:
+    larger = with_settings(flush_age_s=10**4, garbage_interval_s=10**5, optimiser_interval_s=10**5)
+    with world(settings=STILL) as there, small_slices(7):
+
+        async def test() -> None:
+            owner = await there.open()
+            target, source = await two(owner)
+            await owner.container.close()
+            owner = await there.open(settings=larger)
+            optimiser = owner.container._parts.optimiser
+            Slow(there, owner)
+            joining = asyncio.create_task(owner.container.concat("a", "b"))
+            await there.environment.sleep(3.5)
+            assert undo_tasks(owner) == 1
+            await owner.container.collect()
+            await optimiser.round()
+            assert not joining.done()
+            assert undo_tasks(owner) == 1
+            assert optimiser.rewritten == 0
+            assert await joining == 250
+            await optimiser.round()
+            assert optimiser.rewritten > 0
+            assert await owner.container.read("a", 0, 9_999) == target + source
+            await settled(there, owner)
+            await owner.container.close()
+
+        there.run(test())
