@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
+    from siltstone.container.retention_views import RetentionCut as RetentionCut
+    from siltstone.container.retention_views import RetentionRule as RetentionRule
     from siltstone.container.table_views import KeyChange as KeyChange
     from siltstone.container.table_views import RangeRemoval as RangeRemoval
     from siltstone.container.table_views import TableUpdate as TableUpdate
@@ -111,6 +113,8 @@ _PLACES = {
     "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
     "GarbageStatus": ("siltstone.container.garbage_views", "GarbageStatus"),
     "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
+    "RetentionCut": ("siltstone.container.retention_views", "RetentionCut"),
+    "RetentionRule": ("siltstone.container.retention_views", "RetentionRule"),
     "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
     "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
     "KeyChange": ("siltstone.container.table_views", "KeyChange"),
@@ -159,6 +163,8 @@ __all__ = [
     "RecoveryState",
     "Remove",
     "RemoveRange",
+    "RetentionCut",
+    "RetentionRule",
     "Segment",
     "SegmentError",
     "SegmentExistsError",

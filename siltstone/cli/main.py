@@ -22,6 +22,7 @@ from siltstone.cli import (
 )
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
+from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.table_commands import table
 
@@ -74,6 +75,7 @@ for _verb in (
     table,
     check_command.check,
     gc,
+    retention,
     recover_command.recover,
     completion_command.completion,
 ):

@@ -16,8 +16,10 @@ from siltstone.cli.output import (
     progress_bar,
     write_bytes,
 )
+from siltstone.cli.retention_commands import rule_text
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.cli.times import SINCE
+from siltstone.container.retention_views import RetentionRule
 
 if TYPE_CHECKING:
     from siltstone.store.segment import Segment
@@ -152,7 +154,9 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                 print_json(info)
                 return
             for name in info.__slots__:
-                click.echo(f"{name + ':':<16} {getattr(info, name)}")
+                value = getattr(info, name)
+                shown = rule_text(value) if isinstance(value, RetentionRule) else value
+                click.echo(f"{name + ':':<16} {shown}")
             return
         stats = store.stats()
         if as_json:

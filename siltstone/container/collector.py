@@ -21,7 +21,7 @@ from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, StorageFullError
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.metadata.changes import (
@@ -124,7 +124,7 @@ class Collector:
                     if task.kind is TaskKind.DELETE_CHUNK:
                         chunks.append(task)
                         continue
-                    if task.kind is TaskKind.SWEEP:
+                    if task.kind in CURSORS:
                         continue
                     with failures.kept():
                         await self._carry_out(task)

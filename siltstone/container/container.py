@@ -133,6 +133,7 @@ class Container(TableCalls, TimeCalls):
                 group.create_task(parts.collector.run())
                 group.create_task(parts.sweeper.run())
                 group.create_task(parts.optimiser.run())
+                group.create_task(parts.retention.run())
                 await self._stopped.wait()
                 raise _Stop
         except* _Stop:

@@ -10,7 +10,7 @@ from siltstone.container.garbage_views import FailedDeletion, GarbageStatus, Pin
 from siltstone.container.pins import FoundPin, living_pins
 from siltstone.container.replica import Replica
 from siltstone.core.environment import Environment
-from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
 from siltstone.core.threads import AsyncChunkStorage
 
 FAILED_SHOWN_MAX = 1_000
@@ -74,7 +74,7 @@ async def garbage_status(
 
 
 def _count(counts: _Counts, task: Task, now_ms: int, covered: int, oldest_pin: int | None) -> None:
-    if task.kind is TaskKind.SWEEP:
+    if task.kind in CURSORS:
         return
     if task.stage is TaskStage.FAILED:
         counts.failed_count += 1

@@ -18,6 +18,7 @@ from siltstone.container.owner import Claimed, packing_storage, replay, segment_
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.reading import Reading
+from siltstone.container.retention import Retention
 from siltstone.container.segment_verbs import SegmentVerbs
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
@@ -169,6 +170,7 @@ class Parts:
         self.reading = Reading(pipeline.replica, self.segments)
         self.feed = TableFeed(pipeline.replica, self.system)
         self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
+        self.retention = Retention(pipeline, self.verbs, environment)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.tables = TableVerbs(pipeline)
         self.garbage = GarbageVerbs(self)
@@ -210,6 +212,7 @@ class Parts:
                 self.collector,
                 self.sweeper,
                 self.optimiser,
+                self.retention,
             )
             if part.trouble.error is not None
         ]

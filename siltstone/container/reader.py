@@ -20,6 +20,7 @@ from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_folder import make_reader_folder
+from siltstone.container.reader_times import ReaderTimes
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
@@ -52,7 +53,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer:
+class ReadContainer(ReaderTimes):
     """One container, opened read-only. Made by ``open_reader``."""
 
     def __init__(
@@ -223,10 +224,6 @@ class ReadContainer:
     async def map(self, name: str, start: int | None = None, end: int | None = None) -> SegmentMap:
         """See ``Reading.map``."""
         return (await self._fresh()).map(name, start, end)
-
-    async def offset_at(self, name: str, time_ms: int) -> int:
-        """See ``Reading.offset_at``."""
-        return (await self._fresh()).offset_at(name, time_ms)
 
     async def table_get(self, table: str, key: bytes) -> TableValue | None:
         """See ``Reading.table_get``."""

@@ -10,6 +10,7 @@ import asyncio
 
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.replica import Replica
+from siltstone.container.retention_plan import rule_of_row
 from siltstone.container.segment_map import SegmentMap, map_segment
 from siltstone.container.table_snapshots import (
     SCAN_BYTES_MAX,
@@ -52,7 +53,7 @@ class Reading:
     def info(self, name: str) -> SegmentInfo:
         """What is acknowledged of a segment."""
         segment = self.segment(name)
-        return _info(segment.state, segment.length, segment.flushed)
+        return self._info(segment.state, segment.length, segment.flushed)
 
     def list_segments(self, prefix: str, start_after: str, limit: int) -> list[SegmentInfo]:
         """The next ``limit`` segments whose names start with ``prefix``, in the order of names."""
@@ -61,14 +62,27 @@ class Reading:
         for name, segment_id in replica.rows.segments(prefix, start_after, limit):
             segment = replica.by_id.get(segment_id)
             if segment is not None:
-                found.append(_info(segment.state, segment.length, segment.flushed))
+                found.append(self._info(segment.state, segment.length, segment.flushed))
                 continue
             state = replica.rows.state(segment_id)
             if state is None:
                 raise LostDataError("a name without a state", where=f"segment {name}")
             flushed = replica.flushed_length(segment_id)
-            found.append(_info(state, flushed, flushed))
+            found.append(self._info(state, flushed, flushed))
         return found
+
+    def _info(self, state: SegmentState, length: int, flushed: int) -> SegmentInfo:
+        row = self.replica.rules.rule_of(state.name)
+        return SegmentInfo(
+            name=state.name,
+            segment_id=state.segment_id,
+            start_offset=state.start_offset,
+            length=length,
+            flushed_length=flushed,
+            sealed=state.sealed_length is not None,
+            created_ms=state.created_ms,
+            retention=None if row is None else rule_of_row(row),
+        )
 
     def chunks(self, name: str, start: int, limit: int) -> list[ChunkInfo]:
         """Where the flushed bytes from ``start`` on lie, in order."""
@@ -239,15 +253,3 @@ def check_range(offset: int, length: int) -> None:
         raise ValueError(f"offset must be at least 0, not {offset}")
     if not 0 <= length <= READ_BYTES_MAX:
         raise ValueError(f"length must be between 0 and {READ_BYTES_MAX}, not {length}")
-
-
-def _info(state: SegmentState, length: int, flushed: int) -> SegmentInfo:
-    return SegmentInfo(
-        name=state.name,
-        segment_id=state.segment_id,
-        start_offset=state.start_offset,
-        length=length,
-        flushed_length=flushed,
-        sealed=state.sealed_length is not None,
-        created_ms=state.created_ms,
-    )

@@ -29,11 +29,13 @@ from siltstone.core.records.piece import (
 from siltstone.core.records.table_record import TableEntry, decode_table_record, table_record_place
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.metadata.index_rows import index_key
+from siltstone.metadata.retention_rules import RetentionRules, load_rules
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import AssignedUpdate, Tables
 
 _STATE = index_key(METADATA_TABLE, bytes((RowKind.STATE,)))
 _LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
+_RETENTION = index_key(METADATA_TABLE, bytes((RowKind.RETENTION,)))
 _ROW_KEY_BYTES = len(_STATE)
 
 
@@ -85,6 +87,7 @@ class Replica:
         self.on_large: Callable[[], None] = lambda: None
         self.table_flush_bytes = UNLIMITED
         self.on_large_table: Callable[[], None] = lambda: None
+        self._rules: RetentionRules | None = None
         self._environment = environment
         self._idle_max = idle_max
 
@@ -112,6 +115,13 @@ class Replica:
         self.by_id[segment_id] = segment
         self.by_name[segment.name] = segment
         return segment
+
+    @property
+    def rules(self) -> RetentionRules:
+        """The acknowledged rules of retention."""
+        if self._rules is None:
+            self._rules = load_rules(self.tables)
+        return self._rules
 
     def flushed_length(self, segment_id: int) -> int:
         """How much of a segment lies in chunks, as its acknowledged layout says."""
@@ -303,6 +313,8 @@ class Replica:
                 segment = self.by_id.get(int.from_bytes(key[_ROW_KEY_BYTES:]))
                 if segment is not None:
                     dropped += self._refresh_layout(segment)
+            elif head == _RETENTION:
+                self._rules = None
         return dropped
 
     def _refresh_state(self, segment: OpenSegment) -> int:

@@ -133,6 +133,19 @@ class SegmentVerbs:
         if offset <= state.start_offset:
             await self._pipeline.barrier()
             return
+        await self.cut(segment, state, offset)
+
+    async def cut(self, segment: OpenSegment, state: SegmentState, offset: int) -> None:
+        """Let the readable range begin at ``offset``.
+
+        The change is assigned before anything is awaited: what ``offset`` was chosen by still holds
+        then.
+
+        Args:
+            segment: exists.
+            state: its pending state.
+            offset: above its start, not above its length.
+        """
         task = Task(
             due_ms=0, kind=TaskKind.TRIM_SEGMENT, subject=segment.segment_id, dropped_version=0
         )

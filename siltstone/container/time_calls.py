@@ -1,19 +1,29 @@
-"""What an owner answers about when bytes were appended."""
+"""The calls of a container that are about times."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from siltstone.container.reading import Reading
+from siltstone.container.retention import Retention
 
-
-class _Owner(Protocol):
-    def _reading(self) -> Reading: ...
+if TYPE_CHECKING:
+    from siltstone.container.parts import Parts
+    from siltstone.container.reading import Reading
 
 
 class TimeCalls:
-    """The calls of a container that ask for times."""
+    """What an owned container knows of the age of bytes; a part of ``Container``."""
 
-    async def offset_at(self: _Owner, name: str, time_ms: int) -> int:
+    _parts: Parts
+
+    def _reading(self) -> Reading:
+        raise NotImplementedError
+
+    async def offset_at(self, name: str, time_ms: int) -> int:
         """See ``Reading.offset_at``."""
         return self._reading().offset_at(name, time_ms)
+
+    @property
+    def retention(self) -> Retention:
+        """The rules by which segments are shortened."""
+        return self._parts.retention

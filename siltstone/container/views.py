@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siltstone.container.retention_views import RetentionRule
 from siltstone.core.words import Buffer
 
 
@@ -19,6 +20,7 @@ class SegmentInfo:
         flushed_length: how much of that lies in chunks.
         sealed: whether it takes no more bytes.
         created_ms: milliseconds since 1970.
+        retention: the rule by which it is shortened; ``None`` when there is none.
     """
 
     name: str
@@ -28,6 +30,7 @@ class SegmentInfo:
     flushed_length: int
     sealed: bool
     created_ms: int
+    retention: RetentionRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

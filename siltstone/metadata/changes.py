@@ -27,6 +27,7 @@ from siltstone.core.records.keys import (
     extent_key,
     layout_key,
     name_key,
+    retention_key,
     state_key,
     table_name_key,
     task_key,
@@ -37,6 +38,11 @@ from siltstone.core.records.keys import (
 )
 from siltstone.core.records.layout import Layout, encode_layout
 from siltstone.core.records.number import encode_number
+from siltstone.core.records.retention_row import (
+    RetentionRow,
+    RetentionScope,
+    encode_retention_row,
+)
 from siltstone.core.records.segment_state import SegmentState, encode_segment_state
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, encode_task
@@ -196,6 +202,16 @@ def put_time(row: TimeRow) -> TableEntry:
 def remove_time(row: TimeRow) -> TableEntry:
     """Remove an append border from the time index."""
     return _remove(time_key(row.segment_id, row.offset))
+
+
+def put_retention(row: RetentionRow) -> TableEntry:
+    """Set a rule of retention."""
+    return _put(retention_key(row.scope, row.name), encode_retention_row(row))
+
+
+def remove_retention(scope: RetentionScope, name: str) -> TableEntry:
+    """Remove a rule of retention."""
+    return _remove(retention_key(scope, name))
 
 
 def put_counter(counter: CounterKind, value: int) -> TableEntry:

@@ -15,7 +15,10 @@ from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+    from siltstone.container.retention_views import RetentionCut, RetentionRule
     from siltstone.container.views import (
         CommitResult,
         Condition,
@@ -143,6 +146,31 @@ class Store:
     def replay_garbage(self) -> int:
         """Give deletions that were set aside new attempts; return how many there were."""
         return self._loop.run(self._store.replay_garbage())
+
+    def set_retention(
+        self,
+        name: str,
+        *,
+        prefix: bool = False,
+        bytes_max: int | None = None,
+        age_max: timedelta | float | None = None,
+    ) -> None:
+        """Let the oldest bytes of segments go from now on. See ``AsyncStore.set_retention``."""
+        self._loop.run(
+            self._store.set_retention(name, prefix=prefix, bytes_max=bytes_max, age_max=age_max)
+        )
+
+    def remove_retention(self, name: str, *, prefix: bool = False) -> bool:
+        """Remove a rule; return whether there was one."""
+        return self._loop.run(self._store.remove_retention(name, prefix=prefix))
+
+    def retention(self) -> Sequence[RetentionRule]:
+        """Return all rules of retention, in the order of their names."""
+        return self._loop.run(self._store.retention())
+
+    def retain(self, *, dry_run: bool = False) -> Iterator[RetentionCut]:
+        """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
+        return self._loop.iterate(partial(self._store.retain, dry_run=dry_run))
 
     def sweep(self, *, delete: bool = False, all_epochs: bool = False) -> Iterator[SweepFinding]:
         """Yield what lies there and is named by nothing. See ``AsyncStore.sweep``."""

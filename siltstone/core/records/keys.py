@@ -15,6 +15,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     tombstone:    0x0b, name: UTF-8                              -> tombstone
     counter:      0x0c, counter_kind: u8                         -> number
     time:         0x0e, segment_id: u64, offset: u64             -> append time
+    retention:    0x0f, scope: u8, name: UTF-8                   -> retention
     epoch:        0x12, epoch: u64                               -> epoch
 
 The first byte of a key is also the ``kind`` of its value.
@@ -47,6 +48,7 @@ class RowKind(IntEnum):
     TOMBSTONE = 11
     COUNTER = 12
     TIME = 14
+    RETENTION = 15
     EPOCH = 18
 
 
@@ -58,6 +60,8 @@ class CounterKind(IntEnum):
     WRITER_NUMBER = 3
     CHUNK_ID = 4
 
+
+RETENTION_NAME_AT = 2
 
 _ID = struct.Struct(">BQ")
 _ID_ID = struct.Struct(">BQQ")
@@ -134,13 +138,18 @@ def time_key(segment_id: int, offset: int) -> bytes:
     return _ID_ID.pack(RowKind.TIME, segment_id, offset)
 
 
+def retention_key(scope: int, name: str) -> bytes:
+    """Key of a rule of retention."""
+    return bytes((RowKind.RETENTION, scope)) + name.encode("utf-8")
+
+
 def epoch_key(epoch: int) -> bytes:
     """Key of what the sweep knows of an epoch."""
     return _ID.pack(RowKind.EPOCH, epoch)
 
 
 def name_of(key: bytes) -> str:
-    """Return the name in a name, table name or tombstone key.
+    """Return the name behind the first byte of a key.
 
     Raises:
         CorruptDataError: the key holds no UTF-8.
@@ -167,6 +176,13 @@ def time_of(key: bytes) -> tuple[int, int]:
     """Return segment id and offset of an append time's key. Raises ``CorruptDataError``."""
     _, segment_id, offset = _unpacked(_ID_ID, RowKind.TIME, key)
     return segment_id, offset
+
+
+def retention_of(key: bytes) -> tuple[int, str]:
+    """Return scope and name of a retention rule's key. Raises ``CorruptDataError``."""
+    if len(key) < RETENTION_NAME_AT or key[0] != RowKind.RETENTION:
+        raise CorruptDataError("impossible key", where=f"key {key.hex()}")
+    return key[1], name_of(key[1:])
 
 
 def task_of(key: bytes) -> tuple[int, int, int]:

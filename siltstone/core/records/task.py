@@ -38,6 +38,8 @@ class TaskKind(IntEnum):
     """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
     UNDO_CONCAT = 5
     """Take away what a concat placed behind a segment and never showed; ``subject`` is its id."""
+    RETAIN = 8
+    """Go on cutting segments by the rules of retention; ``name`` is the last one looked at."""
     SWEEP = 9
     """Look for chunks that nothing names; ``name`` is the key to go on behind."""
 
@@ -51,6 +53,9 @@ class TaskStage(IntEnum):
     FAILED = 2
     """Attempts are used up; listed for a person."""
 
+
+CURSORS = frozenset((TaskKind.RETAIN, TaskKind.SWEEP))
+"""Tasks that only say how far a background round has come: no garbage, nothing to carry out."""
 
 _KINDS = frozenset(TaskKind)
 _STAGES = frozenset(TaskStage)

@@ -15,7 +15,6 @@ from tests.unit.container.container_world import (
     Owner,
     World,
     close_quietly,
-    pattern,
     with_settings,
     world,
 )
@@ -63,7 +62,7 @@ class Play:
         return int(self.place.environment.time() * 1000)
 
     async def append(self, name: str, model: Appends, size: int) -> None:
-        await self.owner.container.append(name, pattern(model.length, size))
+        await self.owner.container.append(name, bytes(size))
         model.add(size, self.now_ms())
 
     async def step(self) -> None:
@@ -99,7 +98,7 @@ class Play:
         name = f"source-{self.sources}"
         container = self.owner.container
         await container.create(name)
-        await container.append(name, pattern(self.sources, size))
+        await container.append(name, bytes(size))
         await asyncio.sleep(30.0)
         await container.seal(name)
         await container.concat("log", name)

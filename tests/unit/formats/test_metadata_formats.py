@@ -17,6 +17,12 @@ from siltstone.core.records.extent import Extent, decode_extent, encode_extent
 from siltstone.core.records.keys import CounterKind, RowKind
 from siltstone.core.records.layout import Layout, decode_layout, encode_layout
 from siltstone.core.records.number import decode_number, encode_number
+from siltstone.core.records.retention_row import (
+    RetentionRow,
+    RetentionScope,
+    decode_retention_row,
+    encode_retention_row,
+)
 from siltstone.core.records.segment_state import (
     SegmentState,
     decode_segment_state,
@@ -67,6 +73,9 @@ TASK = Task(
 )
 FAILED_TASK = replace(TASK, due_ms=2**62, stage=TaskStage.FAILED, attempts=10, reason="denied")
 TIME = TimeRow(segment_id=300, offset=8000, time_ms=1_700_000_000_000)
+RETENTION = RetentionRow(
+    scope=RetentionScope.PREFIX, name="flights/", bytes_max=1 << 20, age_max_ms=60_000
+)
 EPOCH = EpochRow(
     epoch=3, closed_ms=1_700_000_000_000, listed_ms=1_700_000_300_000, clean=2, swept=True
 )
@@ -103,6 +112,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "task": (keys.task_key(1_700_000_900_000, 1, 42), encode_task(TASK)),
     "failed-task": (keys.task_key(2**62, 1, 42), encode_task(FAILED_TASK)),
     "time": (keys.time_key(300, 8000), encode_time_row(TIME)),
+    "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
     "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
@@ -125,6 +135,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "task": (TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "failed-task": (FAILED_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "time": (TIME, lambda _, value: decode_time_row(300, 8000, value)),
+    "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),

@@ -14,6 +14,7 @@ from siltstone.core.records import (
     extent,
     layout,
     number,
+    retention_row,
     segment_state,
     task,
     time_row,
@@ -78,6 +79,13 @@ TASKS = st.builds(
     reason=st.text(max_size=40),
 )
 TIMES = st.builds(time_row.TimeRow, segment_id=U64, offset=U64, time_ms=U64)
+RETENTIONS = st.builds(
+    retention_row.RetentionRow,
+    scope=st.sampled_from(retention_row.RetentionScope),
+    name=NAMES | st.just(""),
+    bytes_max=st.none() | U64,
+    age_max_ms=st.none() | U64,
+)
 EPOCHS = st.builds(
     epoch_row.EpochRow,
     epoch=U64,
@@ -139,6 +147,11 @@ CODECS: dict[str, Codec] = {
         TIMES,
         time_row.encode_time_row,
         lambda row, value: time_row.decode_time_row(row.segment_id, row.offset, value),
+    ),
+    "retention": (
+        RETENTIONS,
+        retention_row.encode_retention_row,
+        lambda row, value: retention_row.decode_retention_row(row.scope, row.name, value),
     ),
     "epoch": (
         EPOCHS,

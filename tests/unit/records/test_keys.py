@@ -53,6 +53,7 @@ def test_kinds_do_not_mix() -> None:
         keys.tombstone_key("a"),
         keys.counter_key(keys.CounterKind.CHUNK_ID),
         keys.time_key(1, 1),
+        keys.retention_key(1, "a"),
         keys.epoch_key(1),
     ]
     assert [key[0] for key in made] == list(keys.RowKind) == sorted(key[0] for key in made)

@@ -1,0 +1,34 @@
+"""The calls of a read-only container that are about times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siltstone.container.replica import Replica
+from siltstone.container.retention import ReadRetention
+from siltstone.core.environment import Environment
+
+if TYPE_CHECKING:
+    from siltstone.container.reading import Reading
+
+
+class ReaderTimes:
+    """What a read-only container knows of the age of bytes; a part of ``ReadContainer``."""
+
+    _environment: Environment
+
+    async def _fresh(self) -> Reading:
+        raise NotImplementedError
+
+    async def offset_at(self, name: str, time_ms: int) -> int:
+        """See ``Reading.offset_at``."""
+        return (await self._fresh()).offset_at(name, time_ms)
+
+    @property
+    def retention(self) -> ReadRetention:
+        """The rules by which segments are shortened."""
+
+        async def seen() -> Replica:
+            return (await self._fresh()).replica
+
+        return ReadRetention(seen, self._environment)
