@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from siltstone.container.garbage_views import GarbageStatus as GarbageStatus
     from siltstone.container.garbage_views import SweepFinding as SweepFinding
+    from siltstone.container.health import ContainerHealth as ContainerHealth
+    from siltstone.container.health_state import HealthReason as HealthReason
+    from siltstone.container.health_state import HealthState as HealthState
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from siltstone.core.errors import SnapshotExpiredError as SnapshotExpiredError
     from siltstone.core.errors import SnapshotLimitError as SnapshotLimitError
     from siltstone.core.errors import StorageFullError as StorageFullError
+    from siltstone.core.errors import StorageSuspendedError as StorageSuspendedError
     from siltstone.core.errors import StoreError as StoreError
     from siltstone.core.errors import StoreExistsError as StoreExistsError
     from siltstone.core.errors import StoreInUseError as StoreInUseError
@@ -115,6 +119,9 @@ _PLACES = {
     "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
     "RetentionCut": ("siltstone.container.retention_views", "RetentionCut"),
     "RetentionRule": ("siltstone.container.retention_views", "RetentionRule"),
+    "ContainerHealth": ("siltstone.container.health", "ContainerHealth"),
+    "HealthReason": ("siltstone.container.health_state", "HealthReason"),
+    "HealthState": ("siltstone.container.health_state", "HealthState"),
     "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
     "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
     "KeyChange": ("siltstone.container.table_views", "KeyChange"),
@@ -141,12 +148,15 @@ __all__ = [
     "ClosedError",
     "CommitResult",
     "ConditionFailedError",
+    "ContainerHealth",
     "ContainerStats",
     "CorruptDataError",
     "FencedError",
     "Finding",
     "FormatError",
     "GarbageStatus",
+    "HealthReason",
+    "HealthState",
     "KeyChange",
     "LengthIs",
     "LogError",
@@ -182,6 +192,7 @@ __all__ = [
     "SnapshotExpiredError",
     "SnapshotLimitError",
     "StorageFullError",
+    "StorageSuspendedError",
     "Store",
     "StoreError",
     "StoreExistsError",

@@ -20,6 +20,8 @@ class ExitCode(IntEnum):
     CONFLICT = 4
     NOT_OWNER = 5
     DAMAGE = 6
+    DEGRADED = 7
+    UNAVAILABLE = 8
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143

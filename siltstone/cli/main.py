@@ -16,6 +16,7 @@ import click
 from siltstone.cli import (
     check_command,
     completion_command,
+    health_command,
     read_commands,
     recover_command,
     write_commands,
@@ -74,6 +75,7 @@ for _verb in (
     write_commands.remove,
     table,
     check_command.check,
+    health_command.health,
     gc,
     retention,
     recover_command.recover,

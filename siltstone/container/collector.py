@@ -19,7 +19,13 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError, ChunkNotFoundError, CorruptDataError, StorageFullError
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    StorageFullError,
+    StorageSuspendedError,
+)
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -89,6 +95,7 @@ class Collector:
     async def run(self) -> None:
         """Carry out due tasks until cancelled."""
         while True:
+            await self.trouble.rest()
             try:
                 await self.collect()
                 self.trouble.over()
@@ -278,6 +285,10 @@ class Collector:
         """The entries that follow a deletion: the task is done, or comes again later."""
         if error is None:
             return [remove_task(task)]
+        if isinstance(error, StorageSuspendedError):
+            # Nothing was attempted.
+            wait_ms = RETRY_MS
+            return [remove_task(task), put_task(replace(task, due_ms=self._now_ms() + wait_ms))]
         attempts = task.attempts + 1
         failed = replace(task, attempts=attempts, reason=str(error))
         if attempts >= self._settings.garbage_attempts:

@@ -16,6 +16,7 @@ from typing import Any
 
 from siltstone.container.check import Present, check_container
 from siltstone.container.garbage_verbs import GarbageVerbs
+from siltstone.container.health import ContainerHealth
 from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
@@ -106,6 +107,7 @@ class Container(TableCalls, TimeCalls):
             where.index_files, where.index_version, where.index_crc
         )
         parts.checkpointer.wanted = where.repaired
+        journal.patient = True
         self._main = asyncio.create_task(self._run(), name=f"container-{journal.container}")
         if where.recovered is not None and where.recovered.owners >= OWNERS_MAX:
             await self._put_in_order()
@@ -127,13 +129,7 @@ class Container(TableCalls, TimeCalls):
         parts = self._parts
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(parts.storage_writer.run())
-                group.create_task(parts.table_writer.run())
-                group.create_task(parts.checkpointer.run())
-                group.create_task(parts.collector.run())
-                group.create_task(parts.sweeper.run())
-                group.create_task(parts.optimiser.run())
-                group.create_task(parts.retention.run())
+                parts.start(group)
                 await self._stopped.wait()
                 raise _Stop
         except* _Stop:
@@ -185,6 +181,7 @@ class Container(TableCalls, TimeCalls):
             stack.callback(parts.pipeline.shut)
             stack.push_async_callback(parts.segments.close)
             self._stopped.set()
+            parts.journal.patient = False
             if self._main is not None:
                 await self._main
             parts.pipeline.stop()
@@ -323,6 +320,11 @@ class Container(TableCalls, TimeCalls):
             layouts=parts.pinned.snapshot(),
             checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
         )
+
+    async def health(self) -> ContainerHealth:
+        """How long-term storage does, as measured up to now; makes no call."""
+        self._reading()
+        return self._parts.health.look()
 
     def stats(self) -> ContainerStats:
         """The container at a glance."""

@@ -125,6 +125,7 @@ class Optimiser:
             except TimeoutError:
                 whole = True
             self._awake.clear()
+            await self.trouble.rest()
             try:
                 await self.round(whole=whole)
             except (ChunkError, CorruptDataError, StorageFullError) as error:
@@ -162,7 +163,7 @@ class Optimiser:
         """Whether others need the service more, or it does not answer."""
         return (
             self._pressure.over
-            or not self._storage.healthy
+            or self.trouble.held()
             or self._storage_writer.trouble.pausing
             or self._pipeline.failure is not None
         )

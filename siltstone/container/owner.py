@@ -12,7 +12,9 @@ from siltstone.container.found import Found, check_frames, check_lineage, check_
 from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.circuit import CircuitLimits
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
@@ -204,6 +206,12 @@ def bridged(
         environment,
         threads=settings.storage_threads,
         deadline_s=settings.storage_deadline_s,
+        limits=CallLimits(
+            slow_s=settings.slow_call_s,
+            circuit=CircuitLimits(
+                failures_max=settings.storage_failures_max, probe_s=settings.storage_probe_s
+            ),
+        ),
     )
 
 

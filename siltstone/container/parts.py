@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from siltstone.container.appender import Appender
 from siltstone.container.checkpointer import Checkpointer
@@ -12,6 +14,7 @@ from siltstone.container.commits import Committer
 from siltstone.container.concat import Concatenator
 from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
+from siltstone.container.health import Gauge, HealthMonitor
 from siltstone.container.joins import Joins
 from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, packing_storage, replay, segment_storage
@@ -26,6 +29,7 @@ from siltstone.container.sweeper import Ground, Sweeper
 from siltstone.container.table_feed import TableFeed
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.tables import TableVerbs
+from siltstone.container.trouble import Trouble
 from siltstone.container.views import ContainerStats
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError
@@ -36,6 +40,16 @@ from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.metadata.rows import Rows
+
+
+class Works(Protocol):
+    """Background work that goes on until it is cancelled."""
+
+    trouble: Trouble
+
+    async def run(self) -> None:
+        """Work."""
+        ...
 
 
 class Parts:
@@ -93,6 +107,7 @@ class Parts:
         self.pipeline.log_first = claimed.log_first
         self._build_storage(replica.rows)
         self._build_optimiser()
+        self._build_health()
         self._build_verbs()
 
     def _build_storage(self, rows: Rows) -> None:
@@ -164,6 +179,42 @@ class Parts:
         self.optimiser.is_busy = self.joins.is_busy
         self.collector.on_trimmed = self.optimiser.hint
 
+    def _build_health(self) -> None:
+        journal, storage = self.journal, self.storage
+        gauge = Gauge(self.container, storage, self.environment, self.settings)
+        self.health = HealthMonitor(
+            gauge,
+            self.pipeline.replica,
+            self.pressure,
+            storage,
+            self.environment,
+            probed=(journal.container, journal.epoch),
+        )
+        for writer in (self.storage_writer, self.table_writer, self.checkpointer):
+            writer.trouble.held = lambda: storage.silent
+        for cleaner in (self.collector, self.sweeper):
+            cleaner.trouble.held = lambda: self.health.failing
+        self.optimiser.trouble.held = lambda: self.health.strained
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Begin all background work."""
+        for work in self.working:
+            group.create_task(work.run())
+        group.create_task(self.health.run())
+
+    @property
+    def working(self) -> Sequence[Works]:
+        """What works in the background, each in a task of its own, in the order of its use."""
+        return (
+            self.storage_writer,
+            self.table_writer,
+            self.checkpointer,
+            self.collector,
+            self.sweeper,
+            self.optimiser,
+            self.retention,
+        )
+
     def _build_verbs(self) -> None:
         environment, settings, pipeline = self.environment, self.settings, self.pipeline
         self.appender = Appender(pipeline, self.pressure)
@@ -203,19 +254,7 @@ class Parts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        troubles = [
-            part.trouble.error
-            for part in (
-                self.storage_writer,
-                self.table_writer,
-                self.checkpointer,
-                self.collector,
-                self.sweeper,
-                self.optimiser,
-                self.retention,
-            )
-            if part.trouble.error is not None
-        ]
+        troubles = [part.trouble.error for part in self.working if part.trouble.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(

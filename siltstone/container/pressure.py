@@ -1,16 +1,28 @@
-"""Back-pressure: a bound on the bytes that are only in tier 1; waiters keep their order."""
+"""Back-pressure: a bound on the bytes that are only in tier 1, and a throttle on the way to it.
+
+Waiters keep their order.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from siltstone.core.errors import BackPressureError
 
 
+class _Waiter(NamedTuple):
+    """Who waits: for how many bytes, told how, since when on the loop's clock."""
+
+    size: int
+    future: asyncio.Future[None]
+    since_s: float
+
+
 class Pressure:
-    """Counts unflushed bytes and lets callers wait for room.
+    """Counts unflushed bytes and lets callers wait for room, or a while when they are throttled.
 
     Attributes:
         open: whether a caller may go on without waiting; read on the hot path.
@@ -18,12 +30,23 @@ class Pressure:
         on_bound: called whenever the bound is reached.
     """
 
-    __slots__ = ("_bound", "_deadline_s", "_waiters", "held_bytes", "on_bound", "open")
+    __slots__ = (
+        "_bound",
+        "_deadline_s",
+        "_delay_s",
+        "_timer",
+        "_waiters",
+        "held_bytes",
+        "on_bound",
+        "open",
+    )
 
     def __init__(self, *, bound: int, deadline_s: float) -> None:
         self._bound = bound
         self._deadline_s = deadline_s
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._delay_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: deque[_Waiter] = deque()
         self.held_bytes = 0
         self.open = True
         self.on_bound: Callable[[], None] = lambda: None
@@ -31,7 +54,7 @@ class Pressure:
     @property
     def over(self) -> bool:
         """Whether more bytes are held than should be, or somebody waits."""
-        return self.held_bytes >= self._bound or bool(self._waiters)
+        return self.held_bytes >= self._bound or (bool(self._waiters) and not self._delay_s)
 
     def add(self, count: int) -> None:
         """Count bytes that were admitted."""
@@ -42,19 +65,23 @@ class Pressure:
         """Bytes were flushed or dropped: admit who waits, first in, first out."""
         self.held_bytes -= count
         assert self.held_bytes >= 0, "more bytes released than were held"
-        while self._waiters and self.held_bytes < self._bound:
-            size, future = self._waiters.popleft()
-            if not future.done():
-                self.held_bytes += size
-                future.set_result(None)
+        self._grant()
+        self._settle()
+
+    def throttle(self, delay_s: float) -> None:
+        """From now on, hold everybody back for so long, in their order; 0 holds nobody back."""
+        if delay_s == self._delay_s:
+            return
+        self._delay_s = delay_s
+        self._grant()
         self._settle()
 
     def fail(self, error: BaseException) -> None:
         """Let every waiter fail."""
         while self._waiters:
-            _, future = self._waiters.popleft()
-            if not future.done():
-                future.set_exception(error)
+            waiter = self._waiters.popleft()
+            if not waiter.future.done():
+                waiter.future.set_exception(error)
         self._settle()
 
     async def admit(self, count: int) -> None:
@@ -66,8 +93,10 @@ class Pressure:
         if self.open:
             self.add(count)
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((count, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(_Waiter(count, future, loop.time()))
+        self._grant()
         self._settle()
         try:
             async with asyncio.timeout(self._deadline_s):
@@ -85,13 +114,35 @@ class Pressure:
 
     def _withdraw(self, count: int, future: asyncio.Future[None]) -> None:
         granted = future.done() and not future.cancelled() and future.exception() is None
-        self._waiters = deque(entry for entry in self._waiters if entry[1] is not future)
+        self._waiters = deque(waiter for waiter in self._waiters if waiter.future is not future)
         if granted:
             self.release(count)
         self._settle()
 
+    def _grant(self) -> None:
+        """Admit, first in, first out, who has waited long enough and for whom there is room."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiters and self.held_bytes < self._bound:
+            waiter = self._waiters[0]
+            if not waiter.future.done():
+                loop = waiter.future.get_loop()
+                due = waiter.since_s + self._delay_s
+                if self._delay_s and due > loop.time():
+                    self._timer = loop.call_at(due, self._on_timer)
+                    return
+                self.held_bytes += waiter.size
+                waiter.future.set_result(None)
+            self._waiters.popleft()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._grant()
+        self._settle()
+
     def _settle(self) -> None:
         was_open = self.open
-        self.open = self.held_bytes < self._bound and not self._waiters
+        self.open = self.held_bytes < self._bound and not self._waiters and not self._delay_s
         if was_open and not self.open:
             self.on_bound()

@@ -17,6 +17,7 @@ from typing import TypeVar
 from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.garbage_verbs import ReadGarbage
+from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_folder import make_reader_folder
@@ -56,6 +57,8 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 class ReadContainer(ReaderTimes):
     """One container, opened read-only. Made by ``open_reader``."""
 
+    health: ReaderHealth
+
     def __init__(
         self,
         container: int,
@@ -80,6 +83,8 @@ class ReadContainer(ReaderTimes):
         self._refreshed_s = 0.0
         self._lock = asyncio.Lock()
         self._closed = False
+        gauge = Gauge(container, storage, environment, settings)
+        self.health = ReaderHealth(gauge, self.refresh, self._seen, log)
 
     # --- following --------------------------------------------------------------------------------
 

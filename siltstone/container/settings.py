@@ -8,7 +8,7 @@ from typing import Literal
 from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.words import GIB, MIB
 
-_MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes"})
+_MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes", "throttle_s_max"})
 
 WRITE_BYTES = 32 * MIB
 """Most bytes of one segment in one transaction, where chunks are appended to."""
@@ -60,6 +60,14 @@ class ContainerSettings:
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
         storage_threads: calls to long-term storage at a time.
         storage_attempts: a read, stat, listing or delete that got no answer is tried so often.
+        slow_call_s: a call that takes longer is slow, and warned of.
+        storage_failures_max: so many calls in a row without an answer, and no more are sent.
+        storage_probe_s: then one is sent so long behind them, and again after twice as long, up to
+            30 seconds, until one is answered.
+        late_s: bytes that are overdue for a flush so long are late: from here on appends are
+            throttled.
+        late_s_max: from here on as much as they ever are.
+        throttle_s_max: how long an append is held back then; 0 never does.
         verify_reads: ``remembered``, ``always`` or ``never``.
         prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
         index_cache_bytes: block cache of the table index.
@@ -97,6 +105,12 @@ class ContainerSettings:
     storage_deadline_s: float = 60.0
     storage_threads: int = 16
     storage_attempts: int = 4
+    slow_call_s: float = 1.0
+    storage_failures_max: int = 5
+    storage_probe_s: float = 5.0
+    late_s: float = 60.0
+    late_s_max: float = 600.0
+    throttle_s_max: float = 1.0
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
     prefetch_bytes: int = 64 * MIB
     index_cache_bytes: int = 64 * MIB
@@ -135,6 +149,16 @@ class ContainerSettings:
             raise ValueError(
                 f"pack_bytes must be at most chunk_bytes ({self.chunk_bytes}), "
                 f"not {self.pack_bytes}"
+            )
+        if self.storage_failures_max > 5:
+            # The journal gives up behind six attempts, and with it the owner.
+            raise ValueError(
+                f"storage_failures_max must be at most 5, not {self.storage_failures_max}"
+            )
+        if self.late_s >= self.late_s_max:
+            raise ValueError(
+                f"late_s is {self.late_s:g} seconds and must be below the maximum, "
+                f"{self.late_s_max:g}"
             )
         if self.verify_reads not in ("remembered", "always", "never"):
             raise ValueError(

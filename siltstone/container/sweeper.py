@@ -180,10 +180,12 @@ class Sweeper:
         pause_s = 3600.0 / self._settings.sweep_requests_hour
         await self._environment.sleep(START_S)
         while True:
+            await self.trouble.rest()
             try:
                 await self._check_ours()
                 while await self._step(self._task()):
                     await self._environment.sleep(pause_s)
+                    await self.trouble.rest()
                 await self._finish()
                 self.trouble.over()
                 await self._environment.sleep(ROUND_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from siltstone.core.environment import Environment
@@ -10,28 +10,42 @@ from siltstone.core.errors import ChunkError, CorruptDataError, SiltstoneError, 
 
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 30.0
+HELD_S = 1.0
+"""How often work that is held back asks whether it still is."""
 
 
 class Trouble:
-    """The last failure of a kind of background work, and the pause that it costs."""
+    """The last failure of a kind of background work, and the pause that it costs.
 
-    __slots__ = ("_environment", "_pause_s", "_until", "error")
+    Attributes:
+        error: why it last failed; ``None`` once it worked again.
+        held: whether work of this kind should rest now, whether it failed or not.
+    """
+
+    __slots__ = ("_environment", "_pause_s", "_until", "error", "held")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._pause_s = PAUSE_S_MIN
         self._until = 0.0
         self.error: Exception | None = None
+        self.held: Callable[[], bool] = lambda: False
 
     @property
     def pausing(self) -> bool:
         """Whether work of this kind should wait."""
-        return self.error is not None and self.remaining_s > 0
+        return self.held() or (self.error is not None and self.remaining_s > 0)
 
     @property
     def remaining_s(self) -> float:
         """Seconds that are left to wait; below 0 when none are."""
-        return self._until - self._environment.monotonic()
+        left = self._until - self._environment.monotonic()
+        return max(left, HELD_S) if self.held() else left
+
+    async def rest(self) -> None:
+        """Wait while work of this kind is held back."""
+        while self.held():
+            await self._environment.sleep(HELD_S)
 
     def happened(self, error: Exception) -> None:
         """Work failed: the next try waits twice as long, with jitter, up to a bound."""

@@ -108,6 +108,10 @@ class ChunkUnavailableError(ChunkError):
     """The service did not answer, or answered with something that no other class describes."""
 
 
+class StorageSuspendedError(ChunkUnavailableError):
+    """The call was not sent: storage did not answer those before it. It has no effect, ever."""
+
+
 class ChunkReadBackError(ChunkError):
     """Bytes that were written did not come back as they were; what the service keeps is unknown."""
 

@@ -3,18 +3,22 @@
 Every call has a deadline. A call that misses it is answered with an unknown outcome while its
 thread goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
 its call has ended or has missed its deadline, so that nobody goes on beside a call that still runs.
+While storage does not answer, calls are refused unsent, but for one probe now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
-from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.errors import ChunkUnavailableError, Outcome, StorageSuspendedError
 
 T = TypeVar("T")
 
@@ -34,6 +38,16 @@ async def finish(work: asyncio.Future[T]) -> T:
     return work.result()
 
 
+class _Sent(NamedTuple):
+    """A call on its way: what it is, and its times on the loop's clock."""
+
+    operation: str
+    chunk: str
+    length: int
+    queue_s: float
+    begun: float
+
+
 class AsyncChunkStorage:
     """A ``ChunkStorage`` whose calls run on a bounded pool, each with a deadline.
 
@@ -41,7 +55,12 @@ class AsyncChunkStorage:
         storage: the binding; closed by ``close``.
         environment: gives threads and time.
         threads: most calls at a time.
-        deadline_s: seconds after which a call is answered with an unknown outcome.
+        deadline_s: seconds after which a call is answered with an unknown outcome. It waits as long
+            for a thread at most, and if there is none it was not sent.
+        limits: what is expected of calls.
+
+    Attributes:
+        watch: what the calls were like.
     """
 
     def __init__(
@@ -51,13 +70,17 @@ class AsyncChunkStorage:
         *,
         threads: int = 16,
         deadline_s: float = 60.0,
+        limits: CallLimits = NO_LIMITS,
     ) -> None:
         self._storage = storage
         self._environment = environment
         self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
         self._deadline_s = deadline_s
         self._threads = threads
+        self._slots = asyncio.Semaphore(threads)
         self._late: set[asyncio.Future[Any]] = set()
+        self._clock = environment.monotonic
+        self.watch = CallWatch(self._clock, limits)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -69,18 +92,37 @@ class AsyncChunkStorage:
         """False while every thread is held by a call that missed its deadline."""
         return len(self._late) < self._threads
 
-    async def _call(self, operation: str, chunk: str, call: Callable[[], T]) -> T:
+    @property
+    def suspended(self) -> bool:
+        """Whether a call that came now would be refused, unsent."""
+        return not self.healthy or not self.watch.circuit.admits(self._clock())
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is not known to answer: nothing but a probe should be sent."""
+        return not self.healthy or self.watch.circuit.state is not CircuitState.CLOSED
+
+    async def _call(
+        self, operation: str, chunk: str, call: Callable[[], T], *, length: int = 0
+    ) -> T:
         """Run ``call`` until it ends or misses its deadline, even when cancelled meanwhile."""
-        if not self.healthy:
-            raise ChunkUnavailableError(
-                "long-term storage is unhealthy: every thread waits for a call past its deadline",
-                chunk=chunk,
-                operation=operation,
-                threads=self._threads,
-            )
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._deadline_s
-        work = asyncio.ensure_future(self._environment.run_blocking(self._pool, call))
+        asked = loop.time()
+        self._check_sendable(operation, chunk)
+        await self._free_thread(operation, chunk)
+        try:
+            # Storage may have fallen silent while this call waited for its turn.
+            self._check_sendable(operation, chunk)
+            work = asyncio.ensure_future(self._environment.run_blocking(self._pool, call))
+            self.watch.circuit.sent(self._clock())
+        except BaseException:
+            self._slots.release()
+            raise
+        begun = loop.time()
+        sent = _Sent(operation, chunk, length, begun - asked, begun)
+        # It is reported before its thread is free, so that whoever waits for that knows of it.
+        work.add_done_callback(partial(self._ended, sent))
+        deadline = begun + self._deadline_s
         cancelled: asyncio.CancelledError | None = None
         while not work.done() and loop.time() < deadline:
             try:
@@ -89,13 +131,11 @@ class AsyncChunkStorage:
                 cancelled = error
         if not work.done():
             self._late.add(work)
-            work.add_done_callback(self._forget)
-        elif cancelled is None:
-            return work.result()
-        elif not work.cancelled():
-            work.exception()
+            self._report(sent, loop.time(), answered=False, failed=True)
         if cancelled is not None:
             raise cancelled
+        if work.done():
+            return work.result()
         raise ChunkUnavailableError(
             "no answer before the deadline",
             chunk=chunk,
@@ -104,23 +144,84 @@ class AsyncChunkStorage:
             deadline_s=self._deadline_s,
         )
 
-    def _forget(self, work: asyncio.Future[T]) -> None:
-        self._late.discard(work)
-        if not work.cancelled():
-            work.exception()
+    def _check_sendable(self, operation: str, chunk: str) -> None:
+        if not self.healthy:
+            raise StorageSuspendedError(
+                "not sent: every thread waits for a call to long-term storage past its deadline",
+                chunk=chunk,
+                operation=operation,
+                threads=self._threads,
+            )
+        circuit = self.watch.circuit
+        if not circuit.admits(self._clock()):
+            raise StorageSuspendedError(
+                "not sent: long-term storage did not answer the calls before",
+                chunk=chunk,
+                operation=operation,
+                failures=circuit.failures,
+            )
+
+    async def _free_thread(self, operation: str, chunk: str) -> None:
+        """Wait for a thread; one that is not free in time was never used."""
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise ChunkUnavailableError(
+                "not sent: no thread became free before the deadline",
+                chunk=chunk,
+                operation=operation,
+                deadline_s=self._deadline_s,
+            ) from error
+
+    def _ended(self, sent: _Sent, work: asyncio.Future[T]) -> None:
+        error = None if work.cancelled() else work.exception()
+        if work in self._late:
+            self._late.discard(work)
+        else:
+            answered = not work.cancelled() and not isinstance(error, ChunkUnavailableError)
+            failed = work.cancelled() or error is not None
+            now = asyncio.get_running_loop().time()
+            self._report(sent, now, answered=answered, failed=failed)
+        self._slots.release()
+
+    def _report(self, sent: _Sent, now: float, *, answered: bool, failed: bool) -> None:
+        report = CallReport(
+            operation=sent.operation,
+            chunk=sent.chunk,
+            queue_s=sent.queue_s,
+            service_s=now - sent.begun,
+            answered=answered,
+            failed=failed,
+            length=0 if failed else sent.length,
+        )
+        self.watch.ended(report)
 
     async def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """See ``ChunkStorage.create``."""
-        await self._call("create", name, lambda: self._storage.create(name, buffers))
+        await self._call(
+            "create",
+            name,
+            lambda: self._storage.create(name, buffers),
+            length=sum(map(len, buffers)),
+        )
 
     async def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """See ``ChunkStorage.write``."""
-        await self._call("write", name, lambda: self._storage.write(name, offset, buffers))
+        await self._call(
+            "write",
+            name,
+            lambda: self._storage.write(name, offset, buffers),
+            length=sum(map(len, buffers)),
+        )
 
     async def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """See ``ChunkStorage.read_into``. After a missed deadline the buffer may still change."""
         return await self._call(
-            "read_into", name, lambda: self._storage.read_into(name, offset, buffer)
+            "read_into",
+            name,
+            lambda: self._storage.read_into(name, offset, buffer),
+            length=len(buffer),
         )
 
     async def read_all(self, name: str, length: int) -> bytearray:
@@ -132,7 +233,7 @@ class AsyncChunkStorage:
             del buffer[count:]
             return buffer
 
-        return await self._call("read_into", name, call)
+        return await self._call("read_into", name, call, length=length)
 
     async def run(self, operation: str, name: str, call: Callable[[ChunkStorage], T]) -> T:
         """Run several steps on one thread as one call, such as a read with its checks."""

@@ -37,6 +37,10 @@ BACKOFF_S = 0.1
 """Pause before the second attempt; it doubles with each further one, and jitter comes on top."""
 
 
+PATIENCE_S = 600.0
+"""How long one record waits for storage that does not answer. The flush that it ends waits too."""
+
+
 class Journal:
     """The writer of the journal files of one epoch. Every method belongs to one event loop.
 
@@ -52,6 +56,10 @@ class Journal:
         next_file: number of the first file.
         next_sequence: sequence of the first batch.
         file_bytes_max: size beyond which a batch goes to a new file.
+
+    Attributes:
+        patient: wait for a storage that does not answer, up to ten minutes, before a record is
+            sent to it at all. Set while the owner is open: nobody then waits for a single record.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class Journal:
         self._file_bytes_max = file_bytes_max
         self._lock = asyncio.Lock()
         self._failure: LogError | None = None
+        self.patient = False
         self._file = _OpenFile(name="", length=0, writes=0)
         self._files: list[str] = []
         self._checkpoints: list[DurableCheckpoint] = []
@@ -254,6 +263,7 @@ class Journal:
 
     async def _repeat(self, data: bytes, *, alone: bool) -> int:
         for attempt in range(1, ATTEMPTS_MAX):
+            await self._answering()
             try:
                 await self._attempt(data, alone=alone)
             except ChunkError:
@@ -261,8 +271,16 @@ class Journal:
                 await self._pause(attempt)
             else:
                 return self._next_file - 1
+        await self._answering()
         await self._attempt(data, alone=alone)
         return self._next_file - 1
+
+    async def _answering(self) -> None:
+        """Wait while storage is not known to answer: it should not be asked by an attempt."""
+        waited_s = 0.0
+        while self.patient and self._storage.silent and waited_s < PATIENCE_S:
+            await self._environment.sleep(BACKOFF_S)
+            waited_s += BACKOFF_S
 
     async def _pause(self, attempt: int) -> None:
         seconds = BACKOFF_S * 2 ** (attempt - 1)

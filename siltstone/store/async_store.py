@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from siltstone.container.container import Container
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+from siltstone.container.health import ContainerHealth
 from siltstone.container.retention_views import RetentionCut, RetentionRule
 from siltstone.container.views import (
     CommitResult,
@@ -215,6 +216,14 @@ class AsyncStore:
     def stats(self) -> builtins.list[ContainerStats]:
         """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
         return [slot.container.stats() for slot in self._slots]
+
+    async def health(self) -> builtins.list[ContainerHealth]:
+        """Return how long-term storage does, as each container finds it.
+
+        An owner tells what it measured and makes no call. A store that was opened read-only looks
+        at storage once, and at tier 1 for what a living owner could not flush yet.
+        """
+        return [await slot.container.health() for slot in self._slots]
 
     async def check(self) -> AsyncIterator[Finding]:
         """Yield what is wrong or worth knowing: every chunk is read and compared with its sums."""

@@ -257,6 +257,38 @@ class Relocation(Section):
     )
 
 
+class Health(Section):
+    """When long-term storage counts as slow, late or away, and what follows."""
+
+    slow_call: Time = Field(
+        default=_DEFAULTS.slow_call_s,
+        description="a call that takes longer is slow: it is logged; if most are, so is storage",
+    )
+    failures: Count = Field(
+        default=_DEFAULTS.storage_failures_max,
+        description="so many calls in a row without an answer, and no more are sent but probes; "
+        "at most 5",
+    )
+    probe: Time = Field(
+        default=_DEFAULTS.storage_probe_s,
+        description="so long behind them one call is sent, then twice as long behind that, "
+        "up to 30s, until one is answered",
+    )
+    late: Time = Field(
+        default=_DEFAULTS.late_s,
+        description="bytes that are overdue for a flush so long are late, and appends are held "
+        "back from here on",
+    )
+    late_max: Time = Field(
+        default=_DEFAULTS.late_s_max,
+        description="from here on as long as they ever are; above late",
+    )
+    throttle: Time = Field(
+        default=_DEFAULTS.throttle_s_max,
+        description="how long an append is held back then; 0s never holds one back",
+    )
+
+
 class Reads(Section):
     """How bytes are read."""
 
@@ -301,5 +333,6 @@ class Settings(Section):
     garbage: Garbage = Garbage()
     optimiser: Optimiser = Optimiser()
     relocation: Relocation = Relocation()
+    health: Health = Health()
     reads: Reads = Reads()
     deadlines: Deadlines = Deadlines()

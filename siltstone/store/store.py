@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+    from siltstone.container.health import ContainerHealth
     from siltstone.container.retention_views import RetentionCut, RetentionRule
     from siltstone.container.views import (
         CommitResult,
@@ -130,6 +131,10 @@ class Store:
             return self._store.stats()
 
         return self._loop.run(stats())
+
+    def health(self) -> Sequence[ContainerHealth]:
+        """Return how long-term storage does. See ``AsyncStore.health``."""
+        return self._loop.run(self._store.health())
 
     def check(self) -> Iterator[Finding]:
         """Yield what is wrong or worth knowing. See ``AsyncStore.check``."""

@@ -113,3 +113,21 @@ def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> Non
         gate.open.set()
 
     run(scenario, deadline_s=0.05)
+
+
+def test_a_call_that_finds_no_thread_in_time_was_never_sent() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        first, second = Gate(), Gate()
+        busy = asyncio.ensure_future(storage.run("write", "a", first))
+        await asyncio.to_thread(first.entered.wait, 20)
+        waiting = asyncio.ensure_future(storage.run("write", "b", second))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting  # it leaves at once, for nothing was sent
+        first.open.set()
+        assert await busy == "done"
+        await storage.list("")
+        assert not second.entered.is_set()
+
+    run(scenario, threads=1)

@@ -1,0 +1,245 @@
+"""The health of long-term storage as one container finds it, and what follows from it.
+
+Every second it is judged anew. What follows: appends are held back while bytes are late, background
+work rests while storage fails, and while storage is silent it is looked at now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.container.health_state import (
+    HealthLimits,
+    HealthReason,
+    HealthState,
+    Signs,
+    judge,
+    throttle_s,
+)
+from siltstone.container.owner import LOG_POOL
+from siltstone.container.pressure import Pressure
+from siltstone.container.replica import Replica
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_names import claim_file
+from siltstone.core.circuit import CircuitState
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError
+from siltstone.core.fenced_log import FencedLog, LogOwner
+from siltstone.core.threads import AsyncChunkStorage
+
+logger = logging.getLogger(__name__)
+
+TICK_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerHealth:
+    """The health of long-term storage as one container finds it.
+
+    Attributes:
+        container: index of the container.
+        state: ``ok``, ``slow``, ``degraded`` or ``unavailable``.
+        reasons: why it is not ``ok``, the gravest first.
+        calls: calls to long-term storage that ended in the last minute, 512 at most.
+        unanswered: how many of them got no answer.
+        slow_calls: how many took longer than ``health.slow_call``.
+        latency_s: median of their times, in seconds, without the wait for a thread.
+        circuit: ``closed`` while calls are sent; else ``open`` or ``probing``.
+        unflushed_age_s: age of the oldest byte or table record that is only in tier 1.
+        lateness_s: seconds for which it has been due for a flush; 0 while nothing is.
+        throttle_s: how long each append is held back.
+    """
+
+    container: int
+    state: HealthState
+    reasons: tuple[HealthReason, ...]
+    calls: int
+    unanswered: int
+    slow_calls: int
+    latency_s: float
+    circuit: CircuitState
+    unflushed_age_s: float
+    lateness_s: float
+    throttle_s: float
+
+
+class Gauge:
+    """Measures and judges; changes nothing. An owner and a reader have one each."""
+
+    def __init__(
+        self,
+        container: int,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+    ) -> None:
+        self._container = container
+        self._storage = storage
+        self._environment = environment
+        self._settings = settings
+        self._flush_age_s = settings.resolved(storage.capabilities).age_s
+        self.limits = HealthLimits(
+            late_s=settings.late_s,
+            late_s_max=settings.late_s_max,
+            throttle_s_max=settings.throttle_s_max,
+        )
+
+    def measure(self, replica: Replica, owned_since_s: float) -> ContainerHealth:
+        """Return the health of this moment.
+
+        Args:
+            replica: what is acknowledged.
+            owned_since_s: since when somebody has been there to flush it, monotonic seconds:
+                nothing is late through a time before.
+        """
+        watch = self._storage.watch
+        age_s, lateness_s = self._ages(replica, owned_since_s)
+        signs = Signs(
+            recent=watch.recent(),
+            silent=watch.circuit.state is not CircuitState.CLOSED,
+            stuck=not self._storage.healthy,
+            lateness_s=lateness_s,
+        )
+        state, reasons = judge(signs, self.limits)
+        return ContainerHealth(
+            container=self._container,
+            state=state,
+            reasons=reasons,
+            calls=signs.recent.count,
+            unanswered=signs.recent.unanswered,
+            slow_calls=signs.recent.slow,
+            latency_s=signs.recent.latency_s,
+            circuit=watch.circuit.state,
+            unflushed_age_s=age_s,
+            lateness_s=lateness_s,
+            throttle_s=throttle_s(lateness_s, self.limits),
+        )
+
+    async def look(self, replica: Replica, holder: Callable[[], LogOwner]) -> ContainerHealth:
+        """Ask storage for the newest claim, then measure; for who does not own the container.
+
+        Args:
+            replica: what is acknowledged.
+            holder: tells, blocking, whether somebody is there to flush.
+        """
+        owner = await self._environment.run_blocking(LOG_POOL, holder)
+        try:
+            await self._storage.stat(claim_file(self._container, owner.epoch))
+        except ChunkError as error:
+            logger.info("a look at long-term storage failed: %s", error)
+        now = self._environment.monotonic()
+        return self.measure(replica, float("-inf") if owner.alive else now)
+
+    def _ages(self, replica: Replica, owned_since_s: float) -> tuple[float, float]:
+        """Age of the oldest unflushed byte or record, and for how long one has been due."""
+        now = self._environment.monotonic()
+        firsts = [segment.tail.first.time_s for segment in replica.dirty.values() if segment.tail]
+        oldest = min(firsts, default=now)
+        table = replica.table_tail.first.time_s if replica.table_tail else now
+        late = now - max(owned_since_s, oldest) - self._flush_age_s
+        late_table = now - max(owned_since_s, table) - self._settings.table_flush_age_s
+        return now - min(oldest, table), max(0.0, late, late_table)
+
+
+class ReaderHealth:
+    """How a reader finds long-term storage.
+
+    Args:
+        gauge: the reader's own.
+        refresh: looks at the log.
+        seen: what the reader shows, and the newest epoch.
+        log: tells who holds it.
+    """
+
+    def __init__(
+        self,
+        gauge: Gauge,
+        refresh: Callable[[], Awaitable[None]],
+        seen: Callable[[], tuple[Replica, int]],
+        log: FencedLog,
+    ) -> None:
+        self._gauge = gauge
+        self._refresh = refresh
+        self._seen = seen
+        self._log = log
+
+    async def __call__(self) -> ContainerHealth:
+        """Tell it by the calls so far, and one made now."""
+        with suppress(ChunkError):  # its calls are counted
+            await self._refresh()
+        replica, _ = self._seen()
+        return await self._gauge.look(replica, self._log.holder)
+
+
+class HealthMonitor:
+    """Judges every second and lets the others know.
+
+    Attributes:
+        now: the last judgement.
+    """
+
+    def __init__(
+        self,
+        gauge: Gauge,
+        replica: Replica,
+        pressure: Pressure,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        probed: tuple[int, int],
+    ) -> None:
+        self._gauge = gauge
+        self._replica = replica
+        self._pressure = pressure
+        self._storage = storage
+        self._environment = environment
+        self._probe_name = claim_file(*probed)
+        self._opened_s = environment.monotonic()
+        self.now = gauge.measure(replica, self._opened_s)
+
+    @property
+    def failing(self) -> bool:
+        """Whether storage should be spared what can wait: deletions and sweeps.
+
+        Late bytes alone are no reason: what makes room may be what they wait for.
+        """
+        return self._storage.silent or HealthReason.FAILING in self.now.reasons
+
+    @property
+    def strained(self) -> bool:
+        """Whether it should be spared what nobody needs: the optimiser's work."""
+        return self._storage.silent or self.now.state is not HealthState.OK
+
+    async def run(self) -> None:
+        """Judge and probe until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._probe())
+            while True:
+                self.look()
+                await self._environment.sleep(TICK_S)
+
+    def look(self) -> ContainerHealth:
+        """Judge now, and throttle as that says."""
+        before = self.now
+        self.now = self._gauge.measure(self._replica, self._opened_s)
+        self._pressure.throttle(self.now.throttle_s)
+        if (before.state, before.reasons) != (self.now.state, self.now.reasons):
+            level = logging.INFO if self.now.state is HealthState.OK else logging.WARNING
+            reasons = "; ".join(self.now.reasons)
+            states = (before.state, self.now.state)
+            logger.log(level, "long-term storage was %s and is %s: %s", *states, reasons)
+        return self.now
+
+    async def _probe(self) -> None:
+        """While storage is silent, look at one file now and then; any answer ends the silence."""
+        while True:
+            await self._environment.sleep(TICK_S)
+            if self._storage.watch.circuit.probe_due(self._environment.monotonic()):
+                try:
+                    await self._storage.stat(self._probe_name)
+                except ChunkError as error:
+                    logger.debug("probe of long-term storage: %s", error)

@@ -1,0 +1,84 @@
+"""The verb ``health``: what it shows, and the exit codes by which a monitor tells the states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.cli import health_command
+from siltstone.cli.session import Session
+from siltstone.container.health import ContainerHealth
+from siltstone.container.health_state import HealthReason, HealthState
+from siltstone.core.circuit import CircuitState
+from siltstone.core.errors import ChunkUnavailableError
+from siltstone.store.store import Store
+from tests.unit.cli.conftest import Command
+
+
+def test_a_store_in_good_order(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"x")
+        beside = command("health", "--json")
+        assert [one.state for one in store.health()] == [HealthState.OK] * 2
+    for ran in (beside, command("health", "--json")):
+        assert ran.code == 0
+        (value,) = ran.values
+        assert value["state"] == "ok"
+        assert [one["container"] for one in value["containers"]] == [0, 1]
+        assert all(one["calls"] > 0 and not one["reasons"] for one in value["containers"])
+    shown = command("health")
+    assert shown.code == 0
+    assert shown.out.startswith("long-term storage is ok\nCONTAINER  STATE")
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        (["ok", "ok"], 0),
+        (["ok", "slow"], 0),
+        (["degraded", "slow"], 7),
+        (["degraded", "unavailable"], 8),
+    ],
+)
+def test_the_worst_container_decides(
+    command: Command, monkeypatch: pytest.MonkeyPatch, states: list[str], code: int
+) -> None:
+    found = [
+        ContainerHealth(
+            container=index,
+            state=HealthState(state),
+            reasons=() if state == "ok" else (HealthReason.SLOW,),
+            calls=3,
+            unanswered=0,
+            slow_calls=3,
+            latency_s=1.5,
+            circuit=CircuitState.CLOSED,
+            unflushed_age_s=0.0,
+            lateness_s=0.0,
+            throttle_s=0.0,
+        )
+        for index, state in enumerate(states)
+    ]
+    monkeypatch.setattr(Store, "health", lambda self: found)
+    ran = command("health", "--json")
+    assert ran.code == code
+    assert ran.values[0]["state"] == health_command._worst(found)
+    assert [one["state"] for one in ran.values[0]["containers"]] == states
+    text = command("health")
+    assert text.code == code
+    assert text.out.count("calls take longer than expected") == len(states) - states.count("ok")
+
+
+def test_storage_that_does_not_answer(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_reader(session: Session) -> Store:
+        raise ChunkUnavailableError("no route to host", chunk="c", operation="stat")
+
+    monkeypatch.setattr(Session, "open_reader", open_reader)
+    ran = command("health", "--json")
+    assert (ran.code, ran.values[0]["state"]) == (8, "unavailable")
+    assert "no route to host" in ran.values[0]["error"]
+    text = command("health")
+    assert (text.code, text.out) == (8, "long-term storage is unavailable\n")
+    assert "no route to host" in text.err
