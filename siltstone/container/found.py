@@ -95,11 +95,15 @@ def check_lineage(where: Found, lineage: bytes | None) -> None:
         )
 
 
-def check_log(where: Found, first: int, end: int) -> None:
+def check_log(where: Found, epoch: int, first: int, end: int) -> None:
     """Refuse a log that is older than what long-term storage has seen.
+
+    Whoever writes to the journal has claimed his log before, in the same epoch. So a log without
+    that claim is a copy from before it, whatever was appended to the copy since.
 
     Args:
         where: what the journal says.
+        epoch: the newest one that the log was claimed in, asked for after the journal was read.
         first: first index that the log keeps.
         end: one above its newest index.
 
@@ -109,6 +113,14 @@ def check_log(where: Found, first: int, end: int) -> None:
     recovered = where.recovered
     if recovered is None:
         return
+    if epoch < recovered.epoch:
+        raise LogLostError(
+            "the log was not claimed by the owner who wrote the journal: it is a copy, or there is"
+            " another one",
+            claimed=epoch,
+            expected=recovered.epoch,
+            journal=recovered.newest_file,
+        )
     if first > recovered.safe_index:
         raise LogLostError(
             "the log begins behind what is needed",

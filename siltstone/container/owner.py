@@ -100,7 +100,7 @@ async def claim(
         LOG_POOL, lambda: (log.first(), log.end(), log.dropped_tail())
     )
     try:
-        check_log(where, first, end)
+        check_log(where, epoch, first, end)
     except LogLostError:
         check_truncation(where, await read_frames(log, environment))
         raise
@@ -128,7 +128,7 @@ def _look_at(log: FencedLog, where: Found, first: int) -> None:
     reader = log.open_read()
     try:
         check_lineage(where, reader.lineage())
-        check_log(where, first, reader.end() + 1)
+        check_log(where, reader.epoch(), first, reader.end() + 1)
     except LogLostError:
         with suppress(LogTruncatedError):
             check_truncation(where, list(reader.read(reader.first())))

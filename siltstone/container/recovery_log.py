@@ -19,8 +19,12 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
     try:
         check_lineage(where, reader.lineage())
         frames, damage = _whole_frames(reader.read(reader.first()))
+        epoch = reader.epoch()
+        if epoch < recovered.epoch:
+            # A copy, and nothing tells which of its frames were appended beside that owner.
+            frames = ()
         if not damage:
-            check_log(where, reader.first(), reader.end())
+            check_log(where, epoch, reader.first(), reader.end())
             check_frames(where, frames)
     except (LogLostError, CorruptDataError) as error:
         return str(error), frames
@@ -44,8 +48,11 @@ def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ..
     """Fence the older log and return its frames, and what is damaged there.
 
     A claim tells for certain which frame is the last. Where none is possible, the log is read
-    without.
+    without. A log that is a copy is not claimed: nothing else shows that it is one.
     """
+    if log.newest_epoch() < recovered.epoch:
+        reason, frames = look_at(log, recovered)
+        return frames, reason
     lineage, above = recovered.checkpoint.lineage, recovered.highest_epoch
     try:
         log.claim(lineage=lineage, new=False, above=above, takeover=True, owner="recovery")
@@ -62,7 +69,7 @@ def lost_because(recovered: Recovered, frames: tuple[Frame, ...]) -> str:
     if not frames:
         return "the log has no frames"
     try:
-        check_log(where, frames[0].index, frames[-1].index + 1)
+        check_log(where, recovered.epoch, frames[0].index, frames[-1].index + 1)
         check_frames(where, frames)
     except LogLostError as error:
         return str(error)

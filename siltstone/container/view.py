@@ -99,4 +99,4 @@ async def build_view(
 def _check_log(where: Found, reader: LogReader) -> None:
     """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
     check_lineage(where, reader.lineage())
-    check_log(where, reader.first(), reader.end())
+    check_log(where, reader.epoch(), reader.first(), reader.end())

@@ -270,6 +270,14 @@ def world(seed: int = 0, **choices: Any) -> Iterator[World]:
         made.close()
 
 
+def copied(log: SharedLog) -> SharedLog:
+    """A log with what this one holds now, as a copy of its disk: nobody has it open."""
+    copy = SharedLog()
+    copy.epoch, copy.frames, copy.end, copy.crc = log.epoch, list(log.frames), log.end, log.crc
+    copy.lineages, copy.lineage = set(log.lineages), log.lineage
+    return copy
+
+
 async def close_quietly(owner: Owner | None) -> None:
     """Close an owner whose container may have failed."""
     if owner is not None and not owner.dead:

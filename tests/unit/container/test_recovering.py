@@ -24,7 +24,14 @@ from siltstone.core.records.recovery import decode_recovery
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    copied,
+    pattern,
+    with_settings,
+    world,
+)
 
 QUIET = with_settings(
     flush_age_s=1e6, table_flush_age_s=1e6, checkpoint_age_s=1e6, garbage_interval_s=1e6
@@ -70,14 +77,6 @@ def lose(made: World) -> SharedLog:
     """Tier 1 is gone; whoever has it open still has it."""
     old, made.shared_log = made.shared_log, SharedLog()
     return old
-
-
-def older(log: SharedLog) -> SharedLog:
-    """A copy of the log as it is now."""
-    copy = SharedLog()
-    copy.epoch, copy.frames, copy.end, copy.crc = log.epoch, list(log.frames), log.end, log.crc
-    copy.lineages, copy.lineage = set(log.lineages), log.lineage
-    return copy
 
 
 async def content(owner: Owner, name: str) -> bytes:
@@ -178,7 +177,7 @@ def test_frames_of_an_older_log_that_connect_are_kept(made: World) -> None:
         await owner.container.append("late", b"in a frame")
         writer = await owner.container.register_writer("b", "w")
         await owner.container.append_as("b", writer.number, 5, b"once")
-        copy = older(made.shared_log)
+        copy = copied(made.shared_log)
         await owner.container.append("a", b"after the copy")
         await owner.container.flush()
         await made.crash(owner, keep_index=False)
@@ -206,7 +205,7 @@ def test_an_older_copy_ahead_of_the_table_log(made: World) -> None:
         writer = await owner.container.register_writer("b", "w")
         await owner.container.append_as("b", writer.number, 5, b"once")
         await owner.container.commit([Put("t", b"k", b"in tier 1"), Append("a", b"!")])
-        copy = older(made.shared_log)
+        copy = copied(made.shared_log)
         kept = len(copy.frames)
         await owner.container.append("a", b"gone")
         # A checkpoint states the newest index and leaves the segments where they are.
@@ -308,7 +307,7 @@ def test_opening_an_older_copy_again_and_again_never_works(made: World) -> None:
 
     async def run() -> None:
         owner = await filled(made)
-        copy = older(made.shared_log)
+        copy = copied(made.shared_log)
         await owner.container.append("a", b"gone")
         await owner.container.checkpoint()
         await made.crash(owner, keep_index=False)
@@ -428,7 +427,7 @@ def test_a_crash_at_each_call_of_a_recovery(after: bool) -> None:
 async def crashed_at(made: World, stop: Stop) -> bool:
     """Run a recovery that dies, then one that does not; return whether the first one died."""
     owner = await filled(made)
-    copy = older(made.shared_log)
+    copy = copied(made.shared_log)
     await owner.container.append("a", b"gone")
     await owner.container.checkpoint()
     await made.crash(owner, keep_index=False)
