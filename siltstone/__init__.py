@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from siltstone.container.table_views import RangeRemoval as RangeRemoval
     from siltstone.container.table_views import TableUpdate as TableUpdate
     from siltstone.container.views import Append as Append
+    from siltstone.container.views import AttributeIs as AttributeIs
     from siltstone.container.views import ChunkInfo as ChunkInfo
     from siltstone.container.views import CommitResult as CommitResult
     from siltstone.container.views import ContainerStats as ContainerStats
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from siltstone.container.views import Remove as Remove
     from siltstone.container.views import RemoveRange as RemoveRange
     from siltstone.container.views import SegmentInfo as SegmentInfo
+    from siltstone.container.views import SetAttribute as SetAttribute
     from siltstone.container.views import TableValue as TableValue
     from siltstone.container.views import VersionIs as VersionIs
     from siltstone.core.errors import AppendTooLargeError as AppendTooLargeError
+    from siltstone.core.errors import AttributeLimitError as AttributeLimitError
     from siltstone.core.errors import BackPressureError as BackPressureError
     from siltstone.core.errors import CapabilityError as CapabilityError
     from siltstone.core.errors import ChunkError as ChunkError
@@ -141,6 +144,8 @@ __all__ = [
     "AsyncTable",
     "AsyncTableSnapshot",
     "AsyncWriter",
+    "AttributeIs",
+    "AttributeLimitError",
     "BackPressureError",
     "CapabilityError",
     "ChunkError",
@@ -186,6 +191,7 @@ __all__ = [
     "SegmentSealedError",
     "SegmentTruncatedError",
     "SequenceError",
+    "SetAttribute",
     "SettingsError",
     "SeveralContainersError",
     "SiltstoneError",

@@ -45,6 +45,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.TableTruncatedError, ExitCode.CONFLICT),
     (errors.ConditionFailedError, ExitCode.CONFLICT),
     (errors.SegmentNameError, ExitCode.USAGE),
+    (errors.AttributeLimitError, ExitCode.USAGE),
     (SeveralContainersError, ExitCode.USAGE),
     (errors.SettingsError, ExitCode.USAGE),
     (errors.StoreNotFoundError, ExitCode.USAGE),

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from siltstone.cli import (
+    attribute_commands,
     check_command,
     completion_command,
     health_command,
@@ -72,6 +73,8 @@ for _verb in (
     write_commands.seal,
     write_commands.truncate,
     write_commands.concat,
+    attribute_commands.attributes,
+    attribute_commands.rename,
     write_commands.remove,
     table,
     check_command.check,

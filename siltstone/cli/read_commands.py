@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.output import (
     flush_bytes,
     print_json,
@@ -114,12 +115,21 @@ def tail(
 
 @click.command("ls")
 @click.argument("prefix", default="")
+@click.option(
+    "--where",
+    type=ATTRIBUTE,
+    multiple=True,
+    help="Only segments that have this attribute; several times for several.",
+)
 @json_option
 @pass_session
-def list_segments(session: Session, prefix: str, *, as_json: bool) -> None:
+def list_segments(
+    session: Session, prefix: str, where: tuple[tuple[str, str], ...], *, as_json: bool
+) -> None:
     """List the segments whose names start with PREFIX."""
+    wanted = attributes_of(where)
     with session.open_reader() as store:
-        found = store.list(prefix)
+        found = store.list(prefix, where=wanted)
         if as_json:
             for info in found:
                 print_json(info)
@@ -154,9 +164,13 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                 print_json(info)
                 return
             for name in info.__slots__:
+                if name == "attributes":
+                    continue
                 value = getattr(info, name)
                 shown = rule_text(value) if isinstance(value, RetentionRule) else value
                 click.echo(f"{name + ':':<16} {shown}")
+            for key, value in sorted(info.attributes.items()):
+                click.echo(f"{'attribute:':<16} {key}={value}")
             return
         stats = store.stats()
         if as_json:

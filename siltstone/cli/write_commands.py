@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import click
 
+from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.output import print_json, progress_bar
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
@@ -72,16 +73,26 @@ def append(
 
 @click.command()
 @click.argument("segment")
-@click.option("--exist-ok", is_flag=True, help="An existing segment is fine.")
+@click.option("--exist-ok", is_flag=True, help="An existing segment is fine, as it is.")
+@click.option(
+    "--attribute", "noted", type=ATTRIBUTE, multiple=True, help="Note this about a new segment."
+)
 @takeover_option
 @json_option
 @pass_session
 def create(
-    session: Session, segment: str, *, exist_ok: bool, takeover: bool, as_json: bool
+    session: Session,
+    segment: str,
+    noted: tuple[tuple[str, str], ...],
+    *,
+    exist_ok: bool,
+    takeover: bool,
+    as_json: bool,
 ) -> None:
     """Make the empty segment SEGMENT."""
+    attributes = attributes_of(noted)
     with session.open_owner(takeover=takeover) as store:
-        info = store.create(segment, exist_ok=exist_ok).info()
+        info = store.create(segment, exist_ok=exist_ok, attributes=attributes).info()
     if as_json:
         print_json(info)
 

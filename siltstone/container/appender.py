@@ -207,17 +207,20 @@ class Appender:
         """Return the segment of this name, sealed or not.
 
         Raises:
-            SegmentNotFoundError: there is none, or it is about to be deleted.
+            SegmentNotFoundError: there is none, or it is about to be deleted or renamed.
         """
         self._pipeline.check_alive()
         segment = self._replica.find(name)
-        pending = self._replica.rows.pending_find(name)
-        if segment is None or pending != segment.segment_id:
+        if segment is None or not self.named(segment, name):
             await self._pipeline.barrier()
             segment = self._replica.find(name)
         if segment is None:
             raise SegmentNotFoundError("no such segment", segment=name)
         return segment
+
+    def named(self, segment: OpenSegment, name: str) -> bool:
+        """Whether ``segment`` still has this name behind all that is assigned."""
+        return self._replica.rows.pending_find(name) == segment.segment_id
 
     async def _refuse(self, segment: OpenSegment) -> None:
         state = self._replica.rows.pending_state(segment.segment_id)

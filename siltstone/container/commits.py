@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from types import UnionType
 
 from siltstone.container.appender import Appender
+from siltstone.container.attributes import changed, check_attribute
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.views import (
     Append,
+    AttributeIs,
     CommitResult,
     Condition,
     LengthIs,
@@ -19,15 +21,18 @@ from siltstone.container.views import (
     Put,
     Remove,
     RemoveRange,
+    SetAttribute,
     VersionIs,
 )
 from siltstone.core.errors import (
     AppendTooLargeError,
+    AttributeLimitError,
     ConditionFailedError,
     TableNotFoundError,
 )
 from siltstone.core.records.piece import TABLE_HEADER
 from siltstone.core.records.table_record import KEY_BYTES_MAX, TableEntry, record_length
+from siltstone.metadata.changes import put_attributes
 
 
 class Committer:
@@ -49,24 +54,30 @@ class Committer:
             SegmentNotFoundError: an operation or a condition names no segment.
             SegmentSealedError: an append names a sealed segment.
             TableNotFoundError: an operation or a condition names no table.
+            AttributeLimitError: a segment would have too many attributes, or too long ones.
             AppendTooLargeError: the commit does not fit in a frame.
             BackPressureError: no room was made before the deadline.
             LogError: as for an append.
         """
-        appends, changes = _sorted(operations)
+        appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
-        if changes:
+        if changes or attributes:
             await self._pipeline.admit_update()
         await self._admit(size)
         try:
-            segments = await self._segments(appends, conditions)
+            segments = await self._segments(appends, attributes, conditions)
             tables = self._table_ids(operations, conditions)
-            entries = [_entry(tables[change.table], change) for change in changes]
-            self._check_size(size, appends, entries)
             failed = self._failed(conditions, segments, tables)
             if failed is not None:
                 await self._pipeline.barrier()
                 raise failed
+            entries = [_entry(tables[change.table], change) for change in changes]
+            try:
+                entries += self._attributes(attributes, segments)
+            except AttributeLimitError:
+                await self._pipeline.barrier()
+                raise
+            self._check_size(size, appends, entries)
             result, future = self._assign(appends, entries, segments)
         except BaseException:
             self._pressure.release(size)
@@ -82,19 +93,22 @@ class Committer:
         await self._pressure.admit(size)
 
     async def _segments(
-        self, appends: Sequence[tuple[str, bytes]], conditions: Sequence[Condition]
+        self,
+        appends: Sequence[tuple[str, bytes]],
+        attributes: Sequence[SetAttribute],
+        conditions: Sequence[Condition],
     ) -> dict[str, OpenSegment]:
         """Every segment that is named, all of them as they are in this step of the loop."""
         while True:
             found = {name: await self._appender.writable(name) for name, _ in appends}
-            for condition in conditions:
-                if isinstance(condition, LengthIs) and condition.segment not in found:
-                    segment = await self._appender.existing(condition.segment)
-                    found[condition.segment] = segment
+            others = [part for part in conditions if not isinstance(part, VersionIs)]
+            for name in {part.segment for part in (*attributes, *others)} - found.keys():
+                found[name] = await self._appender.existing(name)
             current = {name: self._replica.find(name) for name in found}
             names = {name for name, _ in appends}
             if all(
-                current[name] is segment and (name not in names or segment.writable)
+                current[name] is segment
+                and (segment.writable if name in names else self._appender.named(segment, name))
                 for name, segment in found.items()
             ):
                 return found
@@ -102,7 +116,7 @@ class Committer:
     def _table_ids(
         self, operations: Sequence[Operation], conditions: Sequence[Condition]
     ) -> dict[str, int]:
-        names = {o.table for o in operations if not isinstance(o, Append)}
+        names = {o.table for o in operations if not isinstance(o, Append | SetAttribute)}
         names |= {c.table for c in conditions if isinstance(c, VersionIs)}
         found = {}
         for name in names:
@@ -120,10 +134,16 @@ class Committer:
     ) -> ConditionFailedError | None:
         """The first condition that does not hold against what is assigned."""
         for condition in conditions:
-            current: int | None
+            current: int | str | None
+            expected: int | str | None
             if isinstance(condition, LengthIs):
                 current = segments[condition.segment].assigned
-                expected: int | None = condition.length
+                expected = condition.length
+            elif isinstance(condition, AttributeIs):
+                segment_id = segments[condition.segment].segment_id
+                attributes = self._replica.rows.pending_attributes(segment_id)
+                current = attributes.get(condition.key)
+                expected = condition.value
             else:
                 entry = self._replica.tables.pending(tables[condition.table], condition.key)
                 current = None if entry is None else entry.version
@@ -131,6 +151,17 @@ class Committer:
             if current != expected:
                 return ConditionFailedError(condition=condition, current=current)
         return None
+
+    def _attributes(
+        self, changes: Sequence[SetAttribute], segments: dict[str, OpenSegment]
+    ) -> list[TableEntry]:
+        entries = []
+        for name in dict.fromkeys(change.segment for change in changes):
+            segment_id = segments[name].segment_id
+            before = self._replica.rows.pending_attributes(segment_id)
+            mine = [change for change in changes if change.segment == name]
+            entries.append(put_attributes(segment_id, changed(name, before, mine)))
+        return entries
 
     def _check_size(
         self, size: int, appends: Sequence[tuple[str, bytes]], entries: Sequence[TableEntry]
@@ -173,9 +204,13 @@ class Committer:
 
 
 def _sorted(
-    operations: Sequence[Operation],
-) -> tuple[list[tuple[str, bytes]], list[Put | Remove | RemoveRange]]:
-    """Check the operations; return appends with bytes of their own, and changes of tables."""
+    operations: Sequence[Operation], conditions: Sequence[Condition]
+) -> tuple[list[tuple[str, bytes]], list[Put | Remove | RemoveRange], list[SetAttribute]]:
+    """Check all parts; return appends with bytes of their own, changes of tables, attributes."""
+    for condition in conditions:
+        if isinstance(condition, AttributeIs):
+            check_attribute(condition.key, condition.value)
+    attributes: list[SetAttribute] = []
     appends: list[tuple[str, bytes]] = []
     changes: list[Put | Remove | RemoveRange] = []
     for operation in operations:
@@ -192,9 +227,12 @@ def _sorted(
         elif isinstance(operation, RemoveRange):
             _check_range(operation)
             changes.append(operation)
+        elif isinstance(operation, SetAttribute):
+            check_attribute(operation.key, operation.value)
+            attributes.append(operation)
         else:
             raise TypeError(f"not an operation: {operation!r}")
-    return appends, changes
+    return appends, changes, attributes
 
 
 def _entry(table_id: int, change: Put | Remove | RemoveRange) -> TableEntry:

@@ -112,11 +112,18 @@ class Concatenator:
             raise SegmentNotFoundError("no such segment", segment=source)
         if state.sealed_length is None:
             raise SegmentNotSealedError("source is not sealed", segment=source)
-        await self._pipeline.barrier()
-        target_segment = await self._appender.writable(target)
-        if state.sealed_length - state.start_offset <= SMALL_BYTES:
-            return await self._join_small(target, source_segment)
-        return await self._join_large(target_segment, source_segment)
+        source_segment.users += 1
+        source_segment.joining += 1
+        try:
+            await self._pipeline.barrier()
+            target_segment = await self._appender.writable(target)
+            if state.sealed_length - state.start_offset <= SMALL_BYTES:
+                return await self._join_small(target, source_segment)
+            return await self._join_large(target_segment, source_segment)
+        finally:
+            source_segment.joining -= 1
+            source_segment.users -= 1
+            source_segment.notify()
 
     async def _done_before(self, target: str, source: str) -> int | None:
         tombstone = self._rows.pending_tombstone(source)

@@ -21,6 +21,7 @@ from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.reading import Reading
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.state_calls import StateCalls
 from siltstone.container.table_calls import TableCalls
 from siltstone.container.time_calls import TimeCalls
 from siltstone.container.views import (
@@ -31,7 +32,6 @@ from siltstone.container.views import (
     Finding,
     Operation,
     SegmentInfo,
-    WriterInfo,
 )
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
@@ -59,7 +59,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(TableCalls, TimeCalls):
+class Container(StateCalls, TableCalls, TimeCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -194,11 +194,6 @@ class Container(TableCalls, TimeCalls):
         """Most data bytes of one append."""
         return self._parts.appender.data_bytes_max
 
-    async def create(self, name: str, *, exist_ok: bool = False) -> SegmentInfo:
-        """Make an empty segment; see ``SegmentVerbs.create``."""
-        await self._parts.verbs.create(name, exist_ok=exist_ok)
-        return self._parts.reading.info(name)
-
     async def info(self, name: str) -> SegmentInfo:
         """What is acknowledged of a segment."""
         return self._reading().info(name)
@@ -231,30 +226,11 @@ class Container(TableCalls, TimeCalls):
         """See ``Reading.chunks``."""
         return self._reading().chunks(name, start, limit)
 
-    async def register_writer(self, name: str, writer: str) -> WriterInfo:
-        """See ``SegmentVerbs.register_writer``."""
-        return await self._parts.verbs.register_writer(name, writer)
-
     async def commit(
         self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()
     ) -> CommitResult:
         """See ``Committer.commit``."""
         return await self._parts.committer.commit(operations, conditions)
-
-    async def seal(self, name: str) -> SegmentInfo:
-        """See ``SegmentVerbs.seal``."""
-        await self._parts.verbs.seal(name)
-        return self._parts.reading.info(name)
-
-    async def truncate(self, name: str, offset: int) -> None:
-        """See ``SegmentVerbs.truncate``."""
-        if offset < 0:
-            raise ValueError(f"offset must be at least 0, not {offset}")
-        await self._parts.verbs.truncate(name, offset)
-
-    async def delete(self, name: str) -> None:
-        """See ``SegmentVerbs.delete``."""
-        await self._parts.verbs.delete(name)
 
     async def concat(self, target: str, source: str) -> int:
         """See ``Concatenator.concat``."""

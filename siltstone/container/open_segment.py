@@ -35,6 +35,7 @@ class OpenSegment:
         tail: acknowledged bytes from ``flushed`` on.
         piece: the piece of the batch being filled, if it is of that batch.
         writers: exactly-once writers by number, once loaded.
+        joining: concats that are about to take its bytes; it keeps its name meanwhile.
         held: appends wait while a concat needs the segment to stand still.
         users: readers, waiters and operations that keep it in memory.
         grown: notifies those who wait for more bytes; ``None`` while nobody does.
@@ -45,6 +46,7 @@ class OpenSegment:
         "flushed",
         "grown",
         "held",
+        "joining",
         "length",
         "name",
         "piece",
@@ -69,6 +71,7 @@ class OpenSegment:
         self.writers: dict[int, WriterMemory] | None = None
         self.held: asyncio.Event | None = None
         self.users = 0
+        self.joining = 0
         self.grown: asyncio.Event | None = None
 
     @property

@@ -82,6 +82,7 @@ class Reading:
             sealed=state.sealed_length is not None,
             created_ms=state.created_ms,
             retention=None if row is None else rule_of_row(row),
+            attributes=self.replica.rows.attributes(state.segment_id),
         )
 
     def chunks(self, name: str, start: int, limit: int) -> list[ChunkInfo]:

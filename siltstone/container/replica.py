@@ -328,12 +328,20 @@ class Replica:
                 segment.state = state
         else:
             segment.state = state
+            if state.name != segment.name:
+                self._rename(segment, state.name)
             self.recompute(segment)
         segment.notify()
         return dropped
 
+    def _rename(self, segment: OpenSegment, name: str) -> None:
+        if self.by_name.get(segment.name) is segment:
+            del self.by_name[segment.name]
+        segment.name = name
+        self.by_name[name] = segment
+
     def recompute(self, segment: OpenSegment) -> None:
-        """Decide anew whether an open segment takes bytes."""
+        """Decide anew whether an open segment takes bytes; not while its name is to change."""
         pending = self.rows.pending_state(segment.segment_id)
         segment.writable = (
             self.by_id.get(segment.segment_id) is segment
@@ -341,6 +349,7 @@ class Replica:
             and pending is not None
             and pending.sealed_length is None
             and not pending.deleted
+            and pending.name == segment.name
         )
 
     def _refresh_layout(self, segment: OpenSegment) -> int:

@@ -1,4 +1,4 @@
-"""What changes the state of a segment: create, seal, truncate, delete, register a writer.
+"""What changes the state of a segment: create, seal, truncate, delete, rename, register a writer.
 
 Each is a change of rows in one table update, acknowledged without waiting for long-term storage.
 The storage writer follows.
@@ -7,11 +7,12 @@ The storage writer follows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from siltstone.container.appender import Appender
+from siltstone.container.attributes import check_attribute, check_limits
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.views import WriterInfo
@@ -28,6 +29,7 @@ from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import check_segment_name
 from siltstone.metadata.changes import (
+    put_attributes,
     put_counter,
     put_name,
     put_state,
@@ -70,9 +72,21 @@ class SegmentVerbs:
         """Milliseconds since 1970."""
         return int(self._environment.time() * 1000)
 
-    async def create(self, name: str, *, exist_ok: bool) -> OpenSegment:
-        """Make an empty segment. Raises ``SegmentExistsError`` unless ``exist_ok``."""
+    async def create(
+        self, name: str, *, exist_ok: bool, attributes: Mapping[str, str] | None = None
+    ) -> OpenSegment:
+        """Make an empty segment with ``attributes``.
+
+        Raises:
+            SegmentExistsError: it exists, unless ``exist_ok``; its attributes stay as they are.
+            AttributeLimitError: too many attributes, or too long ones.
+        """
         check_segment_name(name)
+        for key, value in (attributes or {}).items():
+            if value is None:
+                raise TypeError("a new segment's attributes have values")
+            check_attribute(key, value)
+        check_limits(name, attributes or {})
         await self._pipeline.admit_update()
         rows = self._rows
         if rows.pending_find(name) is None:
@@ -83,6 +97,8 @@ class SegmentVerbs:
                 put_name(name, segment_id),
                 put_state(state),
             ]
+            if attributes:
+                entries.append(put_attributes(segment_id, attributes))
             if rows.pending_tombstone(name) is not None:
                 entries.append(remove_tombstone(name))
             await self._pipeline.update(entries, relief=False)
@@ -168,6 +184,43 @@ class SegmentVerbs:
         await self._state_change(segment, entries, relief=True)
         self._wake()
 
+    async def rename(self, name: str, new_name: str) -> OpenSegment:
+        """Give a segment another name of the same container; everything else of it stays.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            SegmentExistsError: the new name is taken; nothing was changed.
+            SegmentNameError: no segment can have the new name.
+        """
+        check_segment_name(new_name)
+        await self._pipeline.admit_update()
+        while True:
+            segment = await self._appender.existing(name)
+            # A concat has composed its transaction with the names that both segments had.
+            if segment.held is not None:
+                await segment.held.wait()
+            elif segment.joining:
+                await segment.changed()
+            elif self._rows.pending_find(new_name) is None:
+                break
+            else:
+                await self._pipeline.barrier()
+                if self._replica.find(new_name) is not None:
+                    raise SegmentExistsError("segment exists", segment=new_name)
+        state = self._pending_state(segment)
+        entries = [
+            remove_name(name),
+            put_name(new_name, segment.segment_id),
+            put_state(replace(state, name=new_name)),
+        ]
+        if self._rows.pending_tombstone(new_name) is not None:
+            entries.append(remove_tombstone(new_name))
+        # Whoever appends by the old name from now on has to wait, and then finds nothing.
+        segment.writable = False
+        self._replica.by_name.pop(name, None)
+        await self._state_change(segment, entries, relief=False)
+        return segment
+
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """Return the living writer of this name, or make it with a number that was never used."""
         raw = writer.encode("utf-8")
@@ -216,6 +269,11 @@ def _idleness(segment: OpenSegment, row: WriterRow) -> tuple[bool, int]:
 
 
 def deletion_entries(state: SegmentState) -> list[TableEntry]:
-    """The entries that delete a segment: name, state, and the task that removes its rows."""
+    """The entries that delete a segment: name, state, attributes, a task for its other rows."""
     task = Task(due_ms=0, kind=TaskKind.REMOVE_SEGMENT, subject=state.segment_id)
-    return [remove_name(state.name), put_state(replace(state, deleted=True)), put_task(task)]
+    return [
+        remove_name(state.name),
+        put_state(replace(state, deleted=True)),
+        put_attributes(state.segment_id, {}),
+        put_task(task),
+    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from siltstone.container.retention_views import RetentionRule
 from siltstone.core.words import Buffer
@@ -21,6 +22,7 @@ class SegmentInfo:
         sealed: whether it takes no more bytes.
         created_ms: milliseconds since 1970.
         retention: the rule by which it is shortened; ``None`` when there is none.
+        attributes: what users noted about it, by key.
     """
 
     name: str
@@ -31,6 +33,7 @@ class SegmentInfo:
     sealed: bool
     created_ms: int
     retention: RetentionRule | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +163,16 @@ class RemoveRange:
     end: bytes | None = None
 
 
-Operation = Append | Put | Remove | RemoveRange
+@dataclass(frozen=True, slots=True)
+class SetAttribute:
+    """Operation of a commit: set an attribute of ``segment``; ``None`` removes it."""
+
+    segment: str
+    key: str
+    value: str | None
+
+
+Operation = Append | Put | Remove | RemoveRange | SetAttribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +192,16 @@ class LengthIs:
     length: int
 
 
-Condition = VersionIs | LengthIs
+@dataclass(frozen=True, slots=True)
+class AttributeIs:
+    """Condition of a commit: an attribute has this value; ``None`` means that it is absent."""
+
+    segment: str
+    key: str
+    value: str | None
+
+
+Condition = VersionIs | LengthIs | AttributeIs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

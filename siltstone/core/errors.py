@@ -194,6 +194,10 @@ class SegmentNameError(SegmentError, ValueError):
     """The name is empty, too long, reserved, or holds a NUL byte."""
 
 
+class AttributeLimitError(SegmentError, ValueError):
+    """A segment has at most 32 attributes, with at most 4,096 bytes of keys and values."""
+
+
 class AppendTooLargeError(SegmentError):
     """One commit does not fit in a frame of the tier-1 log; nothing was applied.
 

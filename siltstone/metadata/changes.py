@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from siltstone.core.records.attributes import encode_attributes
 from siltstone.core.records.block_sums import (
     BlockSumsPatch,
     encode_block_sums,
@@ -20,6 +23,7 @@ from siltstone.core.records.keys import (
     METADATA_TABLE,
     CounterKind,
     RowKind,
+    attributes_key,
     block_sums_key,
     chunk_key,
     counter_key,
@@ -87,6 +91,12 @@ def put_state(state: SegmentState) -> TableEntry:
 def remove_state(segment_id: int) -> TableEntry:
     """Remove a segment's state."""
     return _remove(state_key(segment_id))
+
+
+def put_attributes(segment_id: int, attributes: Mapping[str, str]) -> TableEntry:
+    """Set all attributes of a segment; without any there is no row."""
+    key = attributes_key(segment_id)
+    return _put(key, encode_attributes(attributes)) if attributes else _remove(key)
 
 
 def put_layout(layout: Layout) -> TableEntry:

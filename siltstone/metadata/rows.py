@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from siltstone.core.records.attributes import decode_attributes
 from siltstone.core.records.block_sums import decode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk
 from siltstone.core.records.epoch_row import EpochRow, decode_epoch_row
@@ -17,6 +18,7 @@ from siltstone.core.records.keys import (
     CounterKind,
     RowKind,
     after_prefix,
+    attributes_key,
     block_sums_key,
     chunk_key,
     counter_key,
@@ -92,6 +94,14 @@ class Rows:
         """State of a segment, as assigned."""
         entry = self._pending(state_key(segment_id))
         return None if entry is None else decode_segment_state(segment_id, entry.value)
+
+    def attributes(self, segment_id: int) -> dict[str, str]:
+        """Attributes of a segment."""
+        return _attributes(segment_id, self._get(attributes_key(segment_id)))
+
+    def pending_attributes(self, segment_id: int) -> dict[str, str]:
+        """Attributes of a segment, as assigned."""
+        return _attributes(segment_id, self._pending(attributes_key(segment_id)))
 
     def tombstone(self, name: str) -> Tombstone | None:
         """What became of a segment that was concatenated."""
@@ -253,6 +263,10 @@ def _layout(segment_id: int, entry: Entry | None) -> Layout:
     if entry is None:
         return Layout(segment_id=segment_id)
     return decode_layout(segment_id, entry.value)
+
+
+def _attributes(segment_id: int, entry: Entry | None) -> dict[str, str]:
+    return {} if entry is None else decode_attributes(segment_id, entry.value)
 
 
 def _extent(key: bytes, entry: Entry) -> Extent:

@@ -9,12 +9,14 @@ from typing import Final
 
 from siltstone.container.views import (
     Append,
+    AttributeIs,
     Condition,
     LengthIs,
     Operation,
     Put,
     Remove,
     RemoveRange,
+    SetAttribute,
     VersionIs,
 )
 from siltstone.core.errors import StoreError
@@ -87,6 +89,8 @@ def name_of(part: Operation | Condition) -> str:
     """Return the segment or table that an operation or a condition is about."""
     match part:
         case Append(segment=name) | LengthIs(segment=name):
+            return name
+        case SetAttribute(segment=name) | AttributeIs(segment=name):
             return name
         case Put(table=name) | Remove(table=name) | RemoveRange(table=name) | VersionIs(table=name):
             return name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from siltstone.container.views import AttributeIs, SetAttribute
 from siltstone.core.environment import Pool
 from siltstone.store.arguments import (
     SeveralContainersError,
     check_offset,
     check_range,
     check_time_ms,
+    common_container,
 )
 from siltstone.store.async_writer import AsyncWriter
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
@@ -196,6 +198,51 @@ class AsyncSegment:
             ValueError: a datetime without a time zone, or before 1970.
         """
         return await self._container.offset_at(self._name, check_time_ms(time))
+
+    async def set_attributes(
+        self,
+        changes: Mapping[str, str | None],
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> int:
+        """Set or remove attributes, all or none, and return the table version that did.
+
+        A segment has up to 32 attributes, with up to 4,096 bytes of UTF-8 in all keys and values.
+        ``info`` shows them. They go when the segment is deleted, and stay when it is renamed.
+
+        Args:
+            changes: key to value; ``None`` removes it. A key is not empty and holds no ``=``.
+            expected: key to the value that it must have now; ``None`` means it must be absent.
+
+        Raises:
+            ConditionFailedError: an attribute has another value; nothing was changed.
+            AttributeLimitError: there would be too many, or too long ones.
+            SegmentNotFoundError: there is no such segment, or it was deleted.
+        """
+        operations = [SetAttribute(self._name, key, value) for key, value in changes.items()]
+        conditions = [AttributeIs(self._name, *item) for item in (expected or {}).items()]
+        if not operations:
+            raise ValueError("nothing to change")
+        return (await self._container.commit(operations, conditions)).version
+
+    async def rename(self, new_name: str) -> AsyncSegment:
+        """Give the segment another name, at once, and return a handle by that name.
+
+        Bytes, attributes and writers stay; handles by the old name find nothing any more. Both
+        names must belong to one container, as names with the same ``{tag}`` do. Files that hold
+        its bytes keep the name under which they were begun. Retention rules go by names, so from
+        now on those of the new one hold.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            SegmentExistsError: the new name is taken; nothing was changed.
+            SeveralContainersError: the new name belongs to another container.
+            SegmentNameError: no segment can have the new name.
+        """
+        renamed = self._store.segment(new_name)
+        common_container([self._name, new_name], self._store.container_count)
+        await self._container.rename(self._name, new_name)
+        return renamed
 
     async def chunks(self, start: int = 0) -> AsyncIterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
@@ -154,24 +154,45 @@ class AsyncStore:
         slot = self._slots[self.container_index(name)]
         return AsyncSegment(self, slot, name)
 
-    async def create(self, name: str, *, exist_ok: bool = False) -> AsyncSegment:
+    async def create(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> AsyncSegment:
         """Create a segment, durably, and return a handle to it.
+
+        Args:
+            name: what it is called.
+            exist_ok: an existing segment is fine, and stays as it is.
+            attributes: what is noted about a new one, in the same step; see
+                ``AsyncSegment.set_attributes``.
 
         Raises:
             SegmentExistsError: it exists, and ``exist_ok`` is false.
+            AttributeLimitError: too many attributes, or too long ones.
             SegmentNameError: no segment can have this name.
         """
         segment = self.segment(name)
-        await self._slot_of(name).container.create(name, exist_ok=exist_ok)
+        container = self._slot_of(name).container
+        await container.create(name, exist_ok=exist_ok, attributes=attributes)
         return segment
 
-    def list(self, prefix: str = "") -> AsyncIterator[SegmentInfo]:
-        """Yield the segments whose names start with ``prefix``, in the order of their bytes."""
+    def list(
+        self, prefix: str = "", *, where: Mapping[str, str] | None = None
+    ) -> AsyncIterator[SegmentInfo]:
+        """Yield the segments whose names start with ``prefix``, in the order of their bytes.
+
+        Args:
+            prefix: what the names start with.
+            where: attributes that a segment must have, all of them; every segment of the prefix is
+                looked at.
+        """
 
         def pages(slot: ContainerSlot) -> NextPage[SegmentInfo]:
             return lambda last: slot.container.list_segments(prefix, last, PAGE_COUNT)
 
-        return merged([pages(slot) for slot in self._slots], lambda info: info.name)
+        found = merged([pages(slot) for slot in self._slots], lambda info: info.name)
+        if not where:
+            return found
+        return (info async for info in found if where.items() <= info.attributes.items())
 
     def table(self, name: str) -> AsyncTable:
         """Return a handle to a table, which need not exist. Does no I/O."""

@@ -31,6 +31,7 @@ WRITING_VERBS: Final = frozenset(
         "flush",
         "frame_data_max",
         "register_writer",
+        "rename",
         "seal",
         "truncate",
     }

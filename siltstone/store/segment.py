@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from siltstone.store.arguments import check_buffer
@@ -111,6 +111,19 @@ class Segment:
     def offset_at(self, time: datetime | float) -> int:
         """Return where to begin so as to miss nothing appended since. See ``AsyncSegment``."""
         return self._loop.run(self._segment.offset_at(time))
+
+    def set_attributes(
+        self,
+        changes: Mapping[str, str | None],
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> int:
+        """Set or remove attributes, all or none. See ``AsyncSegment.set_attributes``."""
+        return self._loop.run(self._segment.set_attributes(changes, expected=expected))
+
+    def rename(self, new_name: str) -> Segment:
+        """Give the segment another name; returns a new handle. See ``AsyncSegment.rename``."""
+        return Segment(self._loop, self._loop.run(self._segment.rename(new_name)))
 
     def chunks(self, start: int = 0) -> Iterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""

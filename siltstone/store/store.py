@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -93,13 +93,21 @@ class Store:
         """Return a handle to a segment, which need not exist. Does no I/O."""
         return Segment(self._loop, self._store.segment(name))
 
-    def create(self, name: str, *, exist_ok: bool = False) -> Segment:
+    def create(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> Segment:
         """Create a segment, durably, and return a handle to it. See ``AsyncStore.create``."""
-        return Segment(self._loop, self._loop.run(self._store.create(name, exist_ok=exist_ok)))
+        work = self._store.create(name, exist_ok=exist_ok, attributes=attributes)
+        return Segment(self._loop, self._loop.run(work))
 
-    def list(self, prefix: str = "") -> Iterator[SegmentInfo]:
-        """Yield the segments whose names start with ``prefix``, in the order of their bytes."""
-        return self._loop.iterate(lambda: self._store.list(prefix))
+    def list(
+        self, prefix: str = "", *, where: Mapping[str, str] | None = None
+    ) -> Iterator[SegmentInfo]:
+        """Yield the segments whose names start with ``prefix``, in the order of their bytes.
+
+        With ``where``, those alone that have all these attributes. See ``AsyncStore.list``.
+        """
+        return self._loop.iterate(lambda: self._store.list(prefix, where=where))
 
     def table(self, name: str) -> Table:
         """Return a handle to a table, which need not exist. Does no I/O."""

@@ -27,10 +27,17 @@ class ModelSegment:
     start: int = 0
     sealed: bool = False
     writers: dict[str, ModelWriter] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
 
     @property
     def readable(self) -> bytes:
         return bytes(self.data[self.start :])
+
+    def note(self, changes: dict[str, str | None]) -> None:
+        for key, value in changes.items():
+            self.attributes.pop(key, None)
+            if value is not None:
+                self.attributes[key] = value
 
 
 @dataclass
@@ -49,6 +56,17 @@ class Model:
     segments: dict[str, ModelSegment] = field(default_factory=dict)
     table: dict[bytes, bytes] = field(default_factory=dict)
     joined: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def create(self, name: str) -> None:
+        self.segments[name] = ModelSegment()
+        self.joined.pop(name, None)
+
+    def rename(self, name: str, new: str) -> None:
+        self.segments[new] = self.segments.pop(name)
+        self.joined.pop(new, None)
+        for source, (target, offset) in self.joined.items():
+            if target == name:
+                self.joined[source] = (new, offset)
 
 
 class Verbs(Protocol):
@@ -84,6 +102,7 @@ async def compare(model: Model, verbs: Verbs, table: str) -> None:
             len(segment.data),
             segment.sealed,
         ), f"{name}: {info}, not {segment.start, len(segment.data), segment.sealed}"
+        assert info.attributes == segment.attributes, name
         found = await verbs.read(name, segment.start, len(segment.data) - segment.start + 1)
         assert found == segment.readable, f"{name}: wrong bytes"
     rows = await verbs.table_scan(table)

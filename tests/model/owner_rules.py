@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from siltstone.container.views import Put
+from siltstone.container.views import Put, SetAttribute
 from tests.model.append_rules import AppendRules
 from tests.model.container_model import InFlight, compare, settle
 from tests.model.machine_base import LOST, TABLE, names, some_appends, writers
@@ -112,6 +112,11 @@ class OwnerRules(AppendRules, SegmentRules):
             lambda: zombie.container.create("zombie"),
             lambda: zombie.container.commit([Put(TABLE, b"zombie", b"")], []),
             *(lambda name=name: zombie.container.delete(name) for name in self.model.segments),
+            *(lambda name=name: zombie.container.rename(name, "z") for name in self.model.segments),
+            *(
+                lambda name=name: zombie.container.commit([SetAttribute(name, "z", "")])
+                for name in self.model.segments
+            ),
         ]
         for call in calls:
             with pytest.raises(LOST):

@@ -28,8 +28,7 @@ class SegmentRules(MachineBase):
             self.fails(SegmentExistsError, self.container.create(name))
             return
         self.run(self.container.create(name))
-        self.model.segments[name] = ModelSegment()
-        self.model.joined.pop(name, None)
+        self.model.create(name)
 
     @rule(name=names, share=st.floats(0, 1.2))
     def truncate(self, name: str, share: float) -> None:

@@ -27,10 +27,11 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.model.container_model import compare, settle
 from tests.model.join_rules import JoinRules
 from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
+from tests.model.naming_rules import NamingRules
 from tests.unit.container.container_world import World
 
 
-class ContainerMachine(JoinRules):
+class ContainerMachine(NamingRules, JoinRules):
     """Random life of one container."""
 
     # --- commits and tables -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     table name:   0x0a, name: UTF-8                              -> table id
     tombstone:    0x0b, name: UTF-8                              -> tombstone
     counter:      0x0c, counter_kind: u8                         -> number
+    attributes:   0x0d, segment_id: u64                          -> attributes
     time:         0x0e, segment_id: u64, offset: u64             -> append time
     retention:    0x0f, scope: u8, name: UTF-8                   -> retention
     epoch:        0x12, epoch: u64                               -> epoch
@@ -47,6 +48,7 @@ class RowKind(IntEnum):
     TABLE = 10
     TOMBSTONE = 11
     COUNTER = 12
+    ATTRIBUTES = 13
     TIME = 14
     RETENTION = 15
     EPOCH = 18
@@ -131,6 +133,11 @@ def tombstone_key(name: str) -> bytes:
 def counter_key(counter: CounterKind) -> bytes:
     """Key of a counter."""
     return bytes((RowKind.COUNTER, counter))
+
+
+def attributes_key(segment_id: int) -> bytes:
+    """Key of a segment's attributes."""
+    return _ID.pack(RowKind.ATTRIBUTES, segment_id)
 
 
 def time_key(segment_id: int, offset: int) -> bytes:

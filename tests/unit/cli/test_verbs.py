@@ -59,6 +59,30 @@ def test_lists_are_for_people_or_programs(command: Command) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["x/a", "x/b", "y"]
 
 
+def test_attributes_and_names(command: Command) -> None:
+    assert command("create", "{n}a", "--attribute", "unit=C", "--attribute", "of=a=b").code == 0
+    command("create", "{n}b")
+    assert command("attributes", "{n}a").out == "of=a=b\nunit=C\n"
+    assert command("attributes", "{n}b", "unit=F", "x=", "--absent", "unit").out == "unit=F\nx=\n"
+    assert command("attributes", "{n}b", "unit=K", "--expect", "unit=C").code == 4
+    changed = command("attributes", "{n}b", "unit=K", "--rm", "x", "--expect", "unit=F", "--json")
+    assert changed.values == [{"segment": "{n}b", "attributes": {"unit": "K"}}]
+    assert [value["name"] for value in command("ls", "--where", "unit=C", "--json").values] == [
+        "{n}a"
+    ]
+    assert command("ls", "--where", "unit=C", "--where", "of=b", "--json").values == []
+    assert "attribute:       unit=C" in command("stat", "{n}a").out
+    for wrong in (["unit"], ["=x"], ["--expect", "a=b"], ["a=1", "a=2"], ["a=1", "--rm", "a"]):
+        assert command("attributes", "{n}a", *wrong).code == 2
+    assert command("attributes", "{n}a", "x=" + "y" * 4_096).code == 2
+    assert command("attributes", "nope").code == 3
+    assert command("rename", "{n}a", "{n}b").code == 4
+    assert command("rename", "{n}a", "{n}c", "--json").values[0]["name"] == "{n}c"
+    assert command("rename", "{n}a", "{n}d").code == 3
+    assert command("rename", "{n}c", "").code == 2
+    assert [value["name"] for value in command("ls", "--json").values] == ["{n}b", "{n}c"]
+
+
 def test_a_store_tells_what_would_be_lost(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.records import keys
+from siltstone.core.records.attributes import decode_attributes, encode_attributes
 from siltstone.core.records.block_sums import decode_block_sums, encode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk, encode_chunk
 from siltstone.core.records.epoch_row import EpochRow, decode_epoch_row, encode_epoch_row
@@ -87,6 +88,7 @@ TOMBSTONE = Tombstone(
     length=500,
     made_ms=1_700_000_000_000,
 )
+ATTRIBUTES = {"unit": "", "source": "JFK"}
 POSITION = Position(bytes(range(16)), 5000, 0xAABBCCDD, 77)
 
 
@@ -115,6 +117,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
+    "attributes": (keys.attributes_key(300), encode_attributes(ATTRIBUTES)),
     "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
     "writer-name": (
         keys.writer_name_key(300, "loader-7"),
@@ -138,6 +141,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
+    "attributes": (ATTRIBUTES, lambda _, value: decode_attributes(300, value)),
     "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),
     "writer-name": (5, lambda _, value: decode_number(RowKind.WRITER_NAME, value)),
     "table": (3, lambda _, value: decode_number(RowKind.TABLE, value)),

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from siltstone.core.records import (
+    attributes,
     block_sums,
     chunk,
     epoch_row,
@@ -104,6 +105,7 @@ TOMBSTONES = st.builds(
     length=U64,
     made_ms=U64,
 )
+ATTRIBUTES = st.dictionaries(NAMES, NAMES | st.just(""), max_size=5)
 
 Codec = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[Any, bytes], Any]]
 
@@ -162,6 +164,11 @@ CODECS: dict[str, Codec] = {
         TOMBSTONES,
         tombstone.encode_tombstone,
         lambda row, value: tombstone.decode_tombstone(row.name, value),
+    ),
+    "attributes": (
+        ATTRIBUTES,
+        attributes.encode_attributes,
+        lambda _, value: attributes.decode_attributes(1, value),
     ),
     "number": (
         U64,

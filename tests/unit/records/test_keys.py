@@ -52,6 +52,7 @@ def test_kinds_do_not_mix() -> None:
         keys.table_name_key("a"),
         keys.tombstone_key("a"),
         keys.counter_key(keys.CounterKind.CHUNK_ID),
+        keys.attributes_key(1),
         keys.time_key(1, 1),
         keys.retention_key(1, "a"),
         keys.epoch_key(1),

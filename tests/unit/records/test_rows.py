@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.core.records.attributes import decode_attributes
 from siltstone.core.records.block_sums import encode_block_sums, encode_sums, sums_position
 from siltstone.core.records.chunk import Chunk, encode_chunk, encode_chunk_head, encode_chunk_tail
 from siltstone.core.records.task import decode_task
@@ -85,6 +86,13 @@ def test_an_unknown_task_is_of_a_newer_version() -> None:
         decode_task(5, 99, 7, value)
     with pytest.raises(FormatError):
         decode_task(5, 1, 7, bytes((9, 1, 77, 0, 0, 0)))
+
+
+@pytest.mark.parametrize("keys", [("b", "a"), ("a", "a"), ("", "")])
+def test_attributes_stand_in_the_order_of_their_keys(keys: tuple[str, str]) -> None:
+    value = b"\x0d\1\2" + b"".join(text(key) + text("v") for key in keys)
+    with pytest.raises(CorruptDataError, match="order"):
+        decode_attributes(1, value)
 
 
 @pytest.mark.parametrize(

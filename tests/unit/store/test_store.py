@@ -252,3 +252,33 @@ def _first(pieces: object, length: int) -> list[bytes]:
         if sum(map(len, found)) >= length:
             break
     return found
+
+
+def test_attributes_are_changed_together_and_found(store: siltstone.Store) -> None:
+    plain, noted = store.create("{n}/a"), store.create("{n}/b", attributes={"unit": "C"})
+    plain.set_attributes({"unit": "F", "source": "JFK"}, expected={"unit": None})
+    with pytest.raises(siltstone.ConditionFailedError) as failed:
+        plain.set_attributes({"unit": "K", "source": None}, expected={"unit": "C"})
+    assert failed.value.condition == siltstone.AttributeIs("{n}/a", "unit", "C")
+    assert failed.value.current == "F"
+    with pytest.raises(ValueError, match="nothing"):
+        plain.set_attributes({})
+    store.commit([siltstone.SetAttribute("{n}/b", "more", ""), siltstone.Append("{n}/b", b"x")])
+    assert plain.info().attributes == {"unit": "F", "source": "JFK"}
+    assert noted.info().attributes == {"unit": "C", "more": ""}
+    assert [info.name for info in store.list("{n}", where={"unit": "C"})] == ["{n}/b"]
+    assert [info.name for info in store.list(where={"unit": "F", "source": "C"})] == []
+    assert [info.name for info in store.list(where={})] == [info.name for info in store.list()]
+
+
+def test_a_segment_gets_another_name_of_its_container(store: siltstone.Store) -> None:
+    segment = store.create("{r}/a", attributes={"k": "v"})
+    segment.append(b"bytes")
+    renamed = segment.rename("{r}/b")
+    assert (renamed.name, renamed.read(0, 9)) == ("{r}/b", b"bytes")
+    assert renamed.info().attributes == {"k": "v"}
+    with pytest.raises(siltstone.SegmentNotFoundError):
+        segment.append(b"x")
+    with pytest.raises(siltstone.SegmentNameError):
+        renamed.rename("")
+    assert store.create("{r}/a").info().segment_id != renamed.info().segment_id

@@ -1,0 +1,47 @@
+"""The calls of a container that change the state of a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from siltstone.container.views import SegmentInfo, WriterInfo
+
+if TYPE_CHECKING:
+    from siltstone.container.parts import Parts
+
+
+class StateCalls:
+    """What an owned container does with segments but for their bytes; a part of ``Container``."""
+
+    _parts: Parts
+
+    async def create(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> SegmentInfo:
+        """Make an empty segment; see ``SegmentVerbs.create``."""
+        await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+        return self._parts.reading.info(name)
+
+    async def rename(self, name: str, new_name: str) -> None:
+        """See ``SegmentVerbs.rename``."""
+        await self._parts.verbs.rename(name, new_name)
+
+    async def seal(self, name: str) -> SegmentInfo:
+        """See ``SegmentVerbs.seal``."""
+        await self._parts.verbs.seal(name)
+        return self._parts.reading.info(name)
+
+    async def truncate(self, name: str, offset: int) -> None:
+        """See ``SegmentVerbs.truncate``."""
+        if offset < 0:
+            raise ValueError(f"offset must be at least 0, not {offset}")
+        await self._parts.verbs.truncate(name, offset)
+
+    async def delete(self, name: str) -> None:
+        """See ``SegmentVerbs.delete``."""
+        await self._parts.verbs.delete(name)
+
+    async def register_writer(self, name: str, writer: str) -> WriterInfo:
+        """See ``SegmentVerbs.register_writer``."""
+        return await self._parts.verbs.register_writer(name, writer)
