@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from siltstone.container.packing import Share, fill
 from siltstone.container.segment_map import map_segment
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
+from siltstone.core.environment import Pool
+from siltstone.core.errors import ChunkError
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.words import KIB, MIB
 from siltstone.spark.byte_source import ByteSource
@@ -190,6 +193,44 @@ def test_a_segment_cut_between_two_chunks_is_whole() -> None:
         made.run(whole())
 
 
+def test_writers_are_stated_no_further_than_their_bytes() -> None:
+    """When only the first of two chunks is made, rows know what lies in it, and no more."""
+
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        container = owner.container
+        length = 3_001
+        await fill_segments(owner, range(30), 10)
+        for number in range(30):
+            writer = await container.register_writer(name_of(number), "w")
+            await container.append_as(name_of(number), writer.number, 7, pattern(1, length))
+
+        def second_fails(call: StorageCall) -> Fate:
+            requests(call)
+            return Fate.REFUSED if requests.data["create"] > 1 else Fate.DONE
+
+        owner.storage.plan = second_fails
+        with pytest.raises(ChunkError):
+            await container.flush()
+        told = []
+        for number in range(30):
+            info = await container.info(name_of(number))
+            segment_id = owner.rows.find(name_of(number))
+            assert segment_id is not None
+            (row,) = owner.rows.writers(segment_id)
+            assert (row.sequence == 7) is (info.flushed_length == info.length)
+            told.append(row.sequence == 7)
+        assert True in told
+        assert False in told
+        owner.storage.plan = requests
+        await container.flush()
+
+    play(story)
+
+
+def slow_storage(pool: Pool, random: Random) -> float:
+    return 5.0 if pool.name.startswith("chunks") else 0.01
+
+
 def test_segments_that_are_being_packed_are_packed_again_together() -> None:
     """Whoever flushes them meanwhile waits, and does not make a chunk for each."""
 
@@ -200,13 +241,14 @@ def test_segments_that_are_being_packed_are_packed_again_together() -> None:
         while not requests.data["create"]:
             await made.environment.sleep(0.001)
         await fill_segments(owner, range(100), 10, 1)
+        assert not first.done()
         await container.flush()
         await first
         assert requests.data["create"] <= 3
         await holds(container, range(100), 10, 2)
         await made.check(owner)
 
-    with world(profile=WRITE_ONCE, settings=QUIET, latency=lambda pool, random: 0.05) as made:
+    with world(profile=WRITE_ONCE, settings=QUIET, latency=slow_storage) as made:
         requests = Requests()
 
         def hook(storage: FaultyChunkStorage) -> None:
