@@ -223,8 +223,9 @@ class StorageWriter:
                 while segment.flushed < target and not segment.state.deleted:
                     await self._step(segment)
         except SegmentNotFoundError:
-            # It was deleted meanwhile, which is all that its bytes need.
-            return
+            # It was deleted, which is all that its bytes need; until that is acknowledged it is
+            # still due, so without this wait it would be tried again at once.
+            await self._pipeline.barrier()
         finally:
             segment.users -= 1
             await self.hand_over_abandoned()
