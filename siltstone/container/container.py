@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from siltstone.container.check_calls import CheckCalls
+from siltstone.container.check import Present, check_container
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
 from siltstone.container.owner import Claimed, bridged, claim
@@ -29,6 +29,7 @@ from siltstone.container.views import (
     CommitResult,
     Condition,
     ContainerStats,
+    Finding,
     Operation,
     SegmentInfo,
 )
@@ -46,6 +47,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
+from siltstone.core.threads import finish
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
+class Container(StateCalls, TableCalls, TimeCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -181,10 +183,11 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
             stack.push_async_callback(parts.segments.close)
             self._stopped.set()
             parts.journal.patient = False
+            # Awaited directly, they would take a caller's cancelling for their own and lose it.
             if self._main is not None:
-                await self._main
+                await finish(self._main)
             parts.pipeline.stop()
-            await self._pipeline_task
+            await finish(self._pipeline_task)
 
     # --- segments ---------------------------------------------------------------------------------
 
@@ -277,6 +280,24 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
     def garbage(self) -> GarbageVerbs:
         """What may be asked about garbage."""
         return self._parts.garbage
+
+    async def check(self) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        for warning in self.stats().warnings:
+            yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, self._parts.storage):
+            yield finding
+
+    async def _present(self) -> Present:
+        parts = self._parts
+        checkpoints = parts.journal.checkpoints
+        return Present(
+            reading=self._reading(),
+            segments=parts.segments,
+            system=parts.system,
+            layouts=parts.pinned.snapshot(),
+            checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
+        )
 
     async def health(self) -> ContainerHealth:
         """How long-term storage does, as measured up to now; makes no call."""

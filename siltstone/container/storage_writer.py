@@ -193,11 +193,10 @@ class StorageWriter:
             await self.hand_over_abandoned()
 
     def _run(self, share: Share) -> Run | None:
-        """What to write for a share; ``None`` when there is nothing left of it."""
+        """What to write for a share; ``None`` when it is not at its segment's flushed length."""
         segment = share.segment
-        if not share.left:
+        if not share.left or segment.flushed != share.start:
             return None
-        # Where something of it was flushed meanwhile, the segment layer passes it over.
         return Run(
             segment_id=segment.segment_id,
             offset=share.start,
@@ -221,11 +220,11 @@ class StorageWriter:
         try:
             async with self._locks.of(segment.segment_id):
                 while segment.flushed < target and not segment.state.deleted:
-                    await self._step(segment)
-        except SegmentNotFoundError:
-            # It was deleted, which is all that its bytes need; until that is acknowledged it is
-            # still due, so without this wait it would be tried again at once.
-            await self._pipeline.barrier()
+                    try:
+                        await self._step(segment)
+                    except SegmentNotFoundError:
+                        # Its deletion is on the way to the log: only behind that it is certain.
+                        await self._pipeline.barrier()
         finally:
             segment.users -= 1
             await self.hand_over_abandoned()

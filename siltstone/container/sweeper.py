@@ -200,6 +200,7 @@ class Sweeper:
         Raises:
             ChunkError: long-term storage did not answer; what was yielded is on record.
             CorruptDataError: long-term storage is not the one that was claimed.
+            FencedError: a newer owner took over.
         """
         await self._check_ours()
         cursor: str | None = ""
@@ -228,6 +229,8 @@ class Sweeper:
         try:
             data = await self._ground.storage.read_all(name, CLAIM_BYTES_MAX)
         except ChunkNotFoundError as error:
+            # A newer owner removes the claims of older ones.
+            await self._fence.check()
             raise CorruptDataError(
                 "this is not the storage that was claimed", where=name
             ) from error

@@ -24,6 +24,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import Recovered, recover
+from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
 
@@ -86,7 +87,11 @@ async def build_view(
     replica, index, where = await build_replica(
         where, frames, system, storage, environment, settings, folder, copies
     )
-    where = await compared(where, replica.checkpoint_name, storage)
+    try:
+        where = await compared(where, replica.checkpoint_name, storage)
+    except BaseException:
+        await environment.run_blocking(INDEX_POOL, index.close)
+        raise
     replica.exposure.cover(recovered.safe_index)
     writer = NoWriter(replica.tables)
     layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)

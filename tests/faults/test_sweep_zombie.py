@@ -129,3 +129,24 @@ def test_collection_by_the_newer_owner_does_not_remove_the_fence() -> None:
 
     with world(settings=SETTINGS) as made:
         made.run(story(made))
+
+
+def test_an_overtaken_owner_whose_claim_is_gone_hears_that_it_is_fenced() -> None:
+    """Not that its storage is another one: newer owners remove the claims of older ones."""
+
+    async def story(made: World) -> None:
+        await first_life(made)
+        older = await made.open(index="older")
+        newer = await made.open(takeover=True, index="newer")
+        for _ in range(3):
+            await newer.container.append("a", b"more")
+            await newer.container.checkpoint()
+        assert not made.names(f"system/c0/e{older.container.epoch:020d}/claim")
+        with pytest.raises(FencedError):
+            async for _ in older.container.garbage.sweep(delete=True):
+                pass
+        await older.container.close()
+        await newer.container.close()
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))

@@ -203,19 +203,21 @@ async def read_extents(
 
 async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryview) -> None:
     """Read all parts, some at a time; the first error is raised once no call is in flight."""
+    # Taken with the chunks' lengths, ahead of all waiting: a chunk that grows has other sums then.
+    planned = [(part, _sums_of(context, part)) for part in parts]
     if len(parts) <= 1:
-        for part in parts:
-            await _read_one(context, part, view)
+        for part, sums in planned:
+            await _read_one(context, part, sums, view)
         return
-    todo = iter(parts)
+    todo = iter(planned)
     errors: list[SiltstoneError] = []
 
     async def work() -> None:
-        for part in todo:
+        for part, sums in todo:
             if errors:
                 return
             try:
-                await _read_one(context, part, view)
+                await _read_one(context, part, sums, view)
             except SiltstoneError as error:
                 errors.append(error)
 
@@ -226,7 +228,20 @@ async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryv
         raise errors[0]
 
 
-async def _read_one(context: Context, part: ReadPart, view: memoryview) -> None:
+def _blocks_of(part: ReadPart) -> tuple[int, int]:
+    """The blocks that a part touches: the first, and the one behind the last."""
+    return part.offset // BLOCK_BYTES, -(-(part.offset + part.length) // BLOCK_BYTES)
+
+
+def _sums_of(context: Context, part: ReadPart) -> tuple[int, ...]:
+    if context.settings.verify_reads == "never":
+        return ()
+    return sums_between(context.layouts, part.chunk, *_blocks_of(part))
+
+
+async def _read_one(
+    context: Context, part: ReadPart, sums: tuple[int, ...], view: memoryview
+) -> None:
     chunk, name = part.chunk, part.chunk.name
     target = view[part.position : part.position + part.length]
     mode = context.settings.verify_reads
@@ -235,13 +250,13 @@ async def _read_one(context: Context, part: ReadPart, view: memoryview) -> None:
             "read_into", name, lambda storage: read_exactly(storage, name, part.offset, target)
         )
         return
-    first, end = part.offset // BLOCK_BYTES, -(-(part.offset + part.length) // BLOCK_BYTES)
+    first, end = _blocks_of(part)
     blocks = BlockRange(
         name=name,
         chunk_length=chunk.length,
         offset=part.offset,
         length=part.length,
-        sums=sums_between(context.layouts, chunk, first, end),
+        sums=sums,
     )
     if part.whole:
         await context.storage.run(

@@ -1,0 +1,31 @@
+"""The end of a container: it ends although whoever waits for it is cancelled, and hears so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.container.container_world import World, pattern, world
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.append("a", pattern(1, 9_000))
+        closing = asyncio.create_task(owner.container.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ended = closing.done()
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled() is not ended
+        if steps:
+            again = await made.open()
+            assert (await again.container.info("a")).length == 9_000
+            await again.container.close()
+
+    with world() as made:
+        made.run(story(made))

@@ -1,0 +1,28 @@
+"""A segment that is about to be deleted is not flushed, and nobody spins until it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.unit.container.container_world import World, pattern, with_settings, world
+
+
+def test_a_flush_waits_for_the_deletion_that_is_on_its_way() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        container = owner.container
+        await container.create("a")
+        await container.append("a", pattern(1, 3_000))
+        made.environment.latency = lambda pool, _: 10.0 if pool.name.startswith("log-") else 0.0
+        begin = made.environment.monotonic()
+        deleting = asyncio.create_task(container.delete("a"))
+        await made.environment.sleep(1)
+        await container._parts.storage_writer.flush(container._parts.reading.segment("a"))
+        assert made.environment.monotonic() - begin >= 10
+        await deleting
+        assert not made.names("data/")
+        made.environment.latency = lambda pool, _: 0.0
+        await container.close()
+
+    with world(settings=with_settings(flush_age_s=1e6)) as made:
+        made.run(story(made))
