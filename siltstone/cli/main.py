@@ -16,7 +16,6 @@ import click
 from siltstone.cli import (
     attribute_commands,
     check_command,
-    chunks_command,
     completion_command,
     health_command,
     read_commands,
@@ -69,7 +68,7 @@ for _verb in (
     read_commands.tail,
     read_commands.list_segments,
     read_commands.stat,
-    chunks_command.chunks,
+    read_commands.chunks,
     write_commands.flush,
     write_commands.seal,
     write_commands.truncate,

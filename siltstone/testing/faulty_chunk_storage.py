@@ -1,8 +1,8 @@
 """A chunk storage that fails as a test wants it: applied or not, reported or not.
 
 The model: a call may have its effect or not, and its caller may hear of it or not: four outcomes.
-Which call has which is the ``Plan``. What may not fail: a call has its effect once at most, and
-``close``. Nothing is random here; a plan may be.
+A fifth: a half of its effect. Which call has which is the ``Plan``. What may not fail: a call has
+its effect once at most, and ``close``. Nothing is random here; a plan may be.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ class Fate(Enum):
 
     ``DONE``: applied, and so reported. ``REFUSED``: not applied, and so reported (``NOT_APPLIED``).
     ``LOST_REPLY``: applied, but its caller hears of a failure (``UNKNOWN``). ``LOST_CALL``: not
-    applied, and its caller can not know (``UNKNOWN``).
+    applied, and its caller can not know (``UNKNOWN``). ``TORN``: of a create or a write the first
+    half is applied, of anything else nothing, and its caller can not know (``UNKNOWN``).
     """
 
     DONE = "done"
     REFUSED = "refused"
     LOST_REPLY = "lost reply"
     LOST_CALL = "lost call"
+    TORN = "torn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +121,21 @@ class FaultyChunkStorage:
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.create``."""
-        self._call("create", name, lambda: self.inner.create(name, buffers))
+        self._call(
+            "create",
+            name,
+            lambda: self.inner.create(name, buffers),
+            torn=lambda: self.inner.create(name, _half(buffers)),
+        )
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
-        self._call("write", name, lambda: self.inner.write(name, offset, buffers))
+        self._call(
+            "write",
+            name,
+            lambda: self.inner.write(name, offset, buffers),
+            torn=lambda: self.inner.write(name, offset, _half(buffers)),
+        )
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """``ChunkStorage.read_into``."""
@@ -162,13 +174,22 @@ class FaultyChunkStorage:
         """``ChunkStorage.close``, which never fails."""
         self.inner.close()
 
-    def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
+    def _call(
+        self,
+        operation: str,
+        name: str,
+        action: Callable[[], T],
+        *,
+        torn: Callable[[], object] | None = None,
+    ) -> T:
         with self._lock:
             call = StorageCall(number=len(self.calls) + 1, operation=operation, name=name)
             self.calls.append(call)
         fate = self.plan(call)
         self.before(operation, name)
-        if fate in (Fate.REFUSED, Fate.LOST_CALL):
+        if fate is Fate.TORN and torn is not None:
+            torn()
+        if fate in (Fate.REFUSED, Fate.LOST_CALL, Fate.TORN):
             raise _failure(call, fate)
         result = action()
         self.after(operation, name)
@@ -185,6 +206,11 @@ def _failure(call: StorageCall, fate: Fate) -> ChunkUnavailableError:
         outcome=Outcome.NOT_APPLIED if fate is Fate.REFUSED else Outcome.UNKNOWN,
         number=call.number,
     )
+
+
+def _half(buffers: Sequence[Buffer]) -> list[bytes]:
+    whole = b"".join(buffers)
+    return [whole[: (len(whole) + 1) // 2]]
 
 
 def _ignore(operation: str, name: str) -> None:

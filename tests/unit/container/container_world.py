@@ -18,29 +18,9 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container, open_container
 from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.container.settings import ContainerSettings
-from siltstone.core.chunk_names import data_prefix
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.invariants import (
-    check_chunk,
-    check_epoch,
-    check_last_chunk,
-    check_layout,
-    check_names,
-    check_placed,
-    check_references,
-    check_sums,
-)
-from siltstone.core.records.chunk import Chunk, decode_chunk
-from siltstone.core.records.extent import Extent, decode_extent
-from siltstone.core.records.keys import (
-    METADATA_TABLE,
-    CounterKind,
-    RowKind,
-    extent_of,
-)
-from siltstone.core.records.task import TaskKind
 from siltstone.core.words import KIB
 from siltstone.metadata.rows import Rows
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
@@ -48,6 +28,8 @@ from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.unit.container.row_checks import all_chunks as all_chunks
+from tests.unit.container.row_checks import check_rows
 
 SETTINGS = ContainerSettings(
     chunk_bytes=16 * KIB,
@@ -195,69 +177,7 @@ class World:
 
     async def check(self, owner: Owner, *, strict: bool = True) -> None:
         """Every invariant that can be seen from outside; the container stands still meanwhile."""
-        rows = owner.rows
-        chunks, extents = all_chunks(rows), all_extents(rows)
-        stats = {stat.name: stat for stat in self.new_storage().list("")}
-        check_names(chunks.values())
-        check_references(chunks, extents)
-        for chunk in chunks.values():
-            check_epoch(chunk)
-            if chunk.references:
-                check_chunk(chunk, stats[chunk.name])
-            check_sums(chunk, all_sums(rows, chunk))
-        for segment_id in {extent.segment_id for extent in extents}:
-            layout = rows.layout(segment_id)
-            mine = [extent for extent in extents if extent.segment_id == segment_id]
-            placed = [extent for extent in mine if extent.start >= layout.storage_length]
-            mine = mine[: len(mine) - len(placed)]
-            undone = {t.subject for t in rows.tasks(2**62) if t.kind is TaskKind.UNDO_CONCAT}
-            assert not placed or segment_id in undone or rows.state(segment_id).deleted  # type: ignore[union-attr]
-            check_placed(layout, placed)
-            check_layout(layout, mine)
-            last = chunks.get(layout.last_chunk_id)
-            check_last_chunk(layout, mine, last)
-        self._check_accounted(owner, {chunk.name for chunk in chunks.values()}, set(stats), strict)
-        findings = [finding async for finding in owner.container.check()]
-        assert not [f for f in findings if f.severity == "damage"], findings
-
-    def _check_accounted(
-        self, owner: Owner, named: set[str], found: set[str], strict: bool
-    ) -> None:
-        """I4: what lies on storage is named by a row or a task, or its id is reserved."""
-        rows = owner.rows
-        named |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
-        epoch = owner.container._parts.journal.epoch
-        own = f"{data_prefix(0)}e{epoch:020d}/"
-        for name in found - named:
-            if not name.startswith(data_prefix(0)):
-                continue
-            assert not strict or not name.startswith(own), f"nobody accounts for {name}"
-            chunk_id = int(name.rpartition("-")[2].partition(".")[0], 16)
-            assert chunk_id < rows.counter(CounterKind.CHUNK_ID), f"{name} was never reserved"
-
-
-def all_chunks(rows: Rows) -> dict[int, Chunk]:
-    low, high = bytes((RowKind.CHUNK,)), bytes((RowKind.CHUNK + 1,))
-    found = {}
-    for key, entry in rows._tables.scan(METADATA_TABLE, low, high, limit=100_000):
-        chunk_id = int.from_bytes(key[1:])
-        found[chunk_id] = decode_chunk(chunk_id, entry.value)
-    return found
-
-
-def all_extents(rows: Rows) -> list[Extent]:
-    low, high = bytes((RowKind.EXTENT,)), bytes((RowKind.EXTENT + 1,))
-    scanned = rows._tables.scan(METADATA_TABLE, low, high, limit=100_000)
-    return [decode_extent(*extent_of(key), entry.value) for key, entry in scanned]
-
-
-def all_sums(rows: Rows, chunk: Chunk) -> list[int]:
-    sums: list[int] = []
-    group = 0
-    while some := rows.sums(chunk.chunk_id, group):
-        sums += some
-        group += 1
-    return sums
+        await check_rows(owner.container, self.new_storage(), strict=strict)
 
 
 @contextmanager

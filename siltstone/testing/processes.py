@@ -1,0 +1,276 @@
+"""Several processes on one virtual clock, whose steps come in an order that a seed chooses.
+
+Each of them may be stopped, may go on, and may die. All of them share one loop. A ``Process`` is
+the environment of whatever was started in it, and every task knows its process. A process that is
+stopped makes no step, and its timers wait; one that died never reaches anything outside again. What
+it asked of others before, a call that is on its way, takes its course: a service may carry out the
+call of a process that is stopped or dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random  # noqa: TID251 - this is where chance comes from a seed
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from siltstone.core.environment import Pool
+from siltstone.core.errors import OutcomeUnknownError
+from siltstone.testing.virtual_time import START_S, Clock, VirtualLoop
+
+T = TypeVar("T")
+
+_PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+_CALLER: ContextVar[Process | None] = ContextVar("caller", default=None)
+
+_CANCELS_MAX = 1_000
+
+_HELD_BACK = 0.5
+"""Share of the calls in progress that a process that stops has not sent off yet."""
+
+
+def current_process() -> Process | None:
+    """The process whose step or blocking call this is, if it is one's."""
+    return _PROCESS.get() or _CALLER.get()
+
+
+class ProcessLoop(VirtualLoop):
+    """A loop that makes one step at a time, any of those that are possible.
+
+    Args:
+        clock: the time.
+        chance: chooses the step.
+    """
+
+    def __init__(self, clock: Clock, chance: random.Random) -> None:
+        super().__init__(clock)
+        self._chance = chance
+
+    def _run_once(self) -> None:
+        """Make one step; let the time pass when none is possible. Replaces that of the base."""
+        loop = cast("Any", self)
+        ready = loop._ready
+        scheduled = loop._scheduled
+        if not ready:
+            while scheduled and scheduled[0]._cancelled:
+                heapq.heappop(scheduled)._scheduled = False
+            if not scheduled:
+                raise RuntimeError(
+                    "virtual time stands still: every task waits and no timer is set"
+                )
+            self._virtual_clock.now = max(self._virtual_clock.now, scheduled[0]._when)
+        end = self._virtual_clock.now + loop._clock_resolution
+        while scheduled and scheduled[0]._when < end:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        last = len(ready) - 1
+        chosen = int(self._chance.random() * (last + 1))
+        ready[chosen], ready[last] = ready[last], ready[chosen]
+        handle = ready.pop()
+        if handle._cancelled:
+            return
+        process = handle._context.get(_PROCESS)
+        if process is not None and process.stopped:
+            process._held.append(handle)
+        else:
+            handle._run()
+
+    def _new_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Any,
+        *,
+        context: Context | None = None,
+        **choices: Any,
+    ) -> Any:
+        task: Any = super()._new_task(loop, coroutine, context=context, **choices)
+        task.process = _PROCESS.get() if context is None else context.get(_PROCESS)
+        return task
+
+    def release(self, handles: list[Any]) -> None:
+        """Make steps possible again that were held back."""
+        cast("Any", self)._ready.extend(handles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """How long one blocking call takes.
+
+    Attributes:
+        before_s: seconds until it has its effect.
+        behind_s: seconds from then until its caller hears of it.
+    """
+
+    before_s: float
+    behind_s: float
+
+
+class Process:
+    """One process: an ``Environment`` for what runs in it, and its life.
+
+    Attributes:
+        name: in traces.
+        stopped: whether it stands still.
+        dead: whether it died.
+
+    Args:
+        name: see above; with the seed, it is what the process's chance begins with.
+        clock: the time that it shares with others.
+        seed: of the world.
+        delays: what a blocking call costs, by its pool.
+        outlives: whether a call of a pool that is on its way takes effect although the process died
+            meanwhile; asked when it would.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        seed: int,
+        *,
+        delays: Callable[[Pool, random.Random], Delays],
+        outlives: Callable[[Pool], bool],
+    ) -> None:
+        self.name = name
+        self.stopped = False
+        self.dead = False
+        self.chance = random.Random(f"{seed}/{name}")
+        self._clock = clock
+        self._delays = delays
+        self._outlives = outlives
+        self._held: list[Any] = []
+        self._threads: list[asyncio.Future[None]] = []
+        self._limits: dict[Pool, asyncio.Semaphore] = {}
+
+    # --- the environment --------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return START_S + self._clock.now
+
+    def monotonic(self) -> float:
+        """Seconds since the world began."""
+        return self._clock.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for that much virtual time."""
+        if self.dead:
+            raise asyncio.CancelledError
+        await asyncio.sleep(seconds)
+
+    def pause(self, seconds: float) -> None:
+        """Let the time pass: a blocking call runs inline, so the whole world waits with it."""
+        self._clock.now += seconds
+
+    def random_bytes(self, count: int) -> bytes:
+        """The next bytes of the seed."""
+        return self.chance.randbytes(count)
+
+    def uuid(self) -> bytes:
+        """The next sixteen bytes of the seed."""
+        return self.chance.randbytes(16)
+
+    def random(self) -> float:
+        """The next number of the seed in [0, 1)."""
+        return self.chance.random()
+
+    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+        """Run ``call`` outside of the process, at most ``pool.threads`` of a pool at a time.
+
+        Raises:
+            OutcomeUnknownError: the process is dead, so nobody hears it.
+        """
+        self._check_alive()
+        # Of no process: it goes on while this one is stopped.
+        work: asyncio.Task[T] = asyncio.get_running_loop().create_task(
+            self._perform(pool, call), context=Context()
+        )
+        work.add_done_callback(_retrieved)
+        return await asyncio.shield(work)
+
+    async def _perform(self, pool: Pool, call: Callable[[], T]) -> T:
+        _CALLER.set(self)
+        limit = self._limits.get(pool)
+        if limit is None:
+            limit = self._limits[pool] = asyncio.Semaphore(pool.threads)
+        async with limit:
+            await self._while_stopped()
+            self._check_alive()
+            delays = self._delays(pool, self.chance)
+            await asyncio.sleep(delays.before_s)
+            if self.stopped and self.chance.random() < _HELD_BACK:
+                await self._while_stopped()
+            if self.dead and not self._outlives(pool):
+                self._check_alive()
+            result = call()
+            await asyncio.sleep(delays.behind_s)
+            self._check_alive()
+            return result
+
+    async def _while_stopped(self) -> None:
+        while self.stopped:
+            goes_on = asyncio.get_running_loop().create_future()
+            self._threads.append(goes_on)
+            await goes_on
+
+    def _check_alive(self) -> None:
+        if self.dead:
+            raise OutcomeUnknownError("the process is dead", process=self.name)
+
+    def close(self) -> None:
+        """End nothing: calls in progress end with their loop."""
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Run ``work`` in this process."""
+        context = copy_context()
+        context.run(_PROCESS.set, self)
+        return asyncio.get_running_loop().create_task(work, name=name, context=context)
+
+    def stop(self) -> None:
+        """Stand still from now on, as a machine does that is suspended."""
+        self.stopped = True
+
+    def go_on(self) -> None:
+        """Go on where it stood still."""
+        self.stopped = False
+        threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.set_result(None)
+        held, self._held = self._held, []
+        cast("ProcessLoop", asyncio.get_running_loop()).release(held)
+
+    async def die(self) -> None:
+        """End every task without any effect on what is outside."""
+        self.dead = True
+        self.go_on()
+        for _ in range(_CANCELS_MAX):
+            mine = self._tasks()
+            if not mine:
+                return
+            for task in mine:
+                task.cancel()
+            await asyncio.wait(mine, timeout=1e-3)
+        raise AssertionError(f"tasks of a dead process do not end: {self._tasks()}")
+
+    def stuck(self) -> str:
+        """Where each task waits, for a person."""
+        told = []
+        for task in self._tasks():
+            frames = task.get_stack()
+            told.append(f"{task.get_name()} at {frames[-1] if frames else None}")
+        return "\n".join(told)
+
+    def _tasks(self) -> list[asyncio.Task[Any]]:
+        every: list[Any] = list(asyncio.all_tasks())
+        return sorted((task for task in every if task.process is self), key=hash)
+
+
+def _retrieved(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()

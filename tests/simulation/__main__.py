@@ -1,0 +1,35 @@
+"""Plays seeds again: ``python -m tests.simulation SEED [SEED ...] [--count N] [--trace]``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+
+from tests.simulation.play import play
+
+
+def main() -> None:
+    """Play what the command line says; the first failure ends it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("seeds", type=int, nargs="+", help="what to play")
+    parser.add_argument("--count", type=int, default=1, help="so many seeds from each on")
+    parser.add_argument("--trace", action="store_true", help="print everything that happened")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.CRITICAL)
+    for first in arguments.seeds:
+        for seed in range(first, first + arguments.count):
+            begin = time.perf_counter()
+            played = play(seed)
+            if arguments.trace:
+                sys.stdout.write("\n".join(played.lines) + "\n")
+            sys.stdout.write(
+                f"seed {seed}: {played.digest[:16]} calls={len(played.lines)} "
+                f"acknowledged={played.acknowledged} epochs={played.epoch} "
+                f"seconds={time.perf_counter() - begin:.2f}\n"
+            )
+
+
+if __name__ == "__main__":
+    main()

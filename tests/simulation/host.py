@@ -1,0 +1,198 @@
+"""A process that opens the store, as its owner or as a reader, and runs clients in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+
+from siltstone.container.container import Container, open_container
+from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.core.environment import Environment
+from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
+from siltstone.core.fenced_log import LogOwner
+from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.store.async_store import AsyncStore
+from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.container_verbs import read_only_container
+from siltstone.testing.faulty_fenced_log import FaultyFencedLog
+from siltstone.testing.processes import Process
+from tests.simulation.application import Application, Plans
+from tests.simulation.ledger import ViolationError
+from tests.simulation.looking import Look, look
+from tests.simulation.world import Machine, World
+
+Work = Callable[["Host"], Awaitable[None]]
+
+
+class HostParts:
+    """What the containers of one process's store share; see ``SharedParts``."""
+
+    def __init__(self, world: World, process: Process, machine: Machine) -> None:
+        self.environment: Environment = process
+        self.manifest: StoreManifest = world.manifest
+        self.owner = process.name
+        self.logs: list[FaultyFencedLog] = []
+        self._world = world
+        self._process = process
+        self._machine = machine
+
+    async def open_owner(self, index: int, *, takeover: bool) -> Container:
+        """See ``Opener``."""
+        world = self._world
+        log = world.log(self._process)
+        self.logs.append(log)
+        container = await open_container(
+            container=index,
+            log=log,
+            storage=world.storage(self._process),
+            environment=self._process,
+            settings=world.settings,
+            index_folder=self._machine.folder / "index",
+            owner=self.owner,
+            takeover=takeover,
+        )
+        world.ledger.opened(container.epoch)
+        world.trace.note(self._process.name, f"opened epoch {container.epoch}")
+        return container
+
+    async def open_reader(self, index: int) -> ReadContainer:
+        """A read-only open."""
+        world = self._world
+        return await open_reader(
+            container=index,
+            log=world.log(self._process),
+            storage=world.storage(self._process),
+            environment=self._process,
+            settings=world.settings,
+            index_folders=[machine.folder / "index" for machine in world.machines],
+        )
+
+    async def holder(self, index: int) -> LogOwner:
+        """See ``Opener``."""
+        log = self._world.log(self._process)
+        try:
+            return log.holder()
+        finally:
+            log.close()
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+class Host:
+    """One process with its store.
+
+    Attributes:
+        process: see there.
+        machine: where its index is.
+        store: once it is open.
+        application: its clients, once it is open.
+        task: its life; what it raises ends the run.
+    """
+
+    def __init__(self, world: World, kind: str, machine: Machine) -> None:
+        self.world = world
+        self.process = world.process(kind)
+        self.machine = machine
+        self.parts = HostParts(world, self.process, machine)
+        self.store: AsyncStore | None = None
+        self.application: Application | None = None
+        self.task: asyncio.Task[None]
+        self.refusal: SiltstoneError | None = None
+        self.opened = asyncio.Event()
+
+    @property
+    def container(self) -> Container:
+        """What serves its calls now."""
+        assert self.store is not None, "it is open"
+        return self.store._slots[0].container
+
+    def start_owner(self, plans: Plans, work: Work, *, takeover: bool) -> None:
+        """Open the store, do ``work`` in it, and close it."""
+        self.machine.busy = True
+        self.task = self.process.start(self._own(plans, work, takeover=takeover))
+
+    async def _own(self, plans: Plans, work: Work, *, takeover: bool) -> None:
+        try:
+            container = await self.parts.open_owner(0, takeover=takeover)
+        except SiltstoneError as error:
+            self._refused(error)
+            return
+        finally:
+            self.opened.set()
+        slot = ContainerSlot(0, container, container.epoch)
+        self.store = AsyncStore(self.parts, [slot], read_only=False, closes=None)
+        chance = Random(f"{self.world.seed}/{self.process.name}/clients")
+        self.application = Application(self.store, self.process, self.world.ledger, plans, chance)
+        await work(self)
+        with suppress(SiltstoneError):
+            await self.store.close()
+        self.machine.busy = False
+
+    def _refused(self, error: SiltstoneError) -> None:
+        """The store could not be opened."""
+        world = self.world
+        world.trace.note(self.process.name, f"not opened: {type(error).__name__}")
+        damaged = isinstance(error, CorruptDataError)
+        if damaged or (isinstance(error, LogLostError) and world.ledger.epoch):
+            raise ViolationError(f"{self.process.name} can not open: {error!r}") from error
+        self.refusal = error
+        self.machine.busy = False
+
+    def start_reader(self, work: Callable[[Look], Awaitable[None]] | None = None) -> None:
+        """Open the store read-only, and look at it again and again, or do ``work``."""
+        self.task = self.process.start(self._read(work or self._follow))
+
+    async def _read(self, work: Callable[[Look], Awaitable[None]]) -> None:
+        ledger = self.world.ledger
+        try:
+            reader = await self.parts.open_reader(0)
+            slot = ContainerSlot(0, read_only_container(reader), reader.stats().epoch)
+            self.store = AsyncStore(self.parts, [slot], read_only=True, closes=None)
+            who = Look(
+                name=self.process.name,
+                ledger=ledger,
+                epoch=None,
+                process=self.process,
+                refresh=reader.refresh,
+            )
+            await work(who)
+            await self.store.close()
+        except CorruptDataError as error:
+            raise ViolationError(f"{self.process.name}: {error!r}") from error
+        except SiltstoneError as error:
+            self.refusal = error
+
+    async def _follow(self, who: Look) -> None:
+        assert self.store is not None
+        chance = self.process.chance
+        for _ in range(chance.randint(3, 40)):
+            await self.process.sleep(chance.random())
+            segments = list(who.ledger.segments.values())
+            if not segments:
+                continue
+            segment = chance.choice(segments)
+            try:
+                await look(who, self.store.segment(segment.name), segment)
+            except CorruptDataError:
+                raise
+            except SiltstoneError:
+                continue
+
+    async def die(self, *, keep_index: bool) -> None:
+        """End as a process that is killed."""
+        process = self.process
+        if process.dead or self.task.done():
+            return
+        self.world.trace.note(process.name, "dies")
+        process.dead = True
+        self.world.crash_indexes(process, keep=keep_index)
+        for log in self.parts.logs:
+            log.inner.abandon()  # type: ignore[attr-defined]
+        await process.die()
+        self.machine.busy = False
+        await asyncio.wait([self.task])
+        if not self.task.cancelled() and isinstance(error := self.task.exception(), ViolationError):
+            raise error

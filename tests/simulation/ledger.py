@@ -1,0 +1,253 @@
+"""What the applications of all processes know together: what was asked, answered and seen.
+
+An attempt is open until it is known whether it happened. It *happened* once anybody heard so or saw
+it, and from then on it is a fact for ever. It *failed* once an error said that it was not applied,
+or once a newer owner had a look and it was not there: from then on nobody may see it or hear that
+it happened. Facts are compared with every answer; what no attempt explains is an invention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class ViolationError(AssertionError):
+    """The store broke a promise."""
+
+
+class State(Enum):
+    """What is known of an attempt."""
+
+    OPEN = "open"
+    HAPPENED = "happened"
+    FAILED = "failed"
+
+
+@dataclass(eq=False)
+class Attempt:
+    """Something that was asked of an owner.
+
+    Attributes:
+        what: for people.
+        epoch: of the owner that it was last asked of.
+        state: what is known.
+    """
+
+    what: str
+    epoch: int
+    state: State = State.OPEN
+
+    def happened(self) -> None:
+        if self.state is State.FAILED:
+            raise ViolationError(f"{self.what} of epoch {self.epoch} happened after it had failed")
+        self.state = State.HAPPENED
+
+    def failed(self, why: str) -> None:
+        """It did not happen, and never will."""
+        if self.state is State.HAPPENED:
+            raise ViolationError(f"{self.what} of epoch {self.epoch} had happened, but {why}")
+        self.state = State.FAILED
+
+    def again(self, epoch: int) -> None:
+        """It is asked again, of a later owner."""
+        self.epoch = epoch
+        if self.state is State.FAILED:
+            self.state = State.OPEN
+
+
+@dataclass(eq=False)
+class Bytes(Attempt):
+    """An append, or what a concat adds.
+
+    Attributes:
+        data: unlike any other's.
+        offset: where it is, once that is known.
+        group: those that happen together with it, or not at all.
+    """
+
+    data: bytes = b""
+    offset: int | None = None
+    group: list[Bytes] = field(default_factory=list)
+
+    def check_group(self) -> None:
+        """What was asked for as one happened as one."""
+        if len({member.state for member in self.group} - {State.OPEN}) > 1:
+            raise ViolationError(f"{self.what}: a part of its commit happened, a part did not")
+
+
+@dataclass(eq=False)
+class Segment:
+    """One segment: one life of a name.
+
+    Attributes:
+        name: its name.
+        create: the attempt that made it.
+        known: its bytes as far as they are known without a gap.
+        ahead: what is known beyond a gap, by offset.
+        appends: those that may still happen, or happened nobody knows where.
+        every: all appends, for people.
+        start: the highest start that is a fact.
+        start_tried: the highest that was asked for.
+        seal: the attempt to seal it, if any.
+        end: the attempt to delete or join it, if any.
+        private: whether only the client that made it uses it.
+        segment_id: what the store calls it, once that is known.
+        sealed_length: its length for ever.
+        calls: calls in progress that name it.
+    """
+
+    name: str
+    create: Attempt
+    known: bytearray = field(default_factory=bytearray)
+    ahead: dict[int, Bytes] = field(default_factory=dict)
+    appends: list[Bytes] = field(default_factory=list)
+    every: list[Bytes] = field(default_factory=list)
+    start: int = 0
+    start_tried: int = 0
+    seal: Attempt | None = None
+    end: Attempt | None = None
+    private: bool = False
+    segment_id: int | None = None
+    sealed_length: int | None = None
+    calls: int = 0
+
+    @property
+    def length(self) -> int:
+        """Length as far as it is known without a gap."""
+        return len(self.known)
+
+    @property
+    def ended(self) -> bool:
+        return self.end is not None and self.end.state is State.HAPPENED
+
+    @property
+    def sealed(self) -> bool:
+        return self.seal is not None and self.seal.state is State.HAPPENED
+
+    def append(self, data: bytes, epoch: int, what: str = "append") -> Bytes:
+        """Note that an append is asked for."""
+        made = Bytes(what=f"{what} to {self.name} ({len(data)} bytes)", epoch=epoch, data=data)
+        self.asked(made)
+        return made
+
+    def asked(self, append: Bytes) -> None:
+        """An append is on its way, perhaps once more. One of nothing can not be seen."""
+        if append.data and append not in self.appends:
+            self.appends.append(append)
+            self.every.append(append)
+
+    def acknowledged(self, append: Bytes, offset: int) -> None:
+        """An owner said that it happened, and where."""
+        self._place(append, offset)
+
+    def _place(self, append: Bytes, offset: int) -> None:
+        append.happened()
+        if append.offset is not None:
+            if append.offset != offset:
+                raise ViolationError(f"{append.what} is at {append.offset} and at {offset}")
+            return
+        append.offset = offset
+        if offset < self.length:
+            raise ViolationError(f"{append.what} at {offset}, where other bytes are")
+        self.ahead[offset] = append
+        while (following := self.ahead.pop(self.length, None)) is not None:
+            self.known += following.data
+
+    def seen(self, offset: int, data: bytes, who: str) -> None:
+        """Somebody read these bytes: compare them, and learn what happened."""
+        assert offset <= self.length, "reads begin at what is known"
+        while self.length < offset + len(data):
+            position = self.length
+            rest = data[position - offset :]
+            append = self._explain(position, rest)
+            if append is None:
+                known = [each for each in self.every if _agree(each.data, rest)]
+                told = [f"{each.what} {each.state} epoch {each.epoch}" for each in known]
+                raise ViolationError(
+                    f"{who} read invented bytes of {self.name} at {position}: {told}"
+                )
+            # One that is seen in part is certain all the same.
+            self._place(append, position)
+        if data != self.known[offset : offset + len(data)]:
+            raise ViolationError(f"{who} read wrong bytes of {self.name} from {offset} on")
+
+    def _explain(self, position: int, rest: bytes) -> Bytes | None:
+        """The append whose bytes these are, as far as they go."""
+        for append in self.appends:
+            waiting = append.state is not State.FAILED and append.offset is None
+            if waiting and _agree(append.data, rest):
+                return append
+        return None
+
+    def looked_through(self, epoch: int) -> None:
+        """An owner of ``epoch`` showed everything: what older ones left open did not happen."""
+        for append in self.appends:
+            if append.state is State.OPEN and append.epoch < epoch:
+                append.failed(f"an owner of epoch {epoch} does not have it")
+            elif append.offset is None and append.state is State.HAPPENED and append.epoch < epoch:
+                raise ViolationError(f"{append.what} happened, but epoch {epoch} does not have it")
+            append.check_group()
+        self.appends = [
+            append
+            for append in self.appends
+            if append.state is not State.FAILED and append.offset is None
+        ]
+
+
+def _agree(data: bytes, rest: bytes) -> bool:
+    count = min(len(data), len(rest))
+    return data[:count] == rest[:count]
+
+
+class Ledger:
+    """All segments by name, and rows of one table.
+
+    Attributes:
+        segments: the living ones, and those of which that is not known.
+        rows: attempts by key; a row is written once.
+        epoch: the newest epoch that opened.
+        acknowledged: appends that were acknowledged.
+    """
+
+    def __init__(self) -> None:
+        self.segments: dict[str, Segment] = {}
+        self.rows: dict[bytes, Bytes] = {}
+        self.epoch = 0
+        self.acknowledged = 0
+
+    def opened(self, epoch: int) -> None:
+        """An owner opened."""
+        if epoch <= self.epoch:
+            raise ViolationError(f"epoch {epoch} opened behind epoch {self.epoch}")
+        self.epoch = epoch
+
+    def missing(self, segment: Segment, epoch: int, *, was_there: bool) -> None:
+        """A current owner says that there is no such segment.
+
+        Args:
+            segment: which.
+            epoch: of the owner.
+            was_there: whether it was known to be there before the owner was asked.
+        """
+        end = segment.end
+        if end is not None and end.state is not State.FAILED:
+            end.happened()
+            self.gone(segment)
+        elif segment.create.state is State.OPEN and segment.create.epoch < epoch:
+            segment.create.failed(f"epoch {epoch} does not have it")
+            self.gone(segment)
+        elif was_there:
+            raise ViolationError(f"segment {segment.name} is gone from epoch {epoch}")
+
+    def gone(self, segment: Segment) -> None:
+        """It is certain that the segment is no more."""
+        if self.segments.get(segment.name) is segment:
+            del self.segments[segment.name]
+
+    def row_seen(self, key: bytes, value: bytes) -> None:
+        """Somebody read this row."""
+        attempt = self.rows.get(key)
+        if attempt is None or attempt.data != value:
+            raise ViolationError(f"a row that nobody wrote: {key!r}")
+        attempt.happened()

@@ -1,0 +1,151 @@
+"""A look at one segment, by an owner or a reader, compared with what the ledger knows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
+from siltstone.store.async_segment import AsyncSegment
+from siltstone.testing.processes import Process
+from tests.simulation.ledger import Ledger, Segment, State, ViolationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Who looks.
+
+    Attributes:
+        name: of the process.
+        ledger: what is known.
+        epoch: of the owner that looks; ``None`` for a reader, who sees what is acknowledged.
+        process: its; its death makes the answer void.
+        refresh: what a reader does ahead of a look, to see all that is acknowledged by then.
+    """
+
+    name: str
+    ledger: Ledger
+    epoch: int | None
+    process: Process
+    refresh: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def current(self) -> bool:
+        """Whether nobody may know more than the one who looks."""
+        return self.epoch is None or self.epoch == self.ledger.epoch
+
+    def is_void(self) -> bool:
+        """Whether nobody hears the answer."""
+        return self.process.dead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """What was known ahead of the look, and so has to be seen by it."""
+
+    current: bool
+    there: bool
+    length: int
+    start: int
+    sealed: bool
+    ended: bool
+
+
+async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
+    """Look at everything of a segment that can be read.
+
+    Raises:
+        ViolationError: it is not what it has to be.
+    """
+    before = _Before(
+        current=who.current,
+        there=segment.create.state is State.HAPPENED,
+        length=segment.length,
+        start=segment.start,
+        sealed=segment.sealed,
+        ended=segment.ended,
+    )
+    if who.refresh is not None:
+        await who.refresh()
+    try:
+        info = await handle.info()
+    except SegmentNotFoundError:
+        if before.current and who.current and not who.is_void():
+            _missing(who, segment, before)
+        return True
+    if who.is_void() or not _is_meant(who, info, segment, before):
+        return True
+    if before.current and who.current:
+        _check_info(who, info, segment, before)
+    if info.start_offset > segment.start_tried:
+        raise ViolationError(
+            f"{who.name}: {segment.name} starts at {info.start_offset}: nobody asked"
+        )
+    try:
+        data = await handle.read(info.start_offset, info.length - info.start_offset)
+    except (SegmentNotFoundError, SegmentTruncatedError) as error:
+        if isinstance(error, SegmentTruncatedError) and info.start_offset >= segment.start_tried:
+            raise ViolationError(f"{who.name}: {segment.name} was truncated by nobody") from error
+        return True
+    if who.is_void() or who.ledger.segments.get(segment.name) is not segment:
+        return True
+    if len(data) != info.length - info.start_offset:
+        raise ViolationError(f"{who.name}: a read of {segment.name} is short")
+    segment.seen(info.start_offset, data, who.name)
+    if before.current and who.current and who.epoch is not None:
+        _settle(who.epoch, info, segment)
+    return True
+
+
+def _missing(who: Look, segment: Segment, before: _Before) -> None:
+    if who.epoch is not None:
+        who.ledger.missing(segment, who.epoch, was_there=before.there)
+    elif before.there and segment.end is None:
+        raise ViolationError(f"{who.name}: {segment.name} is gone")
+
+
+def _is_meant(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -> bool:
+    """Whether that is this very segment, and not another one of its name."""
+    if who.ledger.segments.get(segment.name) is not segment:
+        return False
+    if segment.segment_id == info.segment_id:
+        return True
+    if not before.current or not who.current or who.epoch is None:
+        return False
+    if segment.segment_id is not None:
+        raise ViolationError(f"{who.name}: {segment.name} is another segment")
+    segment.segment_id = info.segment_id
+    segment.create.happened()
+    return True
+
+
+def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -> None:
+    if before.ended:
+        raise ViolationError(f"{who.name}: {segment.name} came back")
+    if info.length < before.length:
+        raise ViolationError(
+            f"{who.name}: {segment.name} has {info.length} bytes, {before.length} are certain"
+        )
+    if info.start_offset < before.start:
+        raise ViolationError(f"{who.name}: truncated bytes of {segment.name} came back")
+    if before.sealed and (not info.sealed or info.length != segment.sealed_length):
+        raise ViolationError(f"{who.name}: the seal of {segment.name} is not what it was: {info}")
+    if info.sealed and segment.seal is None:
+        raise ViolationError(f"{who.name}: nobody sealed {segment.name}")
+
+
+def _settle(epoch: int, info: SegmentInfo, segment: Segment) -> None:
+    """What older owners left open is known now."""
+    segment.looked_through(epoch)
+    segment.start = max(segment.start, info.start_offset)
+    seal, end = segment.seal, segment.end
+    if seal is not None and seal.state is State.OPEN and seal.epoch < epoch:
+        if info.sealed:
+            seal.happened()
+            segment.sealed_length = info.length
+        else:
+            seal.failed(f"epoch {epoch} does not have it")
+            segment.seal = None
+    if end is not None and end.state is State.OPEN and end.epoch < epoch:
+        end.failed(f"{segment.name} is still there in epoch {epoch}")

@@ -1,0 +1,60 @@
+"""One run from its seed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from tests.simulation.story import Story
+from tests.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a run was like.
+
+    Attributes:
+        lines: its trace.
+        digest: a hash of that.
+        acknowledged: plain appends that were acknowledged.
+        epochs: how many owners opened.
+    """
+
+    lines: list[str]
+    digest: str
+    acknowledged: int
+    epoch: int
+
+
+def replay_command(seed: int) -> str:
+    """How to see a run again."""
+    return f"python -m tests.simulation {seed} --trace"
+
+
+def play(seed: int) -> Played:
+    """Play a seed; what goes wrong is raised with the command that repeats it."""
+    world = World(seed)
+    try:
+        with asyncio.Runner(loop_factory=world.loop) as runner:
+            runner.run(Story(world).run())
+    except Exception as group:  # noqa: BLE001 - told with its seed, and raised
+        error = _innermost(group)
+        error.add_note(f"seed {seed}; to see it again: {replay_command(seed)}")
+        for line in world.trace.lines[-12:]:
+            error.add_note(line)
+        raise error from None
+    finally:
+        world.close()
+    return Played(
+        lines=world.trace.lines,
+        digest=world.trace.digest,
+        acknowledged=world.ledger.acknowledged,
+        epoch=world.ledger.epoch,
+    )
+
+
+def _innermost(error: Exception) -> Exception:
+    """The first failure inside of groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,186 @@
+"""What happens in a run: owners that come, go, stand still and die, while the weather changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.simulation.application import Plans
+from tests.simulation.ending import bring_to_an_end
+from tests.simulation.host import Host
+from tests.simulation.ledger import ViolationError
+from tests.simulation.world import World
+
+SECONDS = 60.0
+CLIENTS = 3
+OPENING_S = 30.0
+EVENTS = (
+    ("crash", 5),
+    ("take over", 3),
+    ("stop", 5),
+    ("crash in boot", 2),
+    ("close", 2),
+    ("reader", 4),
+    ("nothing", 3),
+)
+
+
+class Story:
+    """One run."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.chance = world.chance
+        self.plans = Plans()
+        self.hosts: list[Host] = []
+        self.owner: Host | None = None
+
+    async def run(self) -> None:
+        """Play it to its end, and check that."""
+        world = self.world
+        weather = asyncio.create_task(self._weather())
+        begin = world.clock.now
+        try:
+            while world.clock.now < begin + SECONDS:
+                await self._have_owner()
+                await asyncio.sleep(1 + 8 * self.chance.random())
+                self._check()
+                names = [name for name, _ in EVENTS]
+                name = self.chance.choices(names, [weight for _, weight in EVENTS])[0]
+                world.trace.note("story", name)
+                await EVENT[name](self)
+                self._check()
+        finally:
+            weather.cancel()
+        await self._calm_down()
+        await bring_to_an_end(world, self.plans)
+        world.check_closed()
+
+    def _check(self) -> None:
+        """Raise what a process found."""
+        for host in list(self.hosts):
+            if host.task.done():
+                self.hosts.remove(host)
+                host.task.result()
+
+    async def _weather(self) -> None:
+        while True:
+            await asyncio.sleep(2 + 10 * self.chance.random())
+            self.world.weather.change()
+            self.world.trace.note("weather", repr(self.world.weather.climate))
+
+    async def _have_owner(self) -> None:
+        """Have an owner whose clients work, if the weather allows one soon."""
+        for _ in range(4):
+            owner = self.owner
+            if owner is not None and not owner.task.done() and not owner.process.stopped:
+                return
+            await self._open(takeover=self.chance.random() < 0.3)
+            self._check()
+
+    async def _open(self, *, takeover: bool) -> Host | None:
+        """Start an owner and wait a while for it to open."""
+        free = [machine for machine in self.world.machines if not machine.busy]
+        if not free:
+            await asyncio.sleep(1)
+            return None
+        host = Host(self.world, "owner", self.chance.choice(free))
+        host.start_owner(self.plans, be_busy, takeover=takeover)
+        self.hosts.append(host)
+        try:
+            async with asyncio.timeout(OPENING_S):
+                await host.opened.wait()
+        except TimeoutError:
+            await self._kill(host)
+            return None
+        if host.refusal is None:
+            self.owner = host
+            return host
+        await asyncio.sleep(0.5)
+        return None
+
+    async def _kill(self, host: Host) -> None:
+        await host.die(keep_index=self.chance.random() < 0.7)
+        if host in self.hosts:
+            self.hosts.remove(host)
+        if self.owner is host:
+            self.owner = None
+
+    # --- events -----------------------------------------------------------------------------------
+
+    async def _crash(self) -> None:
+        if self.owner is not None:
+            await self._kill(self.owner)
+
+    async def _take_over(self) -> None:
+        """A new owner beside one that knows nothing of it."""
+        await self._open(takeover=True)
+
+    async def _stop(self) -> None:
+        """The owner stands still for a while, and another one takes its place."""
+        older = self.owner
+        if older is None or older.task.done():
+            return
+        older.process.stop()
+        await asyncio.sleep(3 * self.chance.random())
+        await self._open(takeover=True)
+        self.hosts.append(older) if older not in self.hosts else None
+        asyncio.get_running_loop().call_later(20 * self.chance.random(), older.process.go_on)
+
+    async def _crash_in_boot(self) -> None:
+        """An owner that dies while it opens, having claimed the log or not."""
+        free = [machine for machine in self.world.machines if not machine.busy]
+        if not free:
+            return
+        host = Host(self.world, "owner", self.chance.choice(free))
+        host.start_owner(self.plans, be_busy, takeover=True)
+        self.hosts.append(host)
+        await asyncio.sleep(self.chance.random() ** 3 * 2)
+        await self._kill(host)
+
+    async def _close(self) -> None:
+        owner = self.owner
+        if owner is not None and owner.application is not None:
+            owner.application.leaving = True
+            await asyncio.wait([owner.task], timeout=20)
+
+    async def _reader(self) -> None:
+        host = Host(self.world, "reader", self.world.machines[0])
+        host.start_reader()
+        self.hosts.append(host)
+
+    async def _nothing(self) -> None:
+        """Let them work."""
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def _calm_down(self) -> None:
+        """No more failures; some of those that live die, the others come to their end."""
+        world = self.world
+        world.weather.climate = type(world.weather.climate)()
+        for host in list(self.hosts):
+            host.process.go_on()
+            if host.application is not None:
+                host.application.leaving = True
+        if self.hosts:
+            await asyncio.wait([host.task for host in self.hosts], timeout=120)
+        for host in list(self.hosts):
+            if not host.task.done():
+                raise ViolationError(f"{host.process.name} does not end: {host.process.stuck()}")
+        self._check()
+
+
+async def be_busy(host: Host) -> None:
+    """What every owner but the last ones does."""
+    assert host.application is not None
+    await host.application.run(CLIENTS)
+
+
+EVENT = {
+    "crash": Story._crash,
+    "take over": Story._take_over,
+    "stop": Story._stop,
+    "crash in boot": Story._crash_in_boot,
+    "close": Story._close,
+    "reader": Story._reader,
+    "nothing": Story._nothing,
+}

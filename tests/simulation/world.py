@@ -1,0 +1,227 @@
+"""What outlives every process: the services, the time, and the trace of all that happened."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+import rocksdict
+
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.words import KIB
+from siltstone.metadata import index
+from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
+from siltstone.testing.processes import Process, ProcessLoop, current_process
+from siltstone.testing.virtual_time import Clock
+from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from siltstone.tier1.memory.shared_log import SharedLog
+from tests.simulation.ledger import Ledger, ViolationError
+from tests.simulation.weather import Weather
+
+INDEX_FILE = re.compile(r"index-[^ ]*")
+PROFILES = (
+    Profile(),
+    Profile(),
+    Profile(append=False, concat=False, seal=False),
+    Profile(list_page_count=3, appends_max=4),
+)
+MACHINES = 4
+
+
+class Trace:
+    """What happened, a line each; equal runs have equal traces."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.lines: list[str] = []
+
+    def note(self, who: str, what: str) -> None:
+        """Add a line."""
+        # What RocksDB puts into its files depends on more than their content.
+        text = INDEX_FILE.sub("index-*", what)
+        self.lines.append(f"{self._clock.now:.6f} {who} {text}")
+
+    @property
+    def digest(self) -> str:
+        """A hash of all lines."""
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
+
+
+class Machine:
+    """A local disk for indexes; one owner at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.busy = False
+
+
+class World:
+    """Everything that a run consists of but its story."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.clock = Clock()
+        self.chance = Random(f"{seed}/story")
+        self.trace = Trace(self.clock)
+        self.weather = Weather(Random(f"{seed}/weather"))
+        self.ledger = Ledger()
+        self.profile = self.chance.choice(PROFILES)
+        self.settings = settings(self.chance)
+        self.bucket = Bucket()
+        self.shared_log = SharedLog()
+        self.manifest = StoreManifest(
+            store_id=self.chance.randbytes(16), container_count=1, created_ms=0
+        )
+        shm = Path("/dev/shm")
+        self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=shm if shm.is_dir() else None))
+        self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
+        self.processes = 0
+        self._databases: list[tuple[Process, Any, Path]] = []
+        self._cleanup = ExitStack()
+        self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._watch_databases()
+
+    def close(self) -> None:
+        """Free everything."""
+        for _, database, _ in self._databases:
+            _close(database)
+        self._cleanup.close()
+
+    def loop(self) -> ProcessLoop:
+        """A new loop on this world's time."""
+        return ProcessLoop(self.clock, Random(f"{self.seed}/loop"))
+
+    def process(self, kind: str) -> Process:
+        """A new process."""
+        self.processes += 1
+        return Process(
+            f"{kind}-{self.processes}",
+            self.clock,
+            self.seed,
+            delays=self.weather.delays,
+            outlives=self.weather.outlives,
+        )
+
+    # --- services ---------------------------------------------------------------------------------
+
+    def bare_storage(self) -> ChunkStorage:
+        """A client of long-term storage that never fails."""
+        return MemoryChunkStorage(
+            self.bucket, self.profile, clock=lambda: 1.7e9 + self.clock.now, sleep=lambda _: None
+        )
+
+    def storage(self, process: Process) -> FaultyChunkStorage:
+        """A client of long-term storage for one container of a process."""
+
+        def plan(call: StorageCall) -> Fate:
+            fate = self.weather.fate(call)
+            self.trace.note(process.name, f"{call.operation} {call.name} {fate.value}")
+            return fate
+
+        return FaultyChunkStorage(self.bare_storage(), plan)
+
+    def log(self, process: Process) -> FaultyFencedLog:
+        """A handle to the log for one container of a process."""
+        plan = FaultPlan()
+
+        def before(method: str, number: int) -> None:
+            told = ""
+            if method in ("append", "claim", "truncate"):
+                found = self.weather.log_fault(method)
+                if found is not None:
+                    told, plan.faults[method, number] = found
+            self.trace.note(process.name, f"log {method} {told}")
+
+        plan.before = before
+        return FaultyFencedLog(MemoryFencedLog("sim", 0, shared=self.shared_log), plan)
+
+    # --- local indexes ----------------------------------------------------------------------------
+
+    def _watch_databases(self) -> None:
+        """Know who has which index open, and let RocksDB do nothing by itself."""
+        patched = self._cleanup.enter_context(pytest.MonkeyPatch.context())
+        opened: Callable[..., Any] = index._open_database
+
+        def watched(folder: Path, cache_bytes: int) -> Any:
+            database = opened(folder, cache_bytes)
+            process = current_process()
+            if process is not None:
+                self._databases.append((process, database, folder))
+            return database
+
+        def options(*arguments: Any, **choices: Any) -> Any:
+            made = plain(*arguments, **choices)
+            made.set_disable_auto_compactions(True)
+            return made
+
+        plain = rocksdict.Options
+        patched.setattr(index, "_open_database", watched)
+        patched.setattr(rocksdict, "Options", options)
+
+    def check_closed(self) -> None:
+        """Nobody who came to an end by himself left an index open."""
+        for process, database, folder in self._databases:
+            with suppress(rocksdict.DbClosedError):
+                database.get(b"")
+                raise ViolationError(f"{process.name} left its index open: {folder.name}")
+
+    def crash_indexes(self, process: Process, *, keep: bool) -> None:
+        """Leave the indexes of a process as its death would: without what only memory held."""
+        mine = [entry for entry in self._databases if entry[0] is process]
+        self._databases = [entry for entry in self._databases if entry[0] is not process]
+        folders = {folder: folder.with_name(folder.name + "-crashed") for _, _, folder in mine}
+        for folder, kept in folders.items():
+            if keep and folder.exists():
+                shutil.copytree(folder, kept)
+        for _, database, _ in mine:
+            _close(database)
+        for folder, kept in folders.items():
+            shutil.rmtree(folder, ignore_errors=True)
+            if kept.exists():
+                kept.rename(folder)
+
+
+def _close(database: Any) -> None:
+    # Its folder may be gone by now.
+    with suppress(Exception):
+        database.close()
+
+
+def settings(chance: Random) -> ContainerSettings:
+    """Small numbers, so that much happens in a minute."""
+    return ContainerSettings(
+        chunk_bytes=chance.choice((4, 16, 64)) * KIB,
+        flush_bytes=chance.choice((2, 8, 24)) * KIB,
+        flush_age_s=chance.choice((1.0, 5.0)),
+        read_back=chance.random() < 0.2,
+        unflushed_bytes_max=chance.choice((48, 256)) * KIB,
+        unflushed_table_bytes_max=256 * KIB,
+        append_deadline_s=5.0,
+        table_flush_bytes=chance.choice((2, 16)) * KIB,
+        table_flush_age_s=chance.choice((1.0, 5.0)),
+        checkpoint_age_s=chance.choice((5.0, 20.0)),
+        garbage_delay_s=chance.choice((0.0, 2.0, 10.0)),
+        garbage_interval_s=2.0,
+        optimiser_interval_s=chance.choice((3.0, 20.0)),
+        optimiser_chunks_min=2,
+        relocation_chunk_bytes_min=1,
+        relocation_percent=chance.choice((20, 80)),
+        storage_deadline_s=8.0,
+        storage_threads=chance.choice((2, 16)),
+        prefetch_bytes=chance.choice((0, 64)) * KIB,
+        verify_reads=chance.choice(("remembered", "always")),
+        index_cache_bytes=1024 * KIB,
+    )
