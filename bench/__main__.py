@@ -9,7 +9,18 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import ages, appends, flushes, machine, openings, packs, reads, report, updates
+from bench import (
+    ages,
+    appends,
+    flushes,
+    layouts,
+    machine,
+    openings,
+    packs,
+    reads,
+    report,
+    updates,
+)
 from bench.figure import Figure, table
 from bench.workshop import Workshop
 
@@ -17,6 +28,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "appends": ("Durable appends", appends.run),
     "flushes": ("Append and flush", flushes.run),
     "packs": ("Many small segments", packs.run),
+    "layouts": ("Many chunks", layouts.run),
     "reads": ("Reads", reads.run),
     "updates": ("Segments and tables", updates.run),
     "openings": ("Opening", openings.run),

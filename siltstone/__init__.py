@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from siltstone.container.check_views import CheckProgress as CheckProgress
+    from siltstone.container.check_views import ChunkState as ChunkState
     from siltstone.container.garbage_views import GarbageStatus as GarbageStatus
     from siltstone.container.garbage_views import SweepFinding as SweepFinding
     from siltstone.container.health import ContainerHealth as ContainerHealth
@@ -118,6 +120,8 @@ _PLACES = {
     "AsyncSegment": (f"{_STORE}.async_segment", "AsyncSegment"),
     "AsyncTable": (f"{_STORE}.async_table", "AsyncTable"),
     "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
+    "CheckProgress": ("siltstone.container.check_views", "CheckProgress"),
+    "ChunkState": ("siltstone.container.check_views", "ChunkState"),
     "GarbageStatus": ("siltstone.container.garbage_views", "GarbageStatus"),
     "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
     "RetentionCut": ("siltstone.container.retention_views", "RetentionCut"),
@@ -148,8 +152,10 @@ __all__ = [
     "AttributeLimitError",
     "BackPressureError",
     "CapabilityError",
+    "CheckProgress",
     "ChunkError",
     "ChunkInfo",
+    "ChunkState",
     "ClosedError",
     "CommitResult",
     "ConditionFailedError",

@@ -16,6 +16,7 @@ import click
 from siltstone.cli import (
     attribute_commands,
     check_command,
+    chunks_command,
     completion_command,
     health_command,
     read_commands,
@@ -68,7 +69,7 @@ for _verb in (
     read_commands.tail,
     read_commands.list_segments,
     read_commands.stat,
-    read_commands.chunks,
+    chunks_command.chunks,
     write_commands.flush,
     write_commands.seal,
     write_commands.truncate,

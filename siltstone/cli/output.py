@@ -8,9 +8,12 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import click
+
+TABLE_ROWS_MAX: Final = 10_000
+"""So many rows are aligned in one table; a listing that is longer is several of them."""
 
 
 class Advance(Protocol):

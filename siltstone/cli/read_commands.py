@@ -11,6 +11,7 @@ import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.output import (
+    TABLE_ROWS_MAX,
     flush_bytes,
     print_json,
     print_table,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 2**20
 SCAN_BYTES: Final = 64 * 1024
-TABLE_ROWS_MAX: Final = 10_000
-"""So many rows are aligned in one table; a listing that is longer is several of them."""
-
 OFFSET: Final = click.IntRange(min=0)
 
 
@@ -198,35 +196,6 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
         for one in stats:
             for warning in (*one.warnings, *([one.last_error] if one.last_error else [])):
                 click.echo(f"container {one.container}: {warning}")
-
-
-@click.command()
-@click.argument("segment")
-@json_option
-@pass_session
-def chunks(session: Session, segment: str, *, as_json: bool) -> None:
-    """Show where the flushed bytes of SEGMENT lie on long-term storage."""
-    with session.open_reader() as store:
-        found = store.segment(segment).chunks()
-        if as_json:
-            for chunk in found:
-                print_json(chunk)
-            return
-        print_table(
-            ("START", "LENGTH", "CHUNK OFFSET", "CHUNK LENGTH", "EPOCH", "CRC32C", "CHUNK"),
-            (
-                (
-                    chunk.start,
-                    chunk.length,
-                    chunk.chunk_offset,
-                    chunk.chunk_length,
-                    chunk.epoch,
-                    f"{chunk.crc32c:08x}",
-                    chunk.chunk,
-                )
-                for chunk in found
-            ),
-        )
 
 
 def _pieces(source: Segment, start: int, end: int) -> Iterator[tuple[int, bytes]]:

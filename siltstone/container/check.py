@@ -6,11 +6,15 @@ is looked up again, and only what is wrong by rows that did not change is told.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from siltstone.container.check_views import CheckProgress
 from siltstone.container.reading import Reading
+from siltstone.container.sweeper import Ground
+from siltstone.container.sweeper import look as look_for_garbage
 from siltstone.container.views import Finding
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
@@ -24,6 +28,7 @@ from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.extent_scan import scan_extents
 
 PAGE = 200
+STATS_PARALLEL = 8
 LOOKS_MAX = 5
 """Looks at a chunk whose row changes every time: it is alive, and the next check may have it."""
 
@@ -51,28 +56,91 @@ Look = Callable[[], Awaitable[Present]]
 """Returns the container as it is now."""
 
 
-async def check_container(look: Look, storage: AsyncChunkStorage) -> AsyncIterator[Finding]:
-    """Check all layouts, all chunks that they name, and the newest checkpoint.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a check shall do.
+
+    Attributes:
+        deep: read every byte and compare it with its sum; else look at lengths alone.
+        after: go on behind this chunk id; 0 begins with the rows.
+        progress: told how far it has come.
+    """
+
+    deep: bool = True
+    after: int = 0
+    progress: Callable[[CheckProgress], None] = lambda _: None
+
+
+async def check_container(
+    look: Look, ground: Callable[[], Ground], wish: Wish
+) -> AsyncIterator[Finding]:
+    """Check all layouts, all chunks that they name, the newest checkpoint, and what nobody names.
 
     Raises:
         ChunkError: long-term storage did not answer, so nothing is known of the rest.
     """
-    present = await look()
-    async for finding in _check_system(look, present, storage):
+    if not wish.after:
+        async for finding in _check_system(look, await look(), ground().storage, deep=wish.deep):
+            yield finding
+    async for finding in _check_segments(look, await look(), ground().container, wish):
         yield finding
-    async for finding in _check_segments(look, await look()):
-        yield finding
+    await look()
+    async for found in look_for_garbage(ground(), all_epochs=True):
+        if found.kind != "waiting":
+            severity = "warning" if found.kind == "foreign" else "garbage"
+            yield Finding(severity=severity, where=found.name, message=found.reason)
 
 
-async def _check_segments(look: Look, present: Present) -> AsyncIterator[Finding]:
+async def _check_segments(
+    look: Look, present: Present, container: int, wish: Wish
+) -> AsyncIterator[Finding]:
     # Nothing is awaited until rows were compared with rows: they are of one moment.
     findings, chunks = _compare_rows(present.reading)
-    for finding in findings:
+    for finding in () if wish.after else findings:
         yield finding
-    for chunk in chunks:
-        problem, present = await _problem(look, present, chunk, _segments)
+    chunks.sort(key=lambda chunk: chunk.chunk_id)
+    bytes_total = sum(chunk.length for chunk in chunks)
+    left = [chunk for chunk in chunks if chunk.chunk_id > wish.after]
+    done = len(chunks) - len(left)
+    bytes_done = bytes_total - sum(chunk.length for chunk in left)
+    count = 1 if wish.deep else STATS_PARALLEL
+    for start in range(0, len(left), count):
+        some = left[start : start + count]
+        found, present = await _verified(look, present, some, deep=wish.deep)
+        for finding in found:
+            yield finding
+        done += len(some)
+        bytes_done += sum(chunk.length for chunk in some)
+        wish.progress(
+            CheckProgress(
+                container=container,
+                chunk_id=some[-1].chunk_id,
+                chunks_done=done,
+                chunks_total=len(chunks),
+                bytes_done=bytes_done,
+                bytes_total=bytes_total,
+            )
+        )
+
+
+async def _verified(
+    look: Look, present: Present, some: Sequence[Chunk], *, deep: bool
+) -> tuple[list[Finding], Present]:
+    """Look at all at a time, then once more, one by one, where something seems wrong.
+
+    Returns what is, and the newest look.
+    """
+    suspects = some
+    if len(some) > 1:
+        checks = (present.segments.verify_chunk(chunk, deep=deep) for chunk in some)
+        problems = await asyncio.gather(*checks)
+        suspects = [chunk for chunk, problem in zip(some, problems, strict=True) if problem]
+    found = []
+    for chunk in suspects:
+        problem, present = await _problem(look, present, chunk, _segments, deep=deep)
         if problem is not None:
-            yield _damage(problem.chunk.name, str(problem))
+            found.append(_damage(problem.chunk.name, str(problem)))
+    return found, present
 
 
 def _compare_rows(reading: Reading) -> tuple[list[Finding], list[Chunk]]:
@@ -122,16 +190,16 @@ def _segment_findings(reading: Reading, name: str, segment_id: int) -> list[Find
 
 
 async def _check_system(
-    look: Look, present: Present, storage: AsyncChunkStorage
+    look: Look, present: Present, storage: AsyncChunkStorage, *, deep: bool
 ) -> AsyncIterator[Finding]:
     """Check the table log's chunks and the index files of the newest checkpoint."""
     for layout in present.layouts:
         for chunk in layout.chunks:
-            problem, present = await _problem(look, present, chunk, _system)
+            problem, present = await _problem(look, present, chunk, _system, deep=deep)
             if problem is not None:
                 yield _damage(problem.chunk.name, str(problem))
     for file in _index_files(present):
-        message = await _index_file_problem(storage, file)
+        message = await _index_file_problem(storage, file, deep=deep)
         if message is not None and file in _index_files(await look()):
             yield _damage(file.chunk_name, message)
 
@@ -149,7 +217,7 @@ def _system(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, Chu
 
 
 async def _problem(
-    look: Look, present: Present, chunk: Chunk, rows: Rows
+    look: Look, present: Present, chunk: Chunk, rows: Rows, *, deep: bool
 ) -> tuple[ChunkFinding | None, Present]:
     """What is wrong with a chunk that is still referenced and did not change meanwhile.
 
@@ -159,7 +227,7 @@ async def _problem(
         segments, now = rows(present, chunk.chunk_id)
         if now is None or not now.references:
             break
-        problem = await segments.verify_chunk(now)
+        problem = await segments.verify_chunk(now, deep=deep)
         if problem is None:
             break
         present = await look()
@@ -172,8 +240,13 @@ def _index_files(present: Present) -> tuple[IndexFile, ...]:
     return () if present.checkpoint is None else present.checkpoint.index_files
 
 
-async def _index_file_problem(storage: AsyncChunkStorage, file: IndexFile) -> str | None:
+async def _index_file_problem(
+    storage: AsyncChunkStorage, file: IndexFile, *, deep: bool
+) -> str | None:
     try:
+        if not deep:
+            length = (await storage.stat(file.chunk_name)).length
+            return None if length == file.length else f"length is {length}, not {file.length}"
         data = await storage.read_all(file.chunk_name, file.length)
     except ChunkNotFoundError as error:
         return str(error)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from siltstone.container.check import Present, check_container
+from siltstone.container.check_calls import CheckCalls
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
 from siltstone.container.owner import Claimed, bridged, claim
@@ -29,7 +29,6 @@ from siltstone.container.views import (
     CommitResult,
     Condition,
     ContainerStats,
-    Finding,
     Operation,
     SegmentInfo,
 )
@@ -60,7 +59,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(StateCalls, TableCalls, TimeCalls):
+class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -280,24 +279,6 @@ class Container(StateCalls, TableCalls, TimeCalls):
     def garbage(self) -> GarbageVerbs:
         """What may be asked about garbage."""
         return self._parts.garbage
-
-    async def check(self) -> AsyncIterator[Finding]:
-        """Check every row and every chunk; yield what is wrong or worth knowing."""
-        for warning in self.stats().warnings:
-            yield Finding(severity="warning", where="journal", message=warning)
-        async for finding in check_container(self._present, self._parts.storage):
-            yield finding
-
-    async def _present(self) -> Present:
-        parts = self._parts
-        checkpoints = parts.journal.checkpoints
-        return Present(
-            reading=self._reading(),
-            segments=parts.segments,
-            system=parts.system,
-            layouts=parts.pinned.snapshot(),
-            checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
-        )
 
     async def health(self) -> ContainerHealth:
         """How long-term storage does, as measured up to now; makes no call."""

@@ -26,6 +26,7 @@ from siltstone.core.errors import (
     SegmentNotFoundError,
     StorageFullError,
 )
+from siltstone.core.operations.placing import OFFSET_END
 from siltstone.core.operations.rewriting import (
     RUN_EXTENTS_MAX,
     MergeRules,
@@ -44,6 +45,9 @@ PAGES_PER_ROUND = 10
 """Pages of 1,000 extents that a round looks at, at most."""
 
 HINTS_MAX = 1_000
+HINT_PAUSE_S = 0.5
+"""Between a hint and the look; what comes meanwhile is looked at together."""
+
 WRITE_ONCE_BYTES_MAX = 64 * MIB
 """Without appends a new chunk is written at once, and so is in memory as a whole."""
 
@@ -121,6 +125,8 @@ class Optimiser:
             try:
                 async with asyncio.timeout(self._settings.optimiser_interval_s):
                     await self._awake.wait()
+                # A segment that is joined to again and again need not be looked at each time.
+                await self._environment.sleep(HINT_PAUSE_S)
                 whole = False
             except TimeoutError:
                 whole = True
@@ -174,11 +180,9 @@ class Optimiser:
         """Rewrite what is worth it in one segment; false when the budget is used up."""
         start = 0
         while True:
-            extents = scan_extents(self._replica.tables, segment_id, start, ROWS_PER_SLICE)
-            full = len(extents) == ROWS_PER_SLICE
-            mine = [extent for extent in extents if extent.segment_id == segment_id]
-            more = full and len(mine) == len(extents)
-            look = self._look(segment_id, mine, more=more)
+            extents = self._replica.rows.extents(segment_id, start, OFFSET_END, ROWS_PER_SLICE)
+            more = len(extents) == ROWS_PER_SLICE
+            look = self._look(segment_id, extents, more=more)
             for rewrite in look.rewrites:
                 if not await self._rewrite(rewrite, budget):
                     return False

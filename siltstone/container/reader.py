@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from siltstone.container.check import Present, check_container
 from siltstone.container.checkpointer import checkpoint_copies
-from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.owner import LOG_POOL, bridged
+from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reader_times import ReaderTimes
 from siltstone.container.reading import Reading
-from siltstone.container.replica import Replica
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_snapshots import LivingSnapshot
 from siltstone.container.table_views import UpdatePage
 from siltstone.container.view import View, build_view
-from siltstone.container.views import ChunkInfo, ContainerStats, Finding, SegmentInfo, TableValue
+from siltstone.container.views import ChunkInfo, ContainerStats, SegmentInfo, TableValue
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -54,7 +52,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTimes):
+class ReadContainer(ReaderTimes, ReaderChecks):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth
@@ -281,41 +279,6 @@ class ReadContainer(ReaderTimes):
         return (await self._fresh()).list_tables(prefix, start_after, limit)
 
     # --- care -------------------------------------------------------------------------------------
-
-    @property
-    def garbage(self) -> ReadGarbage:
-        """What may be asked about garbage."""
-        return ReadGarbage(self._container, self._seen, self._storage, self._environment)
-
-    def _seen(self) -> tuple[Replica, int]:
-        replica = self._current().replica
-        assert self._reader is not None, "a view comes with a log reader"
-        return replica, self._reader.epoch()
-
-    async def check(self) -> AsyncIterator[Finding]:
-        """Check every row and every chunk; yield what is wrong or worth knowing."""
-        async with self._lock:
-            reader = self._reader
-            assert reader is not None, "a view comes with a log reader"
-            self._log_facts = await self._blocking(lambda: facts_of(reader))
-        for warning in self.stats().warnings:
-            yield Finding(severity="warning", where="journal", message=warning)
-        async for finding in check_container(self._present, self._storage):
-            yield finding
-
-    async def _present(self) -> Present:
-        """What there is now: a view only follows the log, so system files need a fresh start."""
-        async with self._lock:
-            await self._start()
-        view = self._current()
-        recovered = view.recovered
-        return Present(
-            reading=view.reading,
-            segments=view.segments,
-            system=view.system,
-            layouts=recovered.layouts,
-            checkpoint=recovered.checkpoint,
-        )
 
     def stats(self) -> ContainerStats:
         """The container at a glance, as it was at the last look at the log."""

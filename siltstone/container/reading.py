@@ -27,6 +27,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
     TableNotFoundError,
 )
+from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import READ_BYTES_MAX
@@ -88,18 +89,7 @@ class Reading:
     def chunks(self, name: str, start: int, limit: int) -> list[ChunkInfo]:
         """Where the flushed bytes from ``start`` on lie, in order."""
         segment = self.segment(name)
-        return [
-            ChunkInfo(
-                start=row.extent.start,
-                length=row.extent.length,
-                chunk=row.chunk.name,
-                chunk_offset=row.extent.chunk_offset,
-                chunk_length=row.chunk.length,
-                epoch=row.chunk.epoch,
-                crc32c=row.crc,
-            )
-            for row in self._segments.chunks(segment.segment_id, start, limit)
-        ]
+        return [chunk_info(row) for row in self._segments.chunks(segment.segment_id, start, limit)]
 
     def map(self, name: str, start: int | None, end: int | None) -> SegmentMap:
         """Where ``[start, end)`` lies; ``None`` means from the first readable byte, to the end.
@@ -246,6 +236,19 @@ class Reading:
     def list_tables(self, prefix: str, start_after: str, limit: int) -> list[str]:
         """Names of tables, in order."""
         return [name for name, _ in self.replica.rows.table_names(prefix, start_after, limit)]
+
+
+def chunk_info(row: ChunkExtent) -> ChunkInfo:
+    """Where a run of a segment's bytes lies, for callers."""
+    return ChunkInfo(
+        start=row.extent.start,
+        length=row.extent.length,
+        chunk=row.chunk.name,
+        chunk_offset=row.extent.chunk_offset,
+        chunk_length=row.chunk.length,
+        epoch=row.chunk.epoch,
+        crc32c=row.crc,
+    )
 
 
 def check_range(offset: int, length: int) -> None:

@@ -193,10 +193,11 @@ class StorageWriter:
             await self.hand_over_abandoned()
 
     def _run(self, share: Share) -> Run | None:
-        """What to write for a share; ``None`` when it is not at its segment's flushed length."""
+        """What to write for a share; ``None`` when there is nothing left of it."""
         segment = share.segment
-        if not share.left or segment.flushed != share.start:
+        if not share.left:
             return None
+        # Where something of it was flushed meanwhile, the segment layer passes it over.
         return Run(
             segment_id=segment.segment_id,
             offset=share.start,

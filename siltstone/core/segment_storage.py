@@ -277,8 +277,10 @@ class ChunkedSegmentStorage(SegmentJoins):
         """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""
         return list_chunks(self._context, segment_id, start, limit)
 
-    async def verify_chunk(self, chunk: Chunk) -> ChunkFinding | None:
+    async def verify_chunk(self, chunk: Chunk, *, deep: bool = True) -> ChunkFinding | None:
         """Read a whole chunk and compare it with its row and its sums.
+
+        Not ``deep``, only its presence and its length are looked at.
 
         Returns:
             What is wrong, the first thing only; ``None`` when all is well.
@@ -286,7 +288,7 @@ class ChunkedSegmentStorage(SegmentJoins):
         Raises:
             ChunkError: storage did not answer, so nothing is known.
         """
-        return await run_verify(self._context, chunk)
+        return await run_verify(self._context, chunk, deep=deep)
 
     def take_abandoned(self) -> list[NewChunk]:
         """Hand over the names that may exist and that no transaction will ever name."""

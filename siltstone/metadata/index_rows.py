@@ -80,6 +80,8 @@ def walk_forward(
         value = rows.value()
         size += len(key) + len(value)
         found.append((key[_TABLE_BYTES:], entry_of(value)))
+        if len(found) == limit:
+            break  # a step to what nobody asked for may pass many removed rows
         rows.next()
     rows.status()  # an iterator that met damage is merely not valid any more
     return found
@@ -105,6 +107,8 @@ def walk_backward(
         value = rows.value()
         size += len(key) + len(value)
         found.append((key[_TABLE_BYTES:], entry_of(value)))
+        if len(found) == limit:
+            break
         rows.prev()
     rows.status()
     return found

@@ -135,6 +135,8 @@ class Rows:
             return []
         first = self.floor(segment_id, start)
         found = [] if first is None or first.end <= start else [first]
+        if found and (limit == 1 or found[0].end >= end):
+            return found  # one seek, and most look-ups need no more
         low, high = extent_key(segment_id, start) + b"\0", extent_key(segment_id, end)
         rest = self._scan(low, high, limit=limit - len(found))
         return found + [_extent(key, entry) for key, entry in rest]

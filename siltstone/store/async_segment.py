@@ -21,6 +21,7 @@ from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from siltstone.container.check_views import ChunkState
     from siltstone.container.container import Container
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
@@ -34,6 +35,8 @@ FOLLOW_WAIT_S: Final = 30.0
 """A follower asks again so often, so that no wait is without an end."""
 
 PAGE_COUNT: Final = 1000
+EXAMINED_COUNT: Final = 64
+"""Chunks of one look, each a call to long-term storage or many."""
 
 _STREAMS: Final = Pool(name="siltstone-streams", threads=8)
 
@@ -254,6 +257,21 @@ class AsyncSegment:
             if len(page) < PAGE_COUNT:
                 return
             start = page[-1].start + page[-1].length
+
+    async def examine(self, start: int = 0, *, deep: bool = False) -> AsyncIterator[ChunkState]:
+        """Yield the same with what long-term storage has of each chunk; ``deep`` reads it all.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        check_offset(start, what="start")
+        while True:
+            page = await self._container.examine(self._name, start, EXAMINED_COUNT, deep=deep)
+            for state in page:
+                yield state
+            if len(page) < EXAMINED_COUNT:
+                return
+            start = page[-1].info.start + page[-1].info.length
 
     async def flush(self) -> None:
         """Move what is acknowledged to long-term storage, and the metadata that says so."""

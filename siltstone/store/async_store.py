@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, Self
 from weakref import WeakSet
 
+from siltstone.container.check import Wish
+from siltstone.container.check_views import CheckProgress
 from siltstone.container.container import Container
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 from siltstone.container.health import ContainerHealth
@@ -246,10 +248,27 @@ class AsyncStore:
         """
         return [await slot.container.health() for slot in self._slots]
 
-    async def check(self) -> AsyncIterator[Finding]:
-        """Yield what is wrong or worth knowing: every chunk is read and compared with its sums."""
-        for slot in self._slots:
-            async for finding in slot.container.check():
+    async def check(
+        self,
+        *,
+        deep: bool = True,
+        after: CheckProgress | None = None,
+        progress: Callable[[CheckProgress], None] = lambda _: None,
+    ) -> AsyncIterator[Finding]:
+        """Yield what is wrong or worth knowing: of rows, of chunks, and of what nothing names.
+
+        Args:
+            deep: read every chunk and compare it with its sums; else only look whether it is there
+                and long enough.
+            after: go on behind where an earlier check came to; what it found is not told again.
+            progress: called on the store's loop, behind what was found so far.
+        """
+        for slot in self._slots[after.container if after else 0 :]:
+            again = after is not None and after.container == slot.index
+            wish = Wish(
+                deep=deep, after=after.chunk_id if after and again else 0, progress=progress
+            )
+            async for finding in slot.container.check(wish):
                 yield finding
 
     async def garbage(self) -> builtins.list[GarbageStatus]:

@@ -14,6 +14,7 @@ from siltstone.store.writer import Writer
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from siltstone.container.check_views import ChunkState
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
     from siltstone.store.async_segment import AsyncSegment
@@ -128,6 +129,10 @@ class Segment:
     def chunks(self, start: int = 0) -> Iterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""
         return self._loop.iterate(lambda: self._segment.chunks(start))
+
+    def examine(self, start: int = 0, *, deep: bool = False) -> Iterator[ChunkState]:
+        """Yield the same with what long-term storage has of each. See ``AsyncSegment.examine``."""
+        return self._loop.iterate(lambda: self._segment.examine(start, deep=deep), batch=1)
 
     def flush(self) -> None:
         """Move what is acknowledged to long-term storage, and the metadata that says so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from siltstone.store.table import Table
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from siltstone.container.check_views import CheckProgress
     from siltstone.container.garbage_views import GarbageStatus, SweepFinding
     from siltstone.container.health import ContainerHealth
     from siltstone.container.retention_views import RetentionCut, RetentionRule
@@ -144,9 +145,16 @@ class Store:
         """Return how long-term storage does. See ``AsyncStore.health``."""
         return self._loop.run(self._store.health())
 
-    def check(self) -> Iterator[Finding]:
+    def check(
+        self,
+        *,
+        deep: bool = True,
+        after: CheckProgress | None = None,
+        progress: Callable[[CheckProgress], None] = lambda _: None,
+    ) -> Iterator[Finding]:
         """Yield what is wrong or worth knowing. See ``AsyncStore.check``."""
-        return self._loop.iterate(self._store.check, batch=1)
+        found = partial(self._store.check, deep=deep, after=after, progress=progress)
+        return self._loop.iterate(found, batch=1)
 
     def garbage(self) -> Sequence[GarbageStatus]:
         """Return what waits to be deleted in each container, and what for. Changes nothing."""

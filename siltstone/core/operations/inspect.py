@@ -71,12 +71,13 @@ def list_chunks(context: Context, segment_id: int, start: int, limit: int) -> li
     return found
 
 
-async def run_verify(context: Context, chunk: Chunk) -> ChunkFinding | None:
+async def run_verify(context: Context, chunk: Chunk, *, deep: bool) -> ChunkFinding | None:
     """See ``ChunkedSegmentStorage.verify_chunk``."""
     try:
         sums = sums_between(context.layouts, chunk, 0, block_count(chunk.length))
         check_chunk(chunk, await context.storage.stat(chunk.name))
-        await _read_all(context, chunk, sums)
+        if deep:
+            await _read_all(context, chunk, sums)
     except ChunkNotFoundError as error:
         return ChunkFinding(chunk=chunk, problem=ChunkProblem.MISSING, message=str(error))
     except LostDataError as error:

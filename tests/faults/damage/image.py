@@ -130,7 +130,7 @@ async def _look(folder: Path, environment: Environment, *, own: bool) -> Look:
             stats = store.stats()
             seen.told = bool(stats.dropped_tail or stats.warnings)
             await _read(store, seen)
-            seen.told |= bool([found async for found in store.check()])
+            seen.told |= bool([f async for f in store.check() if f.severity != "garbage"])
         finally:
             await store.close()
     except SiltstoneError as error:

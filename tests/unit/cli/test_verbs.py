@@ -179,17 +179,28 @@ def test_check_names_damage(command: Command, folder: Path, tmp_path: Path) -> N
     file.write_bytes(bytes(1000))
     command("append", "a", str(file), "--create")
     command("flush")
-    assert command("check").err == "everything is as it was written\n"
+    assert command("check", "--deep").err == "everything is as it was written\n"
+    assert command("check").err == "everything is there; --deep also reads it\n"
     assert command("--quiet", "check").err == ""
     (chunk,) = command("chunks", "a", "--json").values
     path = folder / "chunks" / chunk["chunk"]
     path.chmod(0o600)
     path.write_bytes(b"\1" + bytes(999))
-    ran = command("check", "--json")
+    assert command("check").code == 0, "lengths alone do not tell"
+    ran = command("check", "--deep", "--json")
     assert ran.code == 6
     assert [value["severity"] for value in ran.values if value["severity"] == "damage"]
-    assert command("check").code == 6
+    assert command("chunks", "a").code == 0
+    assert "damaged" in command("chunks", "a", "--deep").out
     assert command("cat", "a").code == 6
+    path.write_bytes(b"\1")
+    assert command("check").code == 6
+    (short,) = command("chunks", "a", "--json").values
+    assert (short["problem"], short["physical_length"], short["chunk_length"]) == ("short", 1, 1000)
+    path.unlink()
+    assert command("check").code == 6
+    missing = command("chunks", "a", "--json")
+    assert (missing.code, missing.values[0]["physical_length"]) == (6, None)
 
 
 def test_the_store_is_found_by_variable_or_folder(

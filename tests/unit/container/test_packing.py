@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,66 +18,15 @@ from siltstone.container.packing import Share, fill
 from siltstone.container.segment_map import map_segment
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
+from siltstone.core.environment import Pool
+from siltstone.core.errors import ChunkError
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.words import KIB, MIB
 from siltstone.spark.byte_source import ByteSource
 from siltstone.spark.window import Window, cut_window
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from tests.unit.container.container_world import (
-    SETTINGS,
-    Owner,
-    World,
-    all_chunks,
-    pattern,
-    world,
-)
-
-NEVER = 1e6
-WRITE_ONCE = Profile(append=False, concat=False, seal=False)
-QUIET = replace(
-    SETTINGS,
-    chunk_bytes=64 * KIB,
-    flush_bytes=1 << 40,
-    flush_age_s=NEVER,
-    table_flush_age_s=NEVER,
-    checkpoint_age_s=NEVER,
-    garbage_interval_s=NEVER,
-)
-
-
-class Requests:
-    """A plan under which nothing fails, and that counts calls for data chunks, by verb."""
-
-    def __init__(self) -> None:
-        self.data: Counter[str] = Counter()
-        self.all: Counter[str] = Counter()
-
-    def __call__(self, call: StorageCall) -> Fate:
-        self.all[call.operation] += 1
-        if call.name.startswith(data_prefix(0)):
-            self.data[call.operation] += 1
-        return Fate.DONE
-
-
-Story = Callable[[World, Owner, Requests], Awaitable[None]]
-
-
-def play(story: Story, profile: Profile = WRITE_ONCE, settings: ContainerSettings = QUIET) -> None:
-    requests = Requests()
-
-    async def whole(made: World) -> None:
-        owner = await made.open()
-        await story(made, owner, requests)
-        assert owner.container.failure is None
-        await made.check(owner)
-        await owner.container.close()
-
-    def hook(storage: FaultyChunkStorage) -> None:
-        storage.plan = requests
-
-    with world(profile=profile, settings=settings) as made:
-        made.storage_hook = hook
-        made.run(whole(made))
+from tests.unit.container.container_world import Owner, World, all_chunks, pattern, world
+from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play
 
 
 def name_of(number: int) -> str:
@@ -126,32 +75,6 @@ def test_creates_of_a_round_are_bounded(length: int) -> None:
     play(story)
 
 
-def test_a_flush_of_8_mib_to_a_write_once_service_is_one_create() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
-        await owner.container.create("a")
-        for number in range(8):
-            await owner.container.append("a", pattern(number, MIB))
-        requests.all.clear()
-        await owner.container.flush("a")
-        assert requests.data == {"create": 1}
-        # Beside it the table log: its chunk, and the journal file with the batch.
-        assert requests.all["create"] == 1 + 2
-        assert set(requests.all) <= {"create", "list"}
-
-    play(story, WRITE_ONCE, replace(QUIET, chunk_bytes=16 * MIB))
-
-
-def test_a_write_once_chunk_is_filled_by_one_write() -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
-        await owner.container.create("a")
-        for number in range(40):
-            await owner.container.append("a", bytes((number,)) * MIB)
-        await owner.container.flush("a")
-        assert requests.data == {"create": 1}
-
-    play(story, WRITE_ONCE, replace(QUIET, chunk_bytes=64 * MIB))
-
-
 def test_a_segment_cut_between_two_chunks_is_whole() -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
         container = owner.container
@@ -190,6 +113,44 @@ def test_a_segment_cut_between_two_chunks_is_whole() -> None:
         made.run(whole())
 
 
+def test_writers_are_stated_no_further_than_their_bytes() -> None:
+    """When only the first of two chunks is made, rows know what lies in it, and no more."""
+
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        container = owner.container
+        length = 3_001
+        await fill_segments(owner, range(30), 10)
+        for number in range(30):
+            writer = await container.register_writer(name_of(number), "w")
+            await container.append_as(name_of(number), writer.number, 7, pattern(1, length))
+
+        def second_fails(call: StorageCall) -> Fate:
+            requests(call)
+            return Fate.REFUSED if requests.data["create"] > 1 else Fate.DONE
+
+        owner.storage.plan = second_fails
+        with pytest.raises(ChunkError):
+            await container.flush()
+        told = []
+        for number in range(30):
+            info = await container.info(name_of(number))
+            segment_id = owner.rows.find(name_of(number))
+            assert segment_id is not None
+            (row,) = owner.rows.writers(segment_id)
+            assert (row.sequence == 7) is (info.flushed_length == info.length)
+            told.append(row.sequence == 7)
+        assert True in told
+        assert False in told
+        owner.storage.plan = requests
+        await container.flush()
+
+    play(story)
+
+
+def slow_storage(pool: Pool, random: Random) -> float:
+    return 5.0 if pool.name.startswith("chunks") else 0.01
+
+
 def test_segments_that_are_being_packed_are_packed_again_together() -> None:
     """Whoever flushes them meanwhile waits, and does not make a chunk for each."""
 
@@ -200,13 +161,14 @@ def test_segments_that_are_being_packed_are_packed_again_together() -> None:
         while not requests.data["create"]:
             await made.environment.sleep(0.001)
         await fill_segments(owner, range(100), 10, 1)
+        assert not first.done()
         await container.flush()
         await first
         assert requests.data["create"] <= 3
         await holds(container, range(100), 10, 2)
         await made.check(owner)
 
-    with world(profile=WRITE_ONCE, settings=QUIET, latency=lambda pool, random: 0.05) as made:
+    with world(profile=WRITE_ONCE, settings=QUIET, latency=slow_storage) as made:
         requests = Requests()
 
         def hook(storage: FaultyChunkStorage) -> None:
@@ -469,19 +431,6 @@ def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
         assert read == whole[7:]
 
     play(story)
-
-
-@pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()])
-def test_an_idle_container_asks_for_almost_nothing(profile: Profile) -> None:
-    async def story(made: World, owner: Owner, requests: Requests) -> None:
-        await fill_segments(owner, range(30), 10)
-        await owner.container.delete(name_of(0))
-        await made.environment.sleep(3_600)
-        requests.all.clear()
-        await made.environment.sleep(3_600)
-        assert sum(requests.all.values()) == 0, requests.all
-
-    play(story, profile, ContainerSettings(index_cache_bytes=MIB))
 
 
 @given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+import rocksdict
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.block_sums import BlockSumsPatch
@@ -18,7 +19,8 @@ from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
-from siltstone.metadata import changes
+from siltstone.metadata import changes, index_rows
+from siltstone.metadata.index import Index
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 
@@ -119,6 +121,49 @@ def test_extents_are_found_by_range(tables: Tables, rows: Rows) -> None:
             assert rows.extents(7, start, end, 1) == expected[:1]
     commit(tables, changes.remove_extent(mine[0]))
     assert rows.extents(7, 0, 10**15, 9) == mine[1:]
+
+
+def test_an_extent_is_located_by_one_seek(
+    index: Index, tables: Tables, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, and however many were removed beside it."""
+    count = 2_000
+    many = [extent(7, 10 * number, 10) for number in range(count)]
+    for number in range(0, count, 500):
+        commit(tables, [changes.put_extent(one) for one in many[number : number + 500]])
+    commit(tables, [changes.remove_extent(one) for one in many[:500]])
+    steps: list[str] = []
+
+    class Counting:
+        """An iterator that notes its steps."""
+
+        def __init__(self, rows: rocksdict.RdictIter) -> None:
+            self._rows = rows
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("seek", "seek_for_prev", "next", "prev"):
+                steps.append(name)
+            return getattr(self._rows, name)
+
+    walk = index_rows.walk_backward
+    monkeypatch.setattr(
+        "siltstone.metadata.index.walk_backward",
+        lambda rows, *rest: walk(Counting(rows), *rest),  # type: ignore[arg-type]
+    )
+    forward = index_rows.walk_forward
+    monkeypatch.setattr(
+        "siltstone.metadata.index.walk_forward",
+        lambda rows, *rest: forward(Counting(rows), *rest),  # type: ignore[arg-type]
+    )
+    for number in (500, 501, 1_234, count - 1):
+        for start, end, limit in ((0, 10, 9), (3, 4, 9), (9, 10_000, 1)):
+            steps.clear()
+            found = rows.extents(7, 10 * number + start, 10 * number + end, limit)
+            assert found == [many[number]]
+            assert steps == ["seek_for_prev"]
+        steps.clear()
+        assert rows.floor(7, 10 * number + 5) == many[number]
+        assert steps == ["seek_for_prev"]
 
 
 def test_names_are_listed_in_pages(tables: Tables, rows: Rows) -> None:

@@ -1,0 +1,56 @@
+"""The calls of an owned container that look whether all is as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from siltstone.container.check import Present, Wish, check_container
+from siltstone.container.check_views import ChunkState
+from siltstone.container.examine import examine_chunks
+from siltstone.container.views import ContainerStats, Finding
+
+if TYPE_CHECKING:
+    from siltstone.container.parts import Parts
+    from siltstone.container.reading import Reading
+
+_DEEP = Wish()
+
+
+class CheckCalls:
+    """What an owned container tells of its own state; a part of ``Container``."""
+
+    _parts: Parts
+
+    def _reading(self) -> Reading:
+        raise NotImplementedError
+
+    def stats(self) -> ContainerStats:
+        """The container at a glance."""
+        raise NotImplementedError
+
+    async def check(self, wish: Wish = _DEEP) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        if not wish.after:
+            for warning in self.stats().warnings:
+                yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, lambda: self._parts.ground, wish):
+            yield finding
+
+    async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
+        """See ``examine_chunks``."""
+        parts = self._parts
+        return await examine_chunks(
+            self._reading(), parts.segments, parts.storage, name, start, limit, deep=deep
+        )
+
+    async def _present(self) -> Present:
+        parts = self._parts
+        checkpoints = parts.journal.checkpoints
+        return Present(
+            reading=self._reading(),
+            segments=parts.segments,
+            system=parts.system,
+            layouts=parts.pinned.snapshot(),
+            checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
+        )

@@ -1,0 +1,100 @@
+"""The calls of a read-only container that look whether all is as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from siltstone.container.check import Present, Wish, check_container
+from siltstone.container.check_views import ChunkState
+from siltstone.container.examine import examine_chunks
+from siltstone.container.garbage_verbs import ReadGarbage
+from siltstone.container.log_facts import LogFacts, facts_of
+from siltstone.container.replica import Replica
+from siltstone.container.sweeper import Ground
+from siltstone.container.views import ContainerStats, Finding
+from siltstone.core.environment import Environment
+from siltstone.core.fenced_log import LogReader
+from siltstone.core.threads import AsyncChunkStorage
+
+if TYPE_CHECKING:
+    from siltstone.container.reading import Reading
+    from siltstone.container.view import View
+
+T = TypeVar("T")
+_DEEP = Wish()
+
+
+class ReaderChecks:
+    """What a read-only container tells of the state of things; a part of ``ReadContainer``."""
+
+    _container: int
+    _environment: Environment
+    _storage: AsyncChunkStorage
+    _reader: LogReader | None
+    _log_facts: LogFacts
+    _lock: asyncio.Lock
+
+    if TYPE_CHECKING:
+
+        def _current(self) -> View: ...
+        async def _fresh(self) -> Reading: ...
+        async def _start(self) -> None: ...
+        async def _blocking(self, call: Callable[[], T]) -> T: ...
+
+    def stats(self) -> ContainerStats:
+        """The container at a glance, as it was at the last look at the log."""
+        raise NotImplementedError
+
+    @property
+    def garbage(self) -> ReadGarbage:
+        """What may be asked about garbage."""
+        return ReadGarbage(self._container, self._seen, self._storage, self._environment)
+
+    def _seen(self) -> tuple[Replica, int]:
+        replica = self._current().replica
+        assert self._reader is not None, "a view comes with a log reader"
+        return replica, self._reader.epoch()
+
+    async def check(self, wish: Wish = _DEEP) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        async with self._lock:
+            reader = self._reader
+            assert reader is not None, "a view comes with a log reader"
+            self._log_facts = await self._blocking(lambda: facts_of(reader))
+        if not wish.after:
+            for warning in self.stats().warnings:
+                yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, self._ground, wish):
+            yield finding
+
+    def _ground(self) -> Ground:
+        replica, epoch = self._seen()
+        return Ground(
+            container=self._container,
+            epoch=epoch,
+            rows=replica.rows,
+            storage=self._storage,
+            environment=self._environment,
+        )
+
+    async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
+        """See ``examine_chunks``."""
+        reading = await self._fresh()
+        segments = self._current().segments
+        return await examine_chunks(reading, segments, self._storage, name, start, limit, deep=deep)
+
+    async def _present(self) -> Present:
+        """What there is now: a view only follows the log, so system files need a fresh start."""
+        async with self._lock:
+            await self._start()
+        view = self._current()
+        recovered = view.recovered
+        return Present(
+            reading=view.reading,
+            segments=view.segments,
+            system=view.system,
+            layouts=recovered.layouts,
+            checkpoint=recovered.checkpoint,
+        )
