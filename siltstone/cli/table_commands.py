@@ -10,6 +10,7 @@ from itertools import islice
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.inspect_commands import rows
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, write_bytes
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.container.table_views import TTL_S_MAX, KeyChange, RangeRemoval
@@ -284,6 +285,9 @@ def scan(
             else:
                 write_bytes(key + b"\t" + found.value + b"\n")
         flush_bytes()
+
+
+table.add_command(rows)
 
 
 def _expected(expect: tuple[tuple[str, int], ...], *, as_base64: bool) -> dict[bytes, int | None]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from siltstone.container.check import Present, Wish, check_container
 from siltstone.container.check_views import ChunkState
 from siltstone.container.examine import examine_chunks
+from siltstone.container.row_pages import RowPage, row_page
 from siltstone.container.views import ContainerStats, Finding
+from siltstone.core.records.keys import RowKind
 
 if TYPE_CHECKING:
     from siltstone.container.parts import Parts
@@ -43,6 +45,13 @@ class CheckCalls:
         return await examine_chunks(
             self._reading(), parts.segments, parts.storage, name, start, limit, deep=deep
         )
+
+    async def rows(
+        self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None
+    ) -> RowPage:
+        """See ``row_page``."""
+        index = self._parts.container
+        return row_page(self._reading(), index, start, limit, kind=kind, segment=segment)
 
     async def _present(self) -> Present:
         parts = self._parts

@@ -12,10 +12,12 @@ from siltstone.container.examine import examine_chunks
 from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.replica import Replica
+from siltstone.container.row_pages import RowPage, row_page
 from siltstone.container.sweeper import Ground
 from siltstone.container.views import ContainerStats, Finding
 from siltstone.core.environment import Environment
 from siltstone.core.fenced_log import LogReader
+from siltstone.core.records.keys import RowKind
 from siltstone.core.threads import AsyncChunkStorage
 
 if TYPE_CHECKING:
@@ -84,6 +86,13 @@ class ReaderChecks:
         reading = await self._fresh()
         segments = self._current().segments
         return await examine_chunks(reading, segments, self._storage, name, start, limit, deep=deep)
+
+    async def rows(
+        self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None
+    ) -> RowPage:
+        """See ``row_page``."""
+        reading = await self._fresh()
+        return row_page(reading, self._container, start, limit, kind=kind, segment=segment)
 
     async def _present(self) -> Present:
         """What there is now: a view only follows the log, so system files need a fresh start."""

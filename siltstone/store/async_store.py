@@ -7,7 +7,6 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, Self
 from weakref import WeakSet
@@ -17,7 +16,6 @@ from siltstone.container.check_views import CheckProgress
 from siltstone.container.container import Container
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 from siltstone.container.health import ContainerHealth
-from siltstone.container.retention_views import RetentionCut, RetentionRule
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -28,18 +26,17 @@ from siltstone.container.views import (
 )
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, SiltstoneError
-from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.store.arguments import common_container, name_of
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_table import AsyncTable
+from siltstone.store.care_verbs import CareVerbs
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import refusing_container
 from siltstone.store.manifest import uuid_text
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
-from siltstone.store.retention_arguments import retention_row
 
 _open_stores: WeakSet[AsyncStore] = WeakSet()
 
@@ -55,7 +52,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore:
+class AsyncStore(CareVerbs):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one
@@ -297,63 +294,6 @@ class AsyncStore:
             found = slot.container.garbage.sweep(delete=delete, all_epochs=all_epochs)
             async for finding in found:
                 yield finding
-
-    async def set_retention(
-        self,
-        name: str,
-        *,
-        prefix: bool = False,
-        bytes_max: int | None = None,
-        age_max: timedelta | float | None = None,
-    ) -> None:
-        """Let the oldest bytes of segments be truncated in the background, from now on.
-
-        A segment's own rule counts, else that of the longest prefix. It cuts where an append ends,
-        as soon as one of the limits allows, and only what is flushed; up to 1 MiB more than asked
-        for stays, nothing less. Ages are those of ``Segment.offset_at``. With neither limit
-        everything is kept, whatever a shorter prefix says. Setting it again replaces it.
-
-        Args:
-            name: a segment, which need not exist.
-            prefix: ``name`` is the beginning of names, and may be empty.
-            bytes_max: so many bytes stay at least.
-            age_max: what was appended within this time stays; seconds, at least 1.
-
-        Raises:
-            SegmentNameError: no segment can have this name, or begin with it.
-            ValueError: a limit is out of range.
-            CapabilityError: there are 1,000 rules already.
-        """
-        row = retention_row(name, prefix=prefix, bytes_max=bytes_max, age_max=age_max)
-        for slot in self._slots_of(row):
-            await slot.container.retention.set(row)
-
-    async def remove_retention(self, name: str, *, prefix: bool = False) -> bool:
-        """Remove a rule; return whether there was one. What it cut is gone."""
-        row = retention_row(name, prefix=prefix, bytes_max=None, age_max=None)
-        slots = self._slots_of(row)
-        return any([await s.container.retention.remove(row.scope, row.name) for s in slots])
-
-    async def retention(self) -> builtins.list[RetentionRule]:
-        """Return all rules, in the order of their names.
-
-        A rule for a prefix is kept in every container. Where setting it failed half-way, it may be
-        here twice with different limits; then set it again.
-        """
-        found = {rule for slot in self._slots for rule in await slot.container.retention.rules()}
-        return sorted(found, key=lambda rule: (rule.name.encode(), not rule.prefix, str(rule)))
-
-    async def retain(self, *, dry_run: bool = False) -> AsyncIterator[RetentionCut]:
-        """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
-        for slot in self._slots:
-            retention = slot.container.retention
-            async for cut in retention.plan() if dry_run else retention.round():
-                yield cut
-
-    def _slots_of(self, row: RetentionRow) -> builtins.list[ContainerSlot]:
-        if row.scope is RetentionScope.PREFIX:
-            return list(self._slots)
-        return [self._slot_of(row.name)]
 
     def container_index(self, name: str) -> int:
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""

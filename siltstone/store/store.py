@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Operation,
         SegmentInfo,
     )
+    from siltstone.core.records.keys import RowKind
+    from siltstone.metadata.row_views import MetadataRow
     from siltstone.store.async_store import AsyncStore
 
 
@@ -167,6 +169,16 @@ class Store:
     def replay_garbage(self) -> int:
         """Give deletions that were set aside new attempts; return how many there were."""
         return self._loop.run(self._store.replay_garbage())
+
+    def checkpoint(self) -> Sequence[int]:
+        """Write a checkpoint of every container now; return the table versions they hold."""
+        return self._loop.run(self._store.checkpoint())
+
+    def rows(
+        self, *, kind: RowKind | None = None, segment: str | None = None
+    ) -> Iterator[MetadataRow]:
+        """Yield the rows of the metadata, decoded. See ``AsyncStore.rows``."""
+        return self._loop.iterate(partial(self._store.rows, kind=kind, segment=segment))
 
     def set_retention(
         self,

@@ -1,0 +1,179 @@
+"""Looking into the log and the journal of a store, whether it opens or not. Claims nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from siltstone.container.log_views import FrameView, LogHead, frame_view
+from siltstone.container.owner import EPOCH_END, bridged
+from siltstone.container.views import Finding
+from siltstone.core.chunk_names import system_prefix
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
+from siltstone.core.fenced_log import LogReader
+from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
+from siltstone.journal.recovery import Recovered, recover
+from siltstone.store.assemble import Assembly, assembled
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What can be looked at without opening a container.
+
+    Attributes:
+        assembly: how its parts are reached.
+        storage: a client of long-term storage.
+    """
+
+    assembly: Assembly
+    storage: ChunkStorage
+
+    @property
+    def containers(self) -> range:
+        """Indexes of all containers."""
+        return range(self.assembly.manifest.container_count)
+
+    def log_head(self, container: int) -> LogHead:
+        """A log at a glance. Raises ``LogError``, ``CorruptDataError``."""
+        with self._reader(container) as reader:
+            log = self.assembly.new_log(container)
+            try:
+                holder = log.holder()
+            finally:
+                log.close()
+            lineage = reader.lineage()
+            return LogHead(
+                container=container,
+                epoch=reader.epoch(),
+                alive=holder.alive,
+                owner=holder.description,
+                lineage="" if lineage is None else lineage.hex(),
+                first=reader.first(),
+                end=reader.end(),
+                dropped_tail=reader.dropped_tail(),
+            )
+
+    def frames(
+        self, container: int, start: int | None = None, *, rows: bool = False
+    ) -> Iterator[FrameView]:
+        """Yield frames from index ``start`` on; ``None`` begins with the first one kept.
+
+        Raises:
+            LogTruncatedError: ``start`` lies below the first frame that is kept.
+            CorruptDataError: a frame is damaged.
+        """
+        with self._reader(container) as reader:
+            begin = reader.first() if start is None else start
+            for frame in reader.read(begin):
+                yield frame_view(frame, rows=rows)
+
+    def journal_files(self, container: int) -> Iterator[JournalFileView]:
+        """Yield every journal file, epoch by epoch, the oldest first.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        listing = self.storage.list(system_prefix(container))
+        found = [stat for stat in listing if journal_place(stat.name, container) is not None]
+        for stat in sorted(found, key=lambda stat: journal_place(stat.name, container) or (0, 0)):
+            try:
+                data = self._read(stat.name, stat.length)
+            except ChunkNotFoundError:
+                # Its owner is at work and needs it no more.
+                continue
+            yield journal_file_view(container, stat.name, data)
+
+    def verify_journal(self, container: int) -> Iterator[Finding]:
+        """Yield what a boot would pass over or fail at, and what it would miss.
+
+        Damage of files that no boot needs any more is a warning.
+
+        Raises:
+            ChunkError: long-term storage did not answer.
+        """
+        failure: CorruptDataError | None = None
+        recovered: Recovered | None = None
+        try:
+            recovered = asyncio.run(self._recovered(container))
+        except CorruptDataError as error:
+            failure = error
+        where = f"container {container}"
+        for file in self.journal_files(container):
+            if file.damage:
+                yield Finding(severity="warning", where=file.name, message=file.damage)
+        if failure is not None:
+            yield Finding(severity="damage", where=where, message=str(failure))
+        elif recovered is None:
+            yield Finding(severity="warning", where=where, message="it was never opened")
+        else:
+            for warning in recovered.warnings:
+                yield Finding(severity="warning", where=where, message=warning)
+            yield from self._needed(recovered)
+
+    def _needed(self, recovered: Recovered) -> Iterator[Finding]:
+        """What is missing or short of what the newest state names."""
+        wanted = [(file.chunk_name, file.length) for file in recovered.checkpoint.index_files]
+        wanted += [(c.name, c.length) for layout in recovered.layouts for c in layout.chunks]
+        for name, length in wanted:
+            try:
+                found = self.storage.stat(name).length
+            except ChunkNotFoundError as error:
+                yield Finding(severity="damage", where=name, message=str(error))
+                continue
+            if found < length:
+                message = f"it has {found} bytes, of {length}"
+                yield Finding(severity="damage", where=name, message=message)
+
+    async def _recovered(self, container: int) -> Recovered | None:
+        assembly = self.assembly
+        storage = bridged(self.storage, assembly.environment, assembly.settings.container)
+        return await recover(storage, assembly.environment, container, EPOCH_END)
+
+    def _read(self, name: str, length: int) -> bytearray:
+        data = bytearray(length)
+        done = 0
+        while done < length:
+            count = self.storage.read_into(name, done, memoryview(data)[done:])
+            if not count:
+                break
+            done += count
+        return data[:done]
+
+    @contextmanager
+    def _reader(self, container: int) -> Iterator[LogReader]:
+        log = self.assembly.new_log(container)
+        try:
+            reader = log.open_read()
+            try:
+                yield reader
+            finally:
+                reader.close()
+        finally:
+            log.close()
+
+
+@contextmanager
+def open_inspection(path: Path | str) -> Iterator[Inspection]:
+    """Open what can be looked at of the store whose settings file, or folder, is ``path``.
+
+    Raises:
+        StoreNotFoundError: there is no settings file, or no store on long-term storage.
+        SettingsError: the settings file is wrong.
+        FormatError: a newer version made the store.
+    """
+    environment = SystemEnvironment()
+    try:
+        assembly = assembled(path, environment)
+        storage = assembly.new_storage()
+        try:
+            yield Inspection(assembly, storage)
+        finally:
+            storage.close()
+            assembly.close()
+    finally:
+        environment.close()

@@ -1,0 +1,135 @@
+"""Looking into log, journal and rows: beside an owner, without one, and when nothing opens."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from tests.unit.cli.conftest import Command
+
+
+@pytest.fixture
+def written(folder: Path) -> Path:
+    with siltstone.open(folder) as store:
+        segment = store.create("{a}log")
+        segment.append(b"flushed")
+        store.flush()
+        segment.append(b"and not")
+        segment.truncate(3)
+    return folder
+
+
+def test_frames_are_shown_without_a_claim(command: Command, written: Path) -> None:
+    with siltstone.open(written) as store:
+        before = [stats.epoch for stats in store.stats()]
+        shown = command("log", "show", "--rows", "--json").values
+        store.segment("{a}log").append(b"x")
+        assert [stats.epoch for stats in store.stats()] == before
+    heads = [value for value in shown if "alive" in value]
+    frames = [value for value in shown if "pieces" in value]
+    assert [head["container"] for head in heads] == [0, 1]
+    assert all(head["alive"] and "pid=" in head["owner"] for head in heads)
+    pieces = [piece for frame in frames for piece in frame["pieces"]]
+    appends = [(p["offset"], p["length"]) for p in pieces if p["piece"] == "append"]
+    assert (7, 7) in appends
+    rows = [row for piece in pieces for row in piece.get("rows", ())]
+    states = [row for row in rows if row["row"] == "state" and row["change"] == "put"]
+    assert [(state["name"], state["start_offset"]) for state in states][-1] == ("{a}log", 3)
+    assert {piece["piece"] for piece in pieces} >= {"append", "table", "checkpoint"}
+    assert {frame["kind"] for frame in frames} == {"batch", "end"}
+    text = command("log", "show", "--rows").out
+    assert "append: segment_id=" in text
+    assert "put state:" in text
+
+
+def test_frames_can_be_chosen(command: Command, written: Path) -> None:
+    whole = [value for value in command("log", "show", "--json").values if "pieces" in value]
+    last = whole[-1]["index"]
+    some = command("log", "show", "--container", "1", "--json", "--from", str(last), "--limit", "1")
+    assert [value["index"] for value in some.values[1:]] == [last]
+    assert len(command("log", "show", "--limit", "0", "--json").values) == 2
+    assert command("log", "show", "--container", "2").code == 2
+    assert whole[-1]["index"] - 1 in [value["index"] for value in whole]
+    below = command("log", "show", "--from", "0", "--container", "1")
+    assert (below.code, "truncated" in below.err) == (1, True)
+
+
+def test_a_log_that_is_lost_is_shown_as_it_is(command: Command, written: Path) -> None:
+    shutil.rmtree(written / "tier1")
+    heads = command("log", "show", "--json").values
+    assert [(head["epoch"], head["first"], head["end"]) for head in heads] == [(0, 0, 0)] * 2
+    assert command("journal", "verify").code == 0
+    files = command("journal", "show", "--json").values
+    assert {file["kind"] for file in files} == {"checkpoint", "batches"}
+
+
+def test_journal_files_are_shown_in_their_order(command: Command, written: Path) -> None:
+    files = command("journal", "show", "--json").values
+    places = [(file["container"], file["epoch"], file["number"]) for file in files]
+    assert places == sorted(places)
+    first = files[0]
+    assert (first["kind"], first["checkpoint"]["safe_index"]) == ("checkpoint", 0)
+    batches = [batch for file in files for batch in file["batches"]]
+    assert batches[-1]["table_log_end"] > 0
+    assert "tables-" in batches[-1]["chunks"][0]
+    assert command("journal", "show", "--container", "0", "--json").values == [
+        file for file in files if file["container"] == 0
+    ]
+    assert "checkpoint" in command("journal", "show").out
+
+
+def test_a_checkpoint_is_written_on_request(command: Command, written: Path) -> None:
+    before = command("journal", "show", "--container", "1", "--json").values[-1]
+    (_, made) = command("journal", "checkpoint", "--json").values
+    after = command("journal", "show", "--container", "1", "--json").values[-1]
+    assert (after["epoch"], after["kind"]) == (before["epoch"] + 1, "checkpoint")
+    assert after["checkpoint"]["index_version"] == made["version"]
+    with siltstone.open(written):
+        assert command("journal", "checkpoint").code == 5
+    assert "checkpoint at table version" in command("journal", "checkpoint").out
+
+
+def test_a_damaged_journal_is_told_before_it_is_needed(command: Command, written: Path) -> None:
+    assert command("journal", "verify").out == ""
+    newest = max((written / "chunks" / "system" / "c1").glob("e*"))
+    files = sorted(newest.glob("journal-*"))
+    files[1].chmod(0o600)
+    files[1].write_bytes(files[1].read_bytes()[:-3])
+    ran = command("journal", "verify", "--json")
+    assert ran.code == 0, "the checkpoint before serves"
+    assert {value["severity"] for value in ran.values} == {"warning"}
+    files[0].chmod(0o600)
+    files[0].write_bytes(b"nothing")
+    ran = command("journal", "verify")
+    assert ran.code == 6
+    assert "damage: container 1:" in ran.out
+    broken = {file["kind"] for file in command("journal", "show", "--json").values}
+    assert broken >= {"unreadable", "broken checkpoint"}
+
+
+def test_a_file_that_the_journal_names_and_that_is_gone(command: Command, written: Path) -> None:
+    named = next((written / "chunks" / "system" / "c1").rglob("tables-*"))
+    whole = named.read_bytes()
+    named.chmod(0o600)
+    named.write_bytes(whole[:-1])
+    ran = command("journal", "verify", "--json")
+    assert (ran.code, ran.values[0]["severity"]) == (6, "damage")
+    named.unlink()
+    assert command("journal", "verify").code == 6
+
+
+def test_rows_are_decoded(command: Command, written: Path) -> None:
+    everything = command("table", "rows", "--json").values
+    assert {row["kind"] for row in everything} >= {"name", "state", "layout", "extent", "time"}
+    (state,) = command("table", "rows", "--kind", "state", "--json").values
+    assert state["fields"]["name"] == "{a}log"
+    mine = command("table", "rows", "--segment", "{a}log", "--json").values
+    assert {row["kind"] for row in mine} == {"name", "state", "layout", "extent", "time"}
+    assert len(command("table", "rows", "--limit", "2", "--json").values) == 2
+    assert "name={a}log" in command("table", "rows", "--kind", "name").out
+    assert command("table", "rows", "--segment", "other").code == 3
+    with siltstone.open(written) as store:
+        assert [row.kind for row in store.rows(segment="{a}log")] == [row["kind"] for row in mine]
