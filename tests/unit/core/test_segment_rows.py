@@ -9,6 +9,7 @@ import pytest
 
 from siltstone.core.errors import (
     CapabilityError,
+    LogError,
     OffsetError,
     SegmentNotFoundError,
     SegmentNotSealedError,
@@ -21,6 +22,7 @@ from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.testing.memory_layout_store import CommitOutcome
 from tests.unit.core.segment_world import (
     World,
     data,
@@ -138,6 +140,54 @@ def test_long_trims_and_removals_go_in_slices() -> None:
         assert world.layouts.extra == [extra]
         assert len(world.layouts.garbage) == count
 
+    run(test())
+
+
+@pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_an_owner_that_ends_between_slices_leaves_the_rest_to_the_next(
+    number: int, outcome: CommitOutcome
+) -> None:
+    """Two slices of a trim, then three of a removal; the next owner has the same to do."""
+
+    async def finish(world: World) -> None:
+        while not await world.segments.trim(1, 700):
+            pass
+        assert await world.read(1, 700, 9_999) == whole[700:]
+        world.layouts.change(1, deleted=True)
+        while not await world.segments.remove(1):
+            pass
+
+    async def test() -> None:
+        world = World(settings=small(1))
+        world.layouts.add(1)
+        await world.segments.write(1, 0, [whole])
+        world.layouts.change(1, start_offset=700)
+        seen = 0
+
+        def ends(_: LayoutChange) -> CommitOutcome:
+            nonlocal seen
+            seen += 1
+            return outcome if seen == number else CommitOutcome.APPLIED
+
+        world.layouts.ends = ends
+        with pytest.raises(LogError):
+            await finish(world)
+        world.layouts.ends = lambda _: CommitOutcome.APPLIED
+        world.layouts.epoch += 1
+        world = World(bucket=world.bucket, layouts=world.layouts, settings=small(1))
+        world.check()
+        if world.layouts.states[1].deleted:
+            while not await world.segments.remove(1):
+                pass
+        else:
+            await finish(world)
+        assert world.layouts.rows.layouts == {}
+        assert len({chunk.chunk_id for chunk in world.layouts.garbage}) == len(whole)
+        assert len(world.layouts.garbage) == len(whole)
+        world.check()
+
+    whole = data(1_800)
     run(test())
 
 
