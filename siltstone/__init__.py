@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from siltstone.core.errors import Outcome as Outcome
     from siltstone.core.errors import OutcomeUnknownError as OutcomeUnknownError
     from siltstone.core.errors import ReadOnlyError as ReadOnlyError
+    from siltstone.core.errors import SafeModeError as SafeModeError
     from siltstone.core.errors import SegmentError as SegmentError
     from siltstone.core.errors import SegmentExistsError as SegmentExistsError
     from siltstone.core.errors import SegmentNameError as SegmentNameError
@@ -186,6 +187,7 @@ __all__ = [
     "RemoveRange",
     "RetentionCut",
     "RetentionRule",
+    "SafeModeError",
     "Segment",
     "SegmentError",
     "SegmentExistsError",

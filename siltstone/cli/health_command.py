@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @json_option
 @pass_session
 def health(session: Session, *, as_json: bool) -> int:
-    """Show how long-term storage does. Exits with 7 when it is degraded, with 8 when it is away.
+    """Show how long-term storage does. Exits with 7 when it is degraded or full, with 8 when away.
 
     It asks storage from here, and sees in tier 1 what a running owner could not flush yet.
     """
@@ -40,9 +40,11 @@ def health(session: Session, *, as_json: bool) -> int:
         print_json({"state": state, "containers": list(found)})
     else:
         _show(state, found)
-    return {"unavailable": ExitCode.UNAVAILABLE, "degraded": ExitCode.DEGRADED}.get(
-        state, ExitCode.DONE
-    )
+    if state == "unavailable":
+        return ExitCode.UNAVAILABLE
+    if state == "degraded" or any(one.safe_mode for one in found):
+        return ExitCode.DEGRADED
+    return ExitCode.DONE
 
 
 def _worst(found: Sequence[ContainerHealth]) -> str:
@@ -68,5 +70,5 @@ def _show(state: str, found: Sequence[ContainerHealth]) -> None:
         ),
     )
     for one in found:
-        for reason in one.reasons:
+        for reason in (*one.reasons, *(["safe mode: too little room"] if one.safe_mode else [])):
             click.echo(f"container {one.container}: {reason}")

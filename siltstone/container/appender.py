@@ -49,6 +49,7 @@ class Appender:
             SegmentSealedError: it is sealed.
             OffsetError: ``expected_offset`` is not its length; nothing was appended.
             AppendTooLargeError: ``data`` does not fit in a frame; nothing was appended.
+            SafeModeError: long-term storage has too little room; nothing was appended.
             BackPressureError: no room was made before the deadline; nothing was appended.
             StorageFullError: tier 1 is full; nothing was appended.
             OutcomeUnknownError: the log failed; the bytes may or may not be there.

@@ -57,10 +57,13 @@ class Committer:
             AttributeLimitError: a segment would have too many attributes, or too long ones.
             AppendTooLargeError: the commit does not fit in a frame.
             BackPressureError: no room was made before the deadline.
+            SafeModeError: long-term storage has too little room for what the commit adds.
             LogError: as for an append.
         """
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
+        if any(isinstance(change, Put) for change in changes):
+            self._pressure.check()
         if changes or attributes:
             await self._pipeline.admit_update()
         await self._admit(size)

@@ -87,6 +87,7 @@ class Concatenator:
             SegmentNotSealedError: the source is not sealed.
             SegmentSealedError: the target is sealed.
             ValueError: both are the same.
+            SafeModeError: long-term storage has too little room; nothing was joined.
             BackPressureError: the target could not be held long enough; nothing was joined.
             ChunkError: a flush failed; nothing was joined.
             OffsetError: the source was truncated again and again; nothing was joined.
@@ -96,6 +97,7 @@ class Concatenator:
         done = await self._done_before(target, source)
         if done is not None:
             return done
+        self._pressure.check()
         try:
             return await self._join(target, source)
         except SegmentNotFoundError:

@@ -25,6 +25,7 @@ from siltstone.container.owner import LOG_POOL
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.space import Space, SpaceLimits, SpaceWatch, is_short, look_at_space
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment
@@ -53,6 +54,10 @@ class ContainerHealth:
         unflushed_age_s: age of the oldest byte or table record that is only in tier 1.
         lateness_s: seconds for which it has been due for a flush; 0 while nothing is.
         throttle_s: how long each append is held back.
+        safe_mode: whether appends are refused for lack of room.
+        free_bytes: bytes that may still be written; ``None`` when storage does not tell.
+        used_bytes: bytes that the store's files hold; ``None`` when nobody asked: with
+            ``space.used_max`` alone it is looked for.
     """
 
     container: int
@@ -66,6 +71,9 @@ class ContainerHealth:
     unflushed_age_s: float
     lateness_s: float
     throttle_s: float
+    safe_mode: bool = False
+    free_bytes: int | None = None
+    used_bytes: int | None = None
 
 
 class Gauge:
@@ -83,19 +91,26 @@ class Gauge:
         self._environment = environment
         self._settings = settings
         self._flush_age_s = settings.resolved(storage.capabilities).age_s
+        self.space_limits = SpaceLimits(
+            free_bytes_min=settings.free_bytes_min, used_bytes_max=settings.used_bytes_max
+        )
         self.limits = HealthLimits(
             late_s=settings.late_s,
             late_s_max=settings.late_s_max,
             throttle_s_max=settings.throttle_s_max,
         )
 
-    def measure(self, replica: Replica, owned_since_s: float) -> ContainerHealth:
+    def measure(
+        self, replica: Replica, owned_since_s: float, space: Space, *, safe_mode: bool
+    ) -> ContainerHealth:
         """Return the health of this moment.
 
         Args:
             replica: what is acknowledged.
             owned_since_s: since when somebody has been there to flush it, monotonic seconds:
                 nothing is late through a time before.
+            space: room as it was last seen.
+            safe_mode: whether there is too little.
         """
         watch = self._storage.watch
         age_s, lateness_s = self._ages(replica, owned_since_s)
@@ -118,6 +133,9 @@ class Gauge:
             unflushed_age_s=age_s,
             lateness_s=lateness_s,
             throttle_s=throttle_s(lateness_s, self.limits),
+            safe_mode=safe_mode,
+            free_bytes=space.free_bytes,
+            used_bytes=space.used_bytes,
         )
 
     async def look(self, replica: Replica, holder: Callable[[], LogOwner]) -> ContainerHealth:
@@ -132,8 +150,10 @@ class Gauge:
             await self._storage.stat(claim_file(self._container, owner.epoch))
         except ChunkError as error:
             logger.info("a look at long-term storage failed: %s", error)
-        now = self._environment.monotonic()
-        return self.measure(replica, float("-inf") if owner.alive else now)
+        space = await look_at_space(self._storage, self.space_limits, Space())
+        since_s = float("-inf") if owner.alive else self._environment.monotonic()
+        safe_mode = is_short(space, self.space_limits, was=False)
+        return self.measure(replica, since_s, space, safe_mode=safe_mode)
 
     def _ages(self, replica: Replica, owned_since_s: float) -> tuple[float, float]:
         """Age of the oldest unflushed byte or record, and for how long one has been due."""
@@ -191,7 +211,9 @@ class HealthMonitor:
         storage: AsyncChunkStorage,
         environment: Environment,
         probed: tuple[int, int],
+        space: SpaceWatch,
     ) -> None:
+        self._space = space
         self._gauge = gauge
         self._replica = replica
         self._pressure = pressure
@@ -199,7 +221,7 @@ class HealthMonitor:
         self._environment = environment
         self._probe_name = claim_file(*probed)
         self._opened_s = environment.monotonic()
-        self.now = gauge.measure(replica, self._opened_s)
+        self.now = self._measure()
 
     @property
     def failing(self) -> bool:
@@ -212,12 +234,13 @@ class HealthMonitor:
     @property
     def strained(self) -> bool:
         """Whether it should be spared what nobody needs: the optimiser's work."""
-        return self._storage.silent or self.now.state is not HealthState.OK
+        return self._storage.silent or self.now.state is not HealthState.OK or self._space.safe_mode
 
     async def run(self) -> None:
         """Judge and probe until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._probe())
+            group.create_task(self._look_at_space())
             while True:
                 self.look()
                 await self._environment.sleep(TICK_S)
@@ -225,7 +248,7 @@ class HealthMonitor:
     def look(self) -> ContainerHealth:
         """Judge now, and throttle as that says."""
         before = self.now
-        self.now = self._gauge.measure(self._replica, self._opened_s)
+        self.now = self._measure()
         self._pressure.throttle(self.now.throttle_s)
         if (before.state, before.reasons) != (self.now.state, self.now.reasons):
             level = logging.INFO if self.now.state is HealthState.OK else logging.WARNING
@@ -233,6 +256,17 @@ class HealthMonitor:
             states = (before.state, self.now.state)
             logger.log(level, "long-term storage was %s and is %s: %s", *states, reasons)
         return self.now
+
+    def _measure(self) -> ContainerHealth:
+        space = self._space
+        return self._gauge.measure(
+            self._replica, self._opened_s, space.space, safe_mode=space.safe_mode
+        )
+
+    async def _look_at_space(self) -> None:
+        while True:
+            await self._space.look()
+            await self._environment.sleep(TICK_S)
 
     async def _probe(self) -> None:
         """While storage is silent, look at one file now and then; any answer ends the silence."""

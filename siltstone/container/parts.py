@@ -24,6 +24,7 @@ from siltstone.container.reading import Reading
 from siltstone.container.retention import Retention
 from siltstone.container.segment_verbs import SegmentVerbs
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.space import SpaceWatch
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.sweeper import Ground, Sweeper
 from siltstone.container.table_feed import TableFeed
@@ -32,7 +33,7 @@ from siltstone.container.tables import TableVerbs
 from siltstone.container.trouble import Trouble
 from siltstone.container.views import ContainerStats
 from siltstone.core.environment import Environment
-from siltstone.core.errors import SiltstoneError
+from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.threads import AsyncChunkStorage
@@ -182,6 +183,14 @@ class Parts:
     def _build_health(self) -> None:
         journal, storage = self.journal, self.storage
         gauge = Gauge(self.container, storage, self.environment, self.settings)
+        space = SpaceWatch(
+            storage,
+            self.environment,
+            gauge.space_limits,
+            self.settings.space_interval_s,
+            self.pressure,
+            self._full,
+        )
         self.health = HealthMonitor(
             gauge,
             self.pipeline.replica,
@@ -189,12 +198,25 @@ class Parts:
             storage,
             self.environment,
             probed=(journal.container, journal.epoch),
+            space=space,
         )
         for writer in (self.storage_writer, self.table_writer, self.checkpointer):
             writer.trouble.held = lambda: storage.silent
         for cleaner in (self.collector, self.sweeper):
             cleaner.trouble.held = lambda: self.health.failing
         self.optimiser.trouble.held = lambda: self.health.strained
+
+    def _full(self) -> bool:
+        """Whether a flush failed for lack of room, and none succeeded since."""
+        replica = self.pipeline.replica
+        waiting = (
+            (self.storage_writer, bool(replica.dirty)),
+            (self.table_writer, bool(replica.table_tail)),
+        )
+        return any(
+            isinstance(writer.trouble.error, ChunkStorageFullError) and more
+            for writer, more in waiting
+        )
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Begin all background work."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from siltstone.core.errors import BackPressureError
+from siltstone.core.errors import BackPressureError, SiltstoneError
 
 
 class _Waiter(NamedTuple):
@@ -34,6 +34,7 @@ class Pressure:
         "_bound",
         "_deadline_s",
         "_delay_s",
+        "_refusal",
         "_timer",
         "_waiters",
         "held_bytes",
@@ -45,6 +46,7 @@ class Pressure:
         self._bound = bound
         self._deadline_s = deadline_s
         self._delay_s = 0.0
+        self._refusal: Callable[[], SiltstoneError] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: deque[_Waiter] = deque()
         self.held_bytes = 0
@@ -76,6 +78,21 @@ class Pressure:
         self._grant()
         self._settle()
 
+    def refuse(self, refusal: Callable[[], SiltstoneError] | None) -> None:
+        """Refuse all bytes from now on, those of waiters too; ``None`` refuses nothing any more."""
+        self._refusal = refusal
+        if refusal is not None:
+            for waiter in self._waiters:
+                if waiter.size and not waiter.future.done():
+                    waiter.future.set_exception(refusal())
+        self._grant()
+        self._settle()
+
+    def check(self) -> None:
+        """Raise what bytes are refused with, if they are."""
+        if self._refusal is not None:
+            raise self._refusal()
+
     def fail(self, error: BaseException) -> None:
         """Let every waiter fail."""
         while self._waiters:
@@ -89,7 +106,10 @@ class Pressure:
 
         Raises:
             BackPressureError: the deadline passed; nothing was counted.
+            SafeModeError: bytes are refused; nothing was counted.
         """
+        if count:
+            self.check()
         if self.open:
             self.add(count)
             return
@@ -141,8 +161,12 @@ class Pressure:
         self._grant()
         self._settle()
 
+    @property
+    def _holds_back(self) -> bool:
+        return self._delay_s > 0 or self._refusal is not None
+
     def _settle(self) -> None:
         was_open = self.open
-        self.open = self.held_bytes < self._bound and not self._waiters and not self._delay_s
+        self.open = self.held_bytes < self._bound and not self._waiters and not self._holds_back
         if was_open and not self.open:
             self.on_bound()

@@ -8,7 +8,7 @@ from typing import Literal
 from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.words import GIB, MIB
 
-_MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes", "throttle_s_max"})
+_MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes", "throttle_s_max", "free_bytes_min"})
 
 WRITE_BYTES = 32 * MIB
 """Most bytes of one segment in one transaction, where chunks are appended to."""
@@ -68,6 +68,9 @@ class ContainerSettings:
             throttled.
         late_s_max: from here on as much as they ever are.
         throttle_s_max: how long an append is held back then; 0 never does.
+        free_bytes_min: safe mode begins when less is free on long-term storage; 0 never.
+        used_bytes_max: safe mode begins when the store's files hold so much; ``None`` never.
+        space_interval_s: how often room is looked at.
         verify_reads: ``remembered``, ``always`` or ``never``.
         prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
         index_cache_bytes: block cache of the table index.
@@ -111,6 +114,9 @@ class ContainerSettings:
     late_s: float = 60.0
     late_s_max: float = 600.0
     throttle_s_max: float = 1.0
+    free_bytes_min: int = 256 * MIB
+    used_bytes_max: int | None = None
+    space_interval_s: float = 60.0
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
     prefetch_bytes: int = 64 * MIB
     index_cache_bytes: int = 64 * MIB

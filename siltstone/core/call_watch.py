@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 WINDOW_S: Final = 60.0
 """Calls of the last minute tell how storage is now."""
 CALLS_MAX: Final = 512
+WRITES: Final = frozenset({"create", "write", "concat"})
 WARNING_PAUSE_S: Final = 10.0
 """While storage is slow, a warning every so often tells as much as one for each call."""
 
@@ -87,11 +88,13 @@ class CallWatch:
     Attributes:
         circuit: whether calls are sent.
         on_call: called with each report.
+        writes: creates, writes and concats so far.
     """
 
     def __init__(self, clock: Callable[[], float], limits: CallLimits = NO_LIMITS) -> None:
         self.circuit = Circuit(limits.circuit)
         self.on_call: Callable[[CallReport], None] = lambda _: None
+        self.writes = 0
         self._clock = clock
         self._slow_s = limits.slow_s
         self._recent: deque[tuple[float, CallReport]] = deque(maxlen=CALLS_MAX)
@@ -102,6 +105,7 @@ class CallWatch:
         """Take in a call that ended or missed its deadline."""
         now = self._clock()
         self._recent.append((now, report))
+        self.writes += report.operation in WRITES
         if report.answered:
             self.circuit.answered()
         elif report.operation != "delete" or self.circuit.state is CircuitState.PROBING:

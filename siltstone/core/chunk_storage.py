@@ -24,6 +24,7 @@ class Capabilities:
         concat: ``concat`` makes a new chunk of existing ones on the service; the sources stay.
         seal: ``seal`` makes the service refuse further writes.
         used_space: ``used_space`` is known.
+        free_space: ``free_space`` is known.
         offset_checked: the service itself refuses a ``write`` at a wrong offset.
         concat_part_bytes_min: smallest part of a concat but the last, in bytes.
         concat_part_bytes_max: largest part of a concat, in bytes.
@@ -36,6 +37,7 @@ class Capabilities:
     concat: bool = False
     seal: bool = False
     used_space: bool = False
+    free_space: bool = False
     offset_checked: bool = False
     concat_part_bytes_min: int = 1
     concat_part_bytes_max: int = UNLIMITED
@@ -138,6 +140,13 @@ class ChunkStorage(Protocol):
 
     def used_space(self) -> int:
         """Bytes that this storage's own prefix holds. Needs the capability."""
+        ...
+
+    def free_space(self) -> int:
+        """Bytes that may still be written here; ``UNLIMITED`` where the service sets no limit.
+
+        Needs the capability. Cheap: it is asked again and again.
+        """
         ...
 
     def close(self) -> None:

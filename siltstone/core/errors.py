@@ -8,6 +8,7 @@ A class exists only where a caller would act differently. What a handler may con
     |-- TableError            the request does not fit the table as it is
     |-- ConditionFailedError  a condition of a commit does not hold: read again and retry
     |-- BackPressureError     no room before the deadline: wait and retry
+    |-- SafeModeError         no room on long-term storage: make some first
     |-- OutcomeUnknownError   the log failed meanwhile: read back what is there
     |-- LogError              tier 1: fenced (stop), lost (call a person), full, or failed
     |-- StoreError            the store as a whole: missing, in use, of a newer format, closed
@@ -289,6 +290,10 @@ class ConditionFailedError(SiltstoneError):
 
 class BackPressureError(SiltstoneError):
     """The bound on unflushed bytes was reached and the deadline passed; nothing was applied."""
+
+
+class SafeModeError(SiltstoneError):
+    """Long-term storage is short of room; nothing was applied. What makes room is still allowed."""
 
 
 class OutcomeUnknownError(SiltstoneError):

@@ -51,6 +51,10 @@ class FileCalls(Protocol):
         """Make a file with its attributes, or the entries of a folder, durable."""
         ...
 
+    def fstatvfs(self, fd: int) -> os.statvfs_result:
+        """Sizes of the file system of an open file."""
+        ...
+
     def fstat(self, fd: int) -> os.stat_result:
         """Attributes of an open file."""
         ...
@@ -142,6 +146,10 @@ class SystemFileCalls:
     def fsync(self, fd: int) -> None:
         """``os.fsync``."""
         os.fsync(fd)
+
+    def fstatvfs(self, fd: int) -> os.statvfs_result:
+        """``os.fstatvfs``."""
+        return os.fstatvfs(fd)
 
     def fstat(self, fd: int) -> os.stat_result:
         """``os.fstat``."""

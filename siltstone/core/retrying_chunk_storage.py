@@ -122,6 +122,10 @@ class RetryingChunkStorage:
         """``ChunkStorage.used_space``."""
         return self._repeated(self._inner.used_space)
 
+    def free_space(self) -> int:
+        """``ChunkStorage.free_space``."""
+        return self._repeated(self._inner.free_space)
+
     def close(self) -> None:
         """``ChunkStorage.close``."""
         self._inner.close()

@@ -265,6 +265,10 @@ class AsyncChunkStorage:
         """See ``ChunkStorage.used_space``."""
         return await self._call("used_space", "", self._storage.used_space)
 
+    async def free_space(self) -> int:
+        """See ``ChunkStorage.free_space``."""
+        return await self._call("free_space", "", self._storage.free_space)
+
     def close(self) -> None:
         """Close the binding. The environment ends the threads."""
         self._storage.close()

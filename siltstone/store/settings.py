@@ -289,6 +289,24 @@ class Health(Section):
     )
 
 
+class Space(Section):
+    """When long-term storage has too little room, and appends are refused: safe mode."""
+
+    free_min: Size = Field(
+        default=_DEFAULTS.free_bytes_min,
+        description="safe mode begins when less is free, and ends when a quarter more is; 0 never",
+    )
+    used_max: Size | None = Field(
+        default=_DEFAULTS.used_bytes_max,
+        description="safe mode begins when the store's files hold so much, and ends a tenth below; "
+        "some bindings look at every file to tell",
+    )
+    interval: Time = Field(
+        default=_DEFAULTS.space_interval_s,
+        description="how often room is looked at while anything is written",
+    )
+
+
 class Reads(Section):
     """How bytes are read."""
 
@@ -334,5 +352,6 @@ class Settings(Section):
     optimiser: Optimiser = Optimiser()
     relocation: Relocation = Relocation()
     health: Health = Health()
+    space: Space = Space()
     reads: Reads = Reads()
     deadlines: Deadlines = Deadlines()

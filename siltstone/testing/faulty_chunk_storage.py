@@ -170,6 +170,10 @@ class FaultyChunkStorage:
         """``ChunkStorage.used_space``."""
         return self._call("used_space", "", self.inner.used_space)
 
+    def free_space(self) -> int:
+        """``ChunkStorage.free_space``."""
+        return self._call("free_space", "", self.inner.free_space)
+
     def close(self) -> None:
         """``ChunkStorage.close``, which never fails."""
         self.inner.close()

@@ -20,8 +20,9 @@ from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
 T = TypeVar("T")
 
 KINDS = (
-    "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstat", "stat", "ftruncate",
-    "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink", "link", "rename",
+    "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstatvfs", "fstat", "stat",
+    "ftruncate", "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink",
+    "link", "rename",
 )  # fmt: skip
 """The names of all calls, as ``fail_call`` and ``calls`` know them."""
 
@@ -153,6 +154,10 @@ class FileLayer:
     def fsync(self, fd: int) -> None:
         """``FileCalls.fsync``."""
         self._call("fsync", fd, lambda: self.inner.fsync(fd))
+
+    def fstatvfs(self, fd: int) -> os.statvfs_result:
+        """``FileCalls.fstatvfs``."""
+        return self._call("fstatvfs", fd, lambda: self.inner.fstatvfs(fd))
 
     def fstat(self, fd: int) -> os.stat_result:
         """``FileCalls.fstat``."""

@@ -70,6 +70,7 @@ class MemoryChunkStorage:
             concat=self._profile.concat,
             seal=self._profile.seal,
             used_space=True,
+            free_space=True,
             offset_checked=True,
             concat_part_bytes_min=self._profile.concat_part_bytes_min,
             concat_part_bytes_max=self._profile.concat_part_bytes_max,
@@ -176,6 +177,14 @@ class MemoryChunkStorage:
         self._check_open()
         with self._service():
             return self._bucket.used_bytes()
+
+    def free_space(self) -> int:
+        """What is left of the capacity."""
+        self._check_open()
+        with self._service():
+            if self._profile.capacity_bytes == UNLIMITED:
+                return UNLIMITED
+            return max(0, self._profile.capacity_bytes - self._bucket.used_bytes())
 
     def close(self) -> None:
         """Let no call in any more; the bucket stays."""

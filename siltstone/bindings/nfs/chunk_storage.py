@@ -24,7 +24,7 @@ from siltstone.core.chunk_arguments import (
     check_offset,
     require,
 )
-from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
+from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -36,7 +36,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_fully
 
-CAPABILITIES = Capabilities(append=True, seal=True, used_space=True)
+CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 # A pipe that stands where a chunk is expected would block the thread that opens it.
 PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -77,7 +77,7 @@ class NfsChunkStorage:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Append, seal and used space; no concat, since it would be a copy."""
+        """Append, seal, used and free space; no concat, since it would be a copy."""
         return CAPABILITIES
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
@@ -163,6 +163,12 @@ class NfsChunkStorage:
     def used_space(self) -> int:
         """The lengths of all chunks, added up: a walk over the whole tree, so call it rarely."""
         return sum(found.length for found in self.list())
+
+    def free_space(self) -> int:
+        """What the file system lets a plain user write; some network ones do not tell."""
+        with translated("", "free_space"), self._tree.folders(()) as chain:
+            sizes = self._calls.fstatvfs(chain[-1])
+        return sizes.f_bavail * sizes.f_frsize if sizes.f_blocks else UNLIMITED
 
     def close(self) -> None:
         """Close the root folder when the calls in progress are done."""

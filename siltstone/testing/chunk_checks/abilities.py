@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from siltstone.core.chunk_storage import Capabilities, ChunkStorage
+from siltstone.core.chunk_storage import UNLIMITED, Capabilities, ChunkStorage
 from siltstone.core.errors import (
     CapabilityError,
     ChunkAccessDeniedError,
@@ -221,6 +221,16 @@ class SpaceChecks(ChunkSubject):
         with pytest.raises(CapabilityError):
             storage.used_space()
 
+    def test_free_space_is_a_count_of_bytes(self, storage: ChunkStorage) -> None:
+        need(storage, "free_space")
+        fill(storage, "a")
+        assert 0 <= storage.free_space() <= UNLIMITED
+
+    def test_service_without_free_space_says_so(self, storage: ChunkStorage) -> None:
+        need_missing(storage, "free_space")
+        with pytest.raises(CapabilityError):
+            storage.free_space()
+
 
 class CapabilityChecks(ChunkSubject):
     """What is declared holds."""
@@ -237,7 +247,7 @@ class CapabilityChecks(ChunkSubject):
             capabilities.append = False  # type: ignore[misc]
 
     def test_missing_capabilities_are_declared(self, storage: ChunkStorage) -> None:
-        optional = ("append", "concat", "seal", "used_space")
+        optional = ("append", "concat", "seal", "used_space", "free_space")
         lacking = {name for name in optional if not getattr(storage.capabilities, name)}
         assert lacking == self.missing, "name what the service lacks in 'missing'"
 
@@ -253,7 +263,7 @@ class CloseChecks(ChunkSubject):
         "operation",
         [
             "create", "write", "read_into", "stat", "list", "delete", "concat", "seal",
-            "used_space",
+            "used_space", "free_space",
         ],
     )  # fmt: skip
     def test_closed_storage_refuses(
@@ -271,6 +281,7 @@ class CloseChecks(ChunkSubject):
             "concat": lambda: storage.concat("b", [("a", 1)]),
             "seal": lambda: storage.seal("a"),
             "used_space": lambda: storage.used_space(),
+            "free_space": lambda: storage.free_space(),
         }
         with pytest.raises(ClosedError):
             calls[operation]()

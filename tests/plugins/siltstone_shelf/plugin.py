@@ -103,6 +103,11 @@ class Shelf:
         require("used_space", able=False)
         return 0
 
+    def free_space(self) -> int:
+        self._check_open()
+        require("free_space", able=False)
+        return 0
+
     def close(self) -> None:
         self._is_closed = True
 

@@ -23,6 +23,7 @@ QUIET = replace(
     table_flush_age_s=NEVER,
     checkpoint_age_s=NEVER,
     garbage_interval_s=NEVER,
+    space_interval_s=NEVER,
 )
 
 

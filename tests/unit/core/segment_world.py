@@ -192,6 +192,9 @@ class FailingStorage:
     def used_space(self) -> int:
         return self.inner.used_space()
 
+    def free_space(self) -> int:
+        return self.inner.free_space()
+
     def close(self) -> None:
         self.inner.close()
 

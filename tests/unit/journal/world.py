@@ -160,6 +160,9 @@ class Client:
     def used_space(self) -> int:
         raise NotImplementedError
 
+    def free_space(self) -> int:
+        raise NotImplementedError
+
     def close(self) -> None:
         self.dead = True
 

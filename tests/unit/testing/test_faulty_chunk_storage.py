@@ -49,6 +49,7 @@ CALLS: dict[str, Callable[[ChunkStorage], object]] = {
     "concat": lambda storage: storage.concat("new", [("a", 1)]),
     "seal": lambda storage: storage.seal("a"),
     "used_space": lambda storage: storage.used_space(),
+    "free_space": lambda storage: storage.free_space(),
 }
 
 
