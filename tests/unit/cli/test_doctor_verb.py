@@ -1,0 +1,85 @@
+"""``doctor``: a whole store is well, and what is wrong has its line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import siltstone
+from siltstone.core.environment import SystemEnvironment
+from siltstone.store import doctor as doctor_module
+from tests.unit.cli.conftest import Command
+
+
+def _by_name(command: Command) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    ran = command("doctor", "--json")
+    return ran.code, {(value["area"], value["name"]): value for value in ran.values}
+
+
+@pytest.fixture
+def written(folder: Path) -> Path:
+    with siltstone.open(folder) as store:
+        for name in ("{a}", "{b}"):
+            store.create(name).append(b"bytes")
+    return folder
+
+
+def test_a_whole_store_is_well(command: Command, written: Path) -> None:
+    before = sorted(path for path in (written / "chunks").rglob("*") if path.is_file())
+    code, found = _by_name(command)
+    assert code == 0
+    assert not [value for value in found.values() if value["outcome"] == "failed"]
+    assert {area for area, _ in found} == {"storage", "clock", "log", "space", "leftovers"}
+    assert found["clock", "long-term storage"]["outcome"] == "ok"
+    assert "not held" in found["log", "container 1"]["detail"]
+    assert sorted(path for path in (written / "chunks").rglob("*") if path.is_file()) == before
+    with siltstone.open(written):
+        assert "pid=" in _by_name(command)[1]["log", "container 0"]["detail"]
+    assert command("doctor").out.startswith("ok ")
+
+
+def test_a_lost_log_is_told(command: Command, written: Path) -> None:
+    shutil.rmtree(written / "tier1" / "c1")
+    code, found = _by_name(command)
+    assert code == 1
+    lost = found["log", "container 1"]
+    assert (lost["outcome"], "siltstone recover" in lost["detail"]) == ("failed", True)
+    assert found["log", "container 0"]["outcome"] == "ok"
+
+
+def test_storage_that_can_not_be_written(command: Command, written: Path) -> None:
+    (written / "chunks" / "system" / "doctor").write_text("no folder")
+    code, found = _by_name(command)
+    assert code == 1
+    assert found["storage", "create is exclusive"]["outcome"] == "failed"
+
+
+def test_leftovers_are_told_and_removed(command: Command, written: Path) -> None:
+    left = written / "chunks" / "system" / "doctor" / "0123" / "x"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"x")
+    os.utime(left, (1_000_000_000, 1_000_000_000))
+    (written / "tier1" / "c0-aside-1").mkdir()
+    code, found = _by_name(command)
+    assert code == 0
+    assert found["leftovers", "interrupted doctors"]["detail"] == "1 chunks deleted"
+    assert not left.exists()
+    assert found["leftovers", "logs set aside"]["outcome"] == "warning"
+
+
+def test_wrong_clocks_and_little_room(
+    command: Command, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_module, "ROOM_BYTES", 2**62)
+    environment = SystemEnvironment
+    real = environment.time
+    monkeypatch.setattr(environment, "time", lambda self: real(self) - 100.0)
+    code, found = _by_name(command)
+    assert code == 0
+    assert found["space", "tier 1"]["outcome"] == "warning"
+    assert found["clock", "long-term storage"]["outcome"] == "warning"
+    assert "ahead of this clock" in found["log", "container 0"]["detail"]
