@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.errors import SettingsError
+from siltstone.store.contradictions import contradiction, shared_folder
 from siltstone.store.settings import PluginSection, Settings
 from siltstone.store.settings_file import SettingsText, find_settings_file, read_settings_file
 
@@ -108,7 +109,7 @@ def load_settings(
         settings = Settings.model_validate(text.values)
     except ValidationError as error:
         raise _first_error(text, error) from error
-    return EffectiveSettings(
+    effective = EffectiveSettings(
         file=file,
         uuid=settings.uuid,
         binding=settings.long_term_storage.binding,
@@ -118,6 +119,21 @@ def load_settings(
         index_folder=file.parent / Path(settings.index.path).expanduser(),
         container=_container_settings(text, settings),
     )
+    wrong = shared_folder(
+        {
+            ("index", "path"): effective.index_folder,
+            ("tier1", effective.log, "path"): _folder(effective.log_options),
+            ("long_term_storage", effective.binding, "path"): _folder(effective.binding_options),
+        }
+    )
+    if wrong is not None:
+        raise text.error(*wrong)
+    return effective
+
+
+def _folder(options: Mapping[str, Any]) -> Path | None:
+    path = options.get("path")
+    return Path(path) if isinstance(path, str) and path else None
 
 
 def _resolved(section: PluginSection, folder: Path) -> Mapping[str, Any]:
@@ -134,6 +150,15 @@ def _container_settings(text: SettingsText, settings: Settings) -> ContainerSett
         name: getattr(getattr(settings, section), key)
         for name, (section, key) in CONTAINER_KEYS.items()
     }
+    written = frozenset(
+        (section, key)
+        for section, within in text.values.items()
+        if isinstance(within, Mapping)
+        for key in within
+    )
+    wrong = contradiction(values, written, CONTAINER_KEYS)
+    if wrong is not None:
+        raise text.error(*wrong)
     try:
         return ContainerSettings(**values)
     except ValueError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from siltstone.core.chunk_storage import UNLIMITED
 
@@ -40,3 +42,12 @@ class MemorySettings(BaseModel):
     list_page_count: int = Field(default=1_000, ge=1)
     latency_s: float = Field(default=0.0, ge=0)
     capacity_bytes: int = Field(default=UNLIMITED, ge=0)
+
+    @model_validator(mode="after")
+    def _parts_are_possible(self) -> Self:
+        if self.concat_part_bytes_min > self.concat_part_bytes_max:
+            raise ValueError(
+                f"concat_part_bytes_min is {self.concat_part_bytes_min} and must not be above "
+                f"concat_part_bytes_max, {self.concat_part_bytes_max}"
+            )
+        return self
