@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 digest = $(firstword $(shell cat $(1) | sha256sum))
 DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
 SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt)
+FUZZ := $(VENV)/fuzz-$(call digest,requirements/build.txt requirements/dev.txt requirements/fuzz.txt)
 SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
@@ -41,7 +42,7 @@ test: $(SELF) $(SPARK) ## every test but the soak tests
 test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
 	$(BIN)/pytest -n $(WORKERS) -m "not spark and not services and not slow and not soak" $(ARGS)
 
-soak: $(SELF) ## the tests that run for minutes
+soak: $(SELF) $(FUZZ) ## the tests that run for minutes
 	$(BIN)/pytest -m soak --timeout=3600 $(ARGS)
 
 lint: $(SELF) ## ruff, its formatter, and the direction of imports
@@ -70,7 +71,7 @@ dist: $(SELF) ## wheel and sdist in dist/, and the tour run from the wheel alone
 # Addresses stay out of the files: where packages come from is for each machine to say.
 requirements: export CUSTOM_COMPILE_COMMAND = make requirements
 requirements: $(SELF) ## pin every requirement file anew from its .in file
-	for name in build base dev spark; do \
+	for name in build base dev spark fuzz; do \
 	  PIP_FIND_LINKS= $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 	    --output-file requirements/$$name.txt requirements/$$name.in; \
@@ -94,6 +95,11 @@ $(SPARK): | $(DEV)
 	echo "installing the Spark set into $(VENV): takes some minutes"; \
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/spark.txt; \
 	rm -f $(VENV)/spark-*; touch $@
+
+$(FUZZ): | $(DEV)
+	@$(locked); \
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/fuzz.txt; \
+	rm -f $(VENV)/fuzz-*; touch $@
 
 $(SELF): | $(DEV)
 	@$(locked); \
