@@ -58,8 +58,9 @@ class ProcessLoop(VirtualLoop):
             while scheduled and scheduled[0]._cancelled:
                 heapq.heappop(scheduled)._scheduled = False
             if not scheduled:
+                waiting = "\n".join(_where(task) for task in asyncio.all_tasks(self))
                 raise RuntimeError(
-                    "virtual time stands still: every task waits and no timer is set"
+                    f"virtual time stands still: every task waits and no timer is set\n{waiting}"
                 )
             self._virtual_clock.now = max(self._virtual_clock.now, scheduled[0]._when)
         end = self._virtual_clock.now + loop._clock_resolution
@@ -260,15 +261,21 @@ class Process:
 
     def stuck(self) -> str:
         """Where each task waits, for a person."""
-        told = []
-        for task in self._tasks():
-            frames = task.get_stack()
-            told.append(f"{task.get_name()} at {frames[-1] if frames else None}")
-        return "\n".join(told)
+        return "\n".join(_where(task) for task in self._tasks())
 
     def _tasks(self) -> list[asyncio.Task[Any]]:
         every: list[Any] = list(asyncio.all_tasks())
         return sorted((task for task in every if task.process is self), key=hash)
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """The calls in which a task waits."""
+    found: list[str] = []
+    coroutine: Any = task.get_coro()
+    while getattr(coroutine, "cr_frame", None) is not None:
+        found.append(f"{coroutine.cr_code.co_qualname}:{coroutine.cr_frame.f_lineno}")
+        coroutine = coroutine.cr_await
+    return f"{task.get_name()}: {' > '.join(found)}"
 
 
 def _retrieved(work: asyncio.Future[Any]) -> None:

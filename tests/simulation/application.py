@@ -131,6 +131,8 @@ class Application:
         try:
             result = await call()
         except SiltstoneError as error:
+            if self._process.dead:
+                raise asyncio.CancelledError from error
             self._refusals += 1
             if isinstance(error, CorruptDataError):
                 raise ViolationError(f"{self._process.name} of epoch {epoch}: {error!r}") from error
@@ -151,7 +153,7 @@ class Application:
     def _judge(self, error: SiltstoneError, segment: Segment, epoch: int, *, sure: bool) -> None:
         """Whether a current owner may say that of a segment."""
         if isinstance(error, SegmentNotFoundError):
-            if error.segment == segment.name:
+            if error.segment == segment.name and segment.rename is None:
                 self._ledger.missing(segment, epoch, was_there=sure)
         elif isinstance(error, SegmentSealedError):
             if segment.seal is None:
@@ -167,7 +169,9 @@ class Application:
         found = [
             segment
             for segment in self._ledger.segments.values()
-            if not segment.private and segment.create.state is not State.FAILED
+            if not segment.private
+            and segment.create.state is not State.FAILED
+            and segment.rename is None
         ]
         return self._chance.choice(found) if found else None
 
@@ -332,6 +336,19 @@ class Application:
         segment.sealed_length = info.length
         return True
 
+    async def rename(self) -> None:
+        segment = self._some()
+        if segment is None or segment.calls or segment.end is not None:
+            return
+        self._plans.names += 1
+        segment.new_name = f"r/{self._plans.names}"
+        segment.rename = rename = Attempt(what=f"rename {segment.name}", epoch=self.epoch)
+        handle = self._handle(segment)
+        if await self._ask(lambda: handle.rename(segment.new_name), rename) is not None:
+            self._ledger.renamed(segment)
+        elif rename.state is State.FAILED:
+            segment.rename = None
+
     async def delete(self) -> None:
         segment = self._some()
         if segment is None or (segment.end and segment.end.state is not State.FAILED):
@@ -429,7 +446,35 @@ class Application:
         who = Look(
             name=self._process.name, ledger=self._ledger, epoch=self.epoch, process=self._process
         )
-        await self._ask(lambda: look(who, self._handle(segment), segment), others=(segment,))
+        if segment.rename is not None:
+            await self._find_out(segment)
+        if segment.rename is None:
+            await self._ask(lambda: look(who, self._handle(segment), segment), others=(segment,))
+
+    async def _find_out(self, segment: Segment) -> None:
+        """Which of its two names a segment has."""
+        epoch, rename, name = self.epoch, segment.rename, segment.name
+        if rename is None or rename.epoch >= epoch or epoch != self._ledger.epoch:
+            return
+
+        async def there(name: str) -> bool:
+            try:
+                await self._store.segment(name).info()
+            except SegmentNotFoundError:
+                return False
+            return True
+
+        old = await self._ask(lambda: there(name))
+        new = await self._ask(lambda: there(segment.new_name))
+        if None in (old, new) or epoch != self._ledger.epoch or segment.rename is not rename:
+            return
+        if old == new and segment.create.state is State.HAPPENED and segment.end is None:
+            raise ViolationError(f"{name} has two names, or none: {old} {new}")
+        if new:
+            self._ledger.renamed(segment)
+        else:
+            rename.failed(f"epoch {epoch} does not have it")
+            segment.rename = None
 
     async def look_at_rows(self) -> None:
         epoch, ledger = self.epoch, self._ledger
@@ -497,6 +542,7 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.truncate, 6),
     (Application.seal, 2),
     (Application.delete, 2),
+    (Application.rename, 2),
     (Application.join, 6),
     (Application.join_again, 4),
     (Application.look, 14),

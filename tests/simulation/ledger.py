@@ -32,11 +32,13 @@ class Attempt:
         what: for people.
         epoch: of the owner that it was last asked of.
         state: what is known.
+        why: it is known that it failed.
     """
 
     what: str
     epoch: int
     state: State = State.OPEN
+    why: str = ""
 
     def happened(self) -> None:
         if self.state is State.FAILED:
@@ -48,6 +50,7 @@ class Attempt:
         if self.state is State.HAPPENED:
             raise ViolationError(f"{self.what} of epoch {self.epoch} had happened, but {why}")
         self.state = State.FAILED
+        self.why = why
 
     def again(self, epoch: int) -> None:
         """It is asked again, of a later owner."""
@@ -95,6 +98,8 @@ class Segment:
         segment_id: what the store calls it, once that is known.
         sealed_length: its length for ever.
         calls: calls in progress that name it.
+        rename: the attempt to give it another name, while its outcome is unknown.
+        new_name: that name.
     """
 
     name: str
@@ -111,6 +116,8 @@ class Segment:
     segment_id: int | None = None
     sealed_length: int | None = None
     calls: int = 0
+    rename: Attempt | None = None
+    new_name: str = ""
 
     @property
     def length(self) -> int:
@@ -163,7 +170,7 @@ class Segment:
             append = self._explain(position, rest)
             if append is None:
                 known = [each for each in self.every if _agree(each.data, rest)]
-                told = [f"{each.what} {each.state} epoch {each.epoch}" for each in known]
+                told = [f"{each.what} {each.state} epoch {each.epoch} {each.why}" for each in known]
                 raise ViolationError(
                     f"{who} read invented bytes of {self.name} at {position}: {told}"
                 )
@@ -244,6 +251,14 @@ class Ledger:
         """It is certain that the segment is no more."""
         if self.segments.get(segment.name) is segment:
             del self.segments[segment.name]
+
+    def renamed(self, segment: Segment) -> None:
+        """It has its new name for certain."""
+        assert segment.rename is not None, "a rename was asked for"
+        segment.rename.happened()
+        del self.segments[segment.name]
+        segment.name, segment.rename = segment.new_name, None
+        self.segments[segment.name] = segment
 
     def row_seen(self, key: bytes, value: bytes) -> None:
         """Somebody read this row."""

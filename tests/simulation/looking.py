@@ -50,6 +50,7 @@ class _Before:
     start: int
     sealed: bool
     ended: bool
+    name: str
 
 
 async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
@@ -65,6 +66,7 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
         start=segment.start,
         sealed=segment.sealed,
         ended=segment.ended,
+        name=segment.name,
     )
     if who.refresh is not None:
         await who.refresh()
@@ -101,7 +103,12 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
 def _missing(who: Look, segment: Segment, before: _Before) -> None:
     if who.epoch is not None:
         who.ledger.missing(segment, who.epoch, was_there=before.there)
-    elif before.there and segment.end is None:
+    elif (
+        before.there
+        and segment.end is None
+        and segment.rename is None
+        and segment.name == before.name
+    ):
         raise ViolationError(f"{who.name}: {segment.name} is gone")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.simulation.story import Story
@@ -35,8 +36,7 @@ def play(seed: int) -> Played:
     """Play a seed; what goes wrong is raised with the command that repeats it."""
     world = World(seed)
     try:
-        with asyncio.Runner(loop_factory=world.loop) as runner:
-            runner.run(Story(world).run())
+        _run(world)
     except Exception as group:  # noqa: BLE001 - told with its seed, and raised
         error = _innermost(group)
         error.add_note(f"seed {seed}; to see it again: {replay_command(seed)}")
@@ -51,6 +51,18 @@ def play(seed: int) -> Played:
         acknowledged=world.ledger.acknowledged,
         epoch=world.ledger.epoch,
     )
+
+
+def _run(world: World) -> None:
+    runner = asyncio.Runner(loop_factory=world.loop)
+    try:
+        runner.run(Story(world).run())
+    except BaseException:
+        # What it left behind may not come to an end, and is not what went wrong.
+        with suppress(Exception):
+            runner.close()
+        raise
+    runner.close()
 
 
 def _innermost(error: Exception) -> Exception:

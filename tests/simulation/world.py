@@ -92,7 +92,9 @@ class World:
         self._databases: list[tuple[Process, Any, Path]] = []
         self._cleanup = ExitStack()
         self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._patched = self._cleanup.enter_context(pytest.MonkeyPatch.context())
         self._watch_databases()
+        self._make_small()
 
     def close(self) -> None:
         """Free everything."""
@@ -148,11 +150,16 @@ class World:
         plan.before = before
         return FaultyFencedLog(MemoryFencedLog("sim", 0, shared=self.shared_log), plan)
 
+    def _make_small(self) -> None:
+        """Let few bytes and few rows be many, where no setting does."""
+        choice = self.chance.choice
+        self._patched.setattr("siltstone.container.concat.SMALL_BYTES", choice((0, 900, 10**6)))
+        self._patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", choice((1, 4, 400)))
+
     # --- local indexes ----------------------------------------------------------------------------
 
     def _watch_databases(self) -> None:
         """Know who has which index open, and let RocksDB do nothing by itself."""
-        patched = self._cleanup.enter_context(pytest.MonkeyPatch.context())
         opened: Callable[..., Any] = index._open_database
 
         def watched(folder: Path, cache_bytes: int) -> Any:
@@ -168,8 +175,8 @@ class World:
             return made
 
         plain = rocksdict.Options
-        patched.setattr(index, "_open_database", watched)
-        patched.setattr(rocksdict, "Options", options)
+        self._patched.setattr(index, "_open_database", watched)
+        self._patched.setattr(rocksdict, "Options", options)
 
     def check_closed(self) -> None:
         """Nobody who came to an end by himself left an index open."""
@@ -207,6 +214,8 @@ def settings(chance: Random) -> ContainerSettings:
         flush_bytes=chance.choice((2, 8, 24)) * KIB,
         flush_age_s=chance.choice((1.0, 5.0)),
         read_back=chance.random() < 0.2,
+        pack_bytes=chance.choice((1, 900, 4_000)),
+        storage_attempts=chance.choice((1, 4)),
         unflushed_bytes_max=chance.choice((48, 256)) * KIB,
         unflushed_table_bytes_max=256 * KIB,
         append_deadline_s=5.0,
