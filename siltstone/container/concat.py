@@ -194,8 +194,9 @@ class Concatenator:
         finally:
             target.users -= 1
             target.held = None
-            self._pipeline.replica.recompute(target)
+            # First of all: whoever waits must not wait for ever if this container was closed.
             held.set()
+            self._pipeline.replica.recompute(target)
         self.on_joined(target.segment_id)
         return offset
 

@@ -29,6 +29,7 @@ def main() -> None:
                 f"acknowledged={played.acknowledged} epochs={played.epoch} "
                 f"seconds={time.perf_counter() - begin:.2f}\n"
             )
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

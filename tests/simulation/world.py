@@ -155,6 +155,9 @@ class World:
         choice = self.chance.choice
         self._patched.setattr("siltstone.container.concat.SMALL_BYTES", choice((0, 900, 10**6)))
         self._patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", choice((1, 4, 400)))
+        self._patched.setattr(
+            "siltstone.core.operations.placing.PLACED_PER_SLICE", choice((1, 3, 400))
+        )
 
     # --- local indexes ----------------------------------------------------------------------------
 
