@@ -262,8 +262,12 @@ class Collector:
         if not stated:
             return 0
         limit = asyncio.Semaphore(DELETIONS_PARALLEL)
-        async with asyncio.TaskGroup() as group:
-            results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
+        try:
+            async with asyncio.TaskGroup() as group:
+                results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
+        except ExceptionGroup as error:
+            # Not a failed deletion, but the end of the container: whoever asked hears it plainly.
+            raise error.exceptions[0] from error
         outcome = [(task, result.result()) for task, result in zip(stated, results, strict=True)]
         await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
         failed = [error for _, error in outcome if error is not None]
