@@ -1,4 +1,4 @@
-"""Breaks the code on purpose, one rule at a time, and counts the seeds until the simulation sees it.
+"""Breaks the code on purpose, one rule at a time, and counts the seeds until that is seen.
 
 ``python -m tests.simulation.mutants`` prints how many each one took; with words behind it, only
 those whose names hold one of them.
