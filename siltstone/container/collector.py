@@ -265,9 +265,9 @@ class Collector:
         try:
             async with asyncio.TaskGroup() as group:
                 results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
-        except ExceptionGroup as error:
+        except ExceptionGroup as ended:
             # Not a failed deletion, but the end of the container: whoever asked hears it plainly.
-            raise error.exceptions[0] from error
+            raise ended.exceptions[0] from ended
         outcome = [(task, result.result()) for task, result in zip(stated, results, strict=True)]
         await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
         failed = [error for _, error in outcome if error is not None]
