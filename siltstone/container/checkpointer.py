@@ -13,6 +13,7 @@ from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.trouble import Failures, Trouble
+from siltstone.container.upload_budget import UploadBudget
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -29,7 +30,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.metadata.checkpoint import upload_index
+from siltstone.metadata.checkpoint import FileSums, upload_index
 from siltstone.metadata.index import Index
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Checkpointer:
         self._fence = fence
         self._index = index
         self._scratch = checkpoint_copies(index.folder)
+        self._sums: FileSums = {}
+        self._budget = UploadBudget()
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
         self.wanted = False
@@ -107,16 +110,16 @@ class Checkpointer:
         await self._point_at(name)
 
     async def run(self) -> None:
-        """Write checkpoints by growth of the table log and by age until cancelled."""
+        """Write checkpoints by growth of the table log, and by age within the budget."""
         settings = self._settings
         while True:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
-            grown = self._replica.tables.applied_version - self.version
+            grown = self._grown()
             age = self._environment.monotonic() - self._time_s
             due = (
                 self.wanted
                 or grown >= settings.checkpoint_bytes
-                or (grown > 0 and age >= settings.checkpoint_age_s)
+                or (grown > 0 and age >= settings.checkpoint_age_s and self._affordable(grown))
             )
             if not due or self.trouble.pausing:
                 continue
@@ -128,6 +131,14 @@ class Checkpointer:
                 self._pipeline.check_alive()
                 logger.warning("checkpoint failed: %s", error)
                 self.trouble.happened(error)
+
+    def _grown(self) -> int:
+        """Bytes of the table log behind the newest checkpoint."""
+        return self._replica.tables.applied_version - self.version
+
+    def _affordable(self, grown: int) -> bool:
+        newest = self._journal.checkpoints[-1].checkpoint
+        return self._budget.allows(grown, self._journal.next_sequence - newest.sequence)
 
     async def write(self) -> None:
         """Write a checkpoint of the applied state, then drop what it makes needless.
@@ -143,6 +154,7 @@ class Checkpointer:
                 for durable in self._journal.checkpoints
                 for file in durable.checkpoint.index_files
             ]
+            grown = self._grown()
             uploaded = await upload_index(
                 self._index,
                 self._storage,
@@ -151,7 +163,9 @@ class Checkpointer:
                 self._journal.epoch,
                 known,
                 self._scratch,
+                self._sums,
             )
+            self._budget.spend(grown, uploaded.uploaded_bytes)
             position = uploaded.position
             if position is None:
                 return

@@ -263,6 +263,7 @@ class _Recovering:
             journal.epoch,
             (),
             self._scratch / "copy",
+            {},
         )
         record = Recovery(
             lineage=journal.lineage,

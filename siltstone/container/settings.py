@@ -41,7 +41,8 @@ class ContainerSettings:
         table_flush_bytes: unflushed bytes of the table log that start a flush of it.
         table_flush_age_s: age of the oldest of them that does.
         checkpoint_bytes: growth of the table log that starts a checkpoint.
-        checkpoint_age_s: age of the newest checkpoint that does, if anything changed.
+        checkpoint_age_s: age of the newest checkpoint that does, if anything changed and the upload
+            is worth it; see ``upload_budget``.
         garbage_delay_s: a chunk that nothing references is kept so long for readers.
         garbage_attempts: failed deletions before a task is set aside for a person.
         garbage_interval_s: how often due tasks are looked for.

@@ -38,6 +38,9 @@ SORTED_FILE = ".sst"
 UPLOAD_ATTEMPTS = 5
 _NONCE_BYTES = 8
 
+FileSums = dict[tuple[str, int, int, int], int]
+"""CRC32C of files that never change, by name, inode, length and time of their last change."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedIndex:
@@ -46,10 +49,12 @@ class UploadedIndex:
     Attributes:
         files: what to restore it from; empty for an empty index.
         position: the table version that the files hold, exactly; ``None`` for an empty index.
+        uploaded_bytes: length of those that had to be uploaded.
     """
 
     files: tuple[IndexFile, ...]
     position: Position | None
+    uploaded_bytes: int = 0
 
 
 async def upload_index(
@@ -60,6 +65,7 @@ async def upload_index(
     epoch: int,
     known: Sequence[IndexFile],
     scratch: Path,
+    sums: FileSums,
 ) -> UploadedIndex:
     """Take a checkpoint of ``index`` and make it durable. The index may be written meanwhile.
 
@@ -72,6 +78,8 @@ async def upload_index(
         known: files of earlier checkpoints that are durable and will not be deleted meanwhile.
         scratch: folder of the local copy on the file system of the index; what was there goes, and
             the copy stays for whoever wants a local one.
+        sums: of files that were read for an earlier checkpoint, so that the time one takes does not
+            grow with the index; brought up to date here.
 
     Raises:
         ChunkError: long-term storage refused, or did not answer ``UPLOAD_ATTEMPTS`` times.
@@ -87,14 +95,24 @@ async def upload_index(
         return UploadedIndex(files=(), position=None)
     durable = {(file.file_name, file.length, file.crc): file for file in known}
     files: list[IndexFile] = []
+    seen: FileSums = {}
+    uploaded = 0
     for path in await environment.run_blocking(INDEX_POOL, partial(_needed, scratch)):
-        data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
-        file = durable.get((path.name, len(data), crc))
+        identity = await environment.run_blocking(INDEX_POOL, partial(_identity, path))
+        file = durable.get((path.name, identity[2], sums.get(identity, -1)))
         if file is None:
-            name = await _upload(storage, environment, container, epoch, data, crc)
-            file = IndexFile(file_name=path.name, chunk_name=name, length=len(data), crc=crc)
+            data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
+            file = durable.get((path.name, len(data), crc))
+            if file is None:
+                name = await _upload(storage, environment, container, epoch, data, crc)
+                file = IndexFile(file_name=path.name, chunk_name=name, length=len(data), crc=crc)
+                uploaded += len(data)
         files.append(file)
-    return UploadedIndex(files=tuple(files), position=position)
+        if path.suffix == SORTED_FILE:
+            seen[identity] = file.crc
+    sums.clear()
+    sums.update(seen)
+    return UploadedIndex(files=tuple(files), position=position, uploaded_bytes=uploaded)
 
 
 async def restore_index(
@@ -195,6 +213,11 @@ def _keep(folder: Path, file: IndexFile, data: bytearray) -> None:
             expected_crc=file.crc,
         )
     (folder / name).write_bytes(data)
+
+
+def _identity(path: Path) -> tuple[str, int, int, int]:
+    stat = path.stat()
+    return path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _read(path: Path) -> tuple[bytes, int]:

@@ -244,6 +244,8 @@ def _open_database(folder: Path, cache_bytes: int) -> rocksdict.Rdict:
     # The event loop writes: it must not be slowed down before compaction is hopelessly behind.
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(80)
+    # A checkpoint copies and uploads it whole, and it grows with every file that comes or goes.
+    options.set_max_manifest_file_size(MIB)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(MIB)
     return rocksdict.Rdict(str(folder), options)

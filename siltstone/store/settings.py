@@ -180,7 +180,8 @@ class Checkpoint(Section):
     )
     age: Time = Field(
         default=_DEFAULTS.checkpoint_age_s,
-        description="age of the newest checkpoint that does, if anything changed",
+        description="age of the newest checkpoint that does, if anything changed, "
+        "and if uploads of large indexes are worth it",
     )
 
 

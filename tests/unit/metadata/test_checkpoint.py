@@ -22,8 +22,10 @@ from siltstone.core.errors import (
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.metadata import checkpoint
 from siltstone.metadata.checkpoint import (
     UPLOAD_ATTEMPTS,
+    FileSums,
     UploadedIndex,
     restore_index,
     upload_index,
@@ -59,6 +61,7 @@ class Desk:
         self.folder = folder
         self.environment = SystemEnvironment()
         self.storage = FailingStorage()
+        self.sums: FileSums = {}
 
     def fill(self, count: int = 200) -> None:
         entries = [TableEntry(1, b"%06d" % n, b"v%d" % self.tables.version) for n in range(count)]
@@ -74,7 +77,7 @@ class Desk:
         scratch = self.folder / "scratch"
         self.run(
             lambda storage: upload_index(
-                self.index, storage, self.environment, 3, 7, known, scratch
+                self.index, storage, self.environment, 3, 7, known, scratch, self.sums
             )
         )
         assert self.result is not None
@@ -126,7 +129,8 @@ def test_unchanged_files_are_named_again(desk: Desk) -> None:
     first = desk.upload()
     count = len(desk.storage.created)
     second = desk.upload(first.files)
-    assert second == first
+    assert (second.files, second.position) == (first.files, first.position)
+    assert second.uploaded_bytes == 0
     assert len(desk.storage.created) == count
     desk.fill(3)
     third = desk.upload(second.files)
@@ -204,3 +208,31 @@ def test_file_names_do_not_leave_the_folder(desk: Desk, name: str) -> None:
     evil = IndexFile(file_name=name, chunk_name=file.chunk_name, length=file.length, crc=file.crc)
     with pytest.raises(CorruptDataError, match="name"):
         desk.restore([evil], "restored")
+
+
+def test_files_that_were_read_are_not_read_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.fill()
+    first = desk.upload()
+    assert first.uploaded_bytes == sum(file.length for file in first.files)
+    read: list[str] = []
+    plain = checkpoint._read
+
+    def noting(path: Path) -> tuple[bytes, int]:
+        read.append(path.suffix)
+        return plain(path)
+
+    monkeypatch.setattr(checkpoint, "_read", noting)
+    desk.tables.acknowledge([desk.tables.assign([TableEntry(1, b"more", b"v")])], 1)
+    second = desk.upload(first.files)
+    assert read.count(".sst") == 1
+    assert len(desk.sums) == 2
+    new = set(second.files) - set(first.files)
+    assert second.uploaded_bytes == sum(file.length for file in new)
+    # What is known here and no longer there is read and uploaded again.
+    third = desk.upload()
+    assert third.uploaded_bytes == sum(file.length for file in third.files)
+    restored = desk.restore(third.files, "again")
+    assert restored.position == desk.index.position
+    restored.close()
