@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 import siltstone
 from siltstone.cli.main import run
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.posix import SystemFileCalls
+from siltstone.core.words import Buffer
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 RECIPES = {
@@ -35,12 +40,15 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def follow(capfd: pytest.CaptureFixture[str]) -> Callable[[str, Path], list[tuple[int, str]]]:
-    """Run the commands of a recipe; return exit code and output of each."""
+def follow(capfd: pytest.CaptureFixture[str]) -> Callable[..., list[tuple[int, str]]]:
+    """Run the commands of a recipe, some behind a step; return exit code and output of each."""
 
-    def all_of(title: str, place: Path) -> list[tuple[int, str]]:
+    def all_of(
+        title: str, place: Path, before: dict[int, Callable[[], object]] | None = None
+    ) -> list[tuple[int, str]]:
         ran = []
-        for command in RECIPES[title]:
+        for index, command in enumerate(RECIPES[title]):
+            (before or {}).get(index, lambda: None)()
             code = run(["--store", str(place), *command])
             captured = capfd.readouterr()
             ran.append((code, captured.out + captured.err))
@@ -49,7 +57,7 @@ def follow(capfd: pytest.CaptureFixture[str]) -> Callable[[str, Path], list[tupl
     return all_of
 
 
-Follow = Callable[[str, Path], list[tuple[int, str]]]
+Follow = Callable[..., list[tuple[int, str]]]
 
 
 def content(place: Path) -> bytes:
@@ -112,9 +120,93 @@ def test_two_owners(place: Path, follow: Follow) -> None:
             store.segment("a").append(b"x")
 
 
+def _run(place: Path, *command: str) -> int:
+    return run(["--store", str(place), *command])
+
+
+def test_a_full_disk_of_tier_1(place: Path, follow: Follow) -> None:
+    def no_room(self: SystemFileCalls, fd: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr(SystemFileCalls, "posix_fallocate", no_room)
+        assert _run(place, "seal", "a") == 1
+        assert content(place) == b"flushed, and not"
+    assert [code for code, _ in follow("The disk of tier 1 is full", place)] == [0, 0, 0]
+    with siltstone.open(place, read_only=True) as store:
+        assert store.segment("a").info().flushed_length == 16
+
+
+def test_full_long_term_storage(place: Path, follow: Follow) -> None:
+    real = SystemFileCalls.pwritev
+
+    def no_room(self: SystemFileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        if "/chunks/data/" in os.readlink(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, fd, buffers, offset)
+
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr(SystemFileCalls, "pwritev", no_room)
+        assert _run(place, "flush") == 1
+        assert content(place) == b"flushed, and not"
+    assert [code for code, _ in follow("Long-term storage is full", place)] == [0, 0, 0]
+    with siltstone.open(place, read_only=True) as store:
+        assert store.segment("a").info().flushed_length == 16
+
+
+def test_storage_that_is_not_mounted(place: Path, follow: Follow) -> None:
+    chunks = place / "chunks"
+    chunks.rename(place / "elsewhere")
+    chunks.mkdir()
+    assert (_run(place, "flush"), _run(place, "doctor")) == (2, 2)
+    assert not list(chunks.iterdir())
+    chunks.rmdir()
+    (place / "elsewhere").rename(chunks)
+    assert [code for code, _ in follow("Long-term storage is not mounted", place)] == [0, 0]
+    assert content(place) == b"flushed, and not"
+
+
+def test_a_damaged_chunk(place: Path, follow: Follow) -> None:
+    with siltstone.open(place, read_only=True) as store:
+        (chunk,) = store.segment("a").chunks()
+    file = place / "chunks" / chunk.chunk
+    file.chmod(0o600)
+    whole = file.read_bytes()
+    file.write_bytes(bytes(len(whole)))
+    told, shown, mended = follow(
+        "A chunk is damaged or gone", place, {2: lambda: file.write_bytes(whole)}
+    )
+    assert (told[0], chunk.chunk in told[1]) == (6, True)
+    assert (shown[0], "damaged" in shown[1]) == (6, True)
+    assert mended[0] == 0
+    assert content(place) == b"flushed, and not"
+
+
+def test_a_wrong_clock(place: Path, follow: Follow) -> None:
+    with siltstone.open(place) as store:
+        store.set_retention("a", age_max=3600.0)
+        store.flush()
+    with pytest.MonkeyPatch.context() as ahead:
+        real = SystemEnvironment.time
+        ahead.setattr(SystemEnvironment, "time", lambda self: real(self) + 86400.0)
+        doctor, shown, planned, removed = follow("A clock was wrong", place)
+    assert [code for code, _ in (doctor, shown, planned, removed)] == [0, 0, 0, 0]
+    assert "warning  clock" in doctor[1]
+    assert "1h" in shown[1]
+    assert "16 bytes would go" in planned[1]
+    with siltstone.open(place) as store:
+        assert not list(store.retention())
+    assert content(place) == b"flushed, and not"
+
+
 def test_every_recipe_is_tested() -> None:
     assert set(RECIPES) == {
         "The disk of tier 1 is lost",
+        "The disk of tier 1 is full",
+        "Long-term storage is full",
+        "Long-term storage is not mounted",
+        "A chunk is damaged or gone",
+        "A clock was wrong",
         "The log was restored from an older copy",
         "A journal file or an index file is damaged",
         "The store has moved",
