@@ -139,6 +139,7 @@ class Faults:
         raise _unknown(operation, name)
 
     def _before_log(self, method: str, number: int) -> None:
+        self._is_behind = False
         if self.dying:
             raise LogError("the process is dead")
         if method not in ("append", "claim", "truncate", "newest_epoch"):
