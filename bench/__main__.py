@@ -17,6 +17,7 @@ from bench import (
     machine,
     openings,
     packs,
+    populations,
     reads,
     report,
     updates,
@@ -32,6 +33,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "reads": ("Reads", reads.run),
     "updates": ("Segments and tables", updates.run),
     "openings": ("Opening", openings.run),
+    "populations": ("Opening very many segments", populations.run),
     "ages": ("Opening an old store", ages.run),
 }
 PAGE = Path(__file__).with_name("README.md")

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from pathlib import Path
 
 import siltstone
-from bench.workshop import Loop, async_store, distinct, in_flight, seconds_of
+from bench.workshop import Loop, async_store, distinct, in_flight, peak_mib, seconds_of
 
 APPEND_BYTES = 2**20
 WIDTH = 16
@@ -50,8 +49,7 @@ def main() -> None:
     """Do what the arguments say."""
     file, verb, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     seconds = append(file, count) if verb == "append" else write(file, count)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "peak_mib": peak_mib}))
+    print(json.dumps({"seconds": seconds, "peak_mib": peak_mib()}))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,17 @@ def seconds_of(call: Callable[[], object]) -> float:
     return watch.seconds
 
 
+def peak_mib() -> float:
+    """Return the most memory that this process has had, in MiB.
+
+    Not ``ru_maxrss``: that begins with what the process had that started this one.
+    """
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("the kernel tells the peak of memory")
+
+
 async def in_flight(width: int, total: int, call: Callable[[int], Any]) -> None:
     """Await ``call(number)`` for every number below ``total``, ``width`` of them at a time."""
     numbers = iter(range(total))
