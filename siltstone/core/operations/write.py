@@ -280,9 +280,7 @@ class _Writing:
             return sums
 
         try:
-            sums = await context.storage.run(
-                "write", chunk.name, call, length=step.end - step.start
-            )
+            sums = await context.storage.run("write", chunk.name, call)
         except ChunkError as error:
             if _is_lost(error):
                 context.memory.spoil(chunk.chunk_id)
