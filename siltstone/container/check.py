@@ -26,6 +26,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.extent_scan import scan_extents
+from siltstone.metadata.time_index import times_fault
 
 PAGE = 200
 STATS_PARALLEL = 8
@@ -184,9 +185,10 @@ def _segment_findings(reading: Reading, name: str, segment_id: int) -> list[Find
     extents = rows.extents(segment_id, 0, layout.storage_length, 1 << 31)
     try:
         check_layout(layout, extents)
+        fault = times_fault(reading.replica.tables, segment_id, layout.storage_length)
     except CorruptDataError as error:
         return [_damage(where, str(error))]
-    return []
+    return [] if fault is None else [_damage(where, fault)]
 
 
 async def _check_system(

@@ -57,6 +57,8 @@ class Collector:
 
     Attributes:
         trouble: why it last failed.
+        on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent`` or
+            ``set_aside``.
         on_trimmed: called with the id of a segment whose dead extents are gone.
     """
 
@@ -87,6 +89,7 @@ class Collector:
         self._lock = asyncio.Lock()
         self.trouble = Trouble(environment)
         self.on_trimmed: Callable[[int], None] = lambda _: None
+        self.on_outcome: Callable[[str], None] = lambda _: None
 
     def wake(self) -> None:
         """Look at once for something to do."""
@@ -288,20 +291,24 @@ class Collector:
     def _after(self, task: Task, error: ChunkError | None) -> list[TableEntry]:
         """The entries that follow a deletion: the task is done, or comes again later."""
         if error is None:
+            self.on_outcome("deleted")
             return [remove_task(task)]
         if isinstance(error, StorageSuspendedError):
             # Nothing was attempted.
+            self.on_outcome("not_sent")
             wait_ms = RETRY_MS
             return [remove_task(task), put_task(replace(task, due_ms=self._now_ms() + wait_ms))]
         attempts = task.attempts + 1
         failed = replace(task, attempts=attempts, reason=str(error))
         if attempts >= self._settings.garbage_attempts:
             return self._set_aside(failed, str(error))
+        self.on_outcome("retried")
         wait_ms = min(RETRY_MS_MAX, RETRY_MS * 2 ** (attempts - 1))
         return [remove_task(task), put_task(replace(failed, due_ms=self._now_ms() + wait_ms))]
 
     def _set_aside(self, task: Task, reason: str) -> list[TableEntry]:
         """The entries that keep a task for a person."""
+        self.on_outcome("set_aside")
         logger.error("chunk can not be deleted: chunk=%s %s", task.name, reason)
         kept = replace(task, stage=TaskStage.FAILED, due_ms=NEVER_MS, reason=reason)
         return [remove_task(task), put_task(kept)]

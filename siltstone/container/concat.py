@@ -194,9 +194,11 @@ class Concatenator:
         finally:
             target.users -= 1
             target.held = None
-            # First of all: whoever waits must not wait for ever if this container was closed.
             held.set()
-            self._pipeline.replica.recompute(target)
+            # Once this container has ended there is nothing to look up, and a failure to do so
+            # would hide what became of the concat.
+            if self._pipeline.failure is None:
+                self._pipeline.replica.recompute(target)
         self.on_joined(target.segment_id)
         return offset
 

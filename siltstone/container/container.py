@@ -45,6 +45,7 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.threads import finish
 from siltstone.metadata.checkpoint import INDEX_POOL
@@ -236,7 +237,8 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
     async def concat(self, target: str, source: str) -> int:
         """See ``Concatenator.concat``."""
         try:
-            return await self._parts.concatenator.concat(target, source)
+            with self._parts.storage.metrics.timed("concat"):
+                return await self._parts.concatenator.concat(target, source)
         except LostDataError as error:
             raise await self._judged(error) from error
 
@@ -266,7 +268,8 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
         """Write a checkpoint now."""
         self._parts.pipeline.check_alive()
         try:
-            await self._parts.checkpointer.write()
+            with self._parts.storage.metrics.timed("checkpoint", segments="system"):
+                await self._parts.checkpointer.write()
         except LostDataError as error:
             raise await self._judged(error) from error
 
@@ -315,6 +318,7 @@ async def open_container(
     index_folder: Path,
     owner: str,
     takeover: bool,
+    metrics: Metrics = NO_METRICS,
 ) -> Container:
     """Claim a container and bring it up.
 
@@ -328,6 +332,7 @@ async def open_container(
         settings: its knobs.
         index_folder: where the local index lies; a cache of this container alone.
         owner: what others are told about this owner.
+        metrics: takes what is measured.
         takeover: claim although a live owner exists.
 
     Raises:
@@ -336,7 +341,7 @@ async def open_container(
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """
-    chunks = bridged(storage, environment, settings)
+    chunks = bridged(storage, environment, settings, metrics)
     opened: Container | None = None
     try:
         claimed = await claim(log, chunks, environment, container, owner=owner, takeover=takeover)

@@ -3,7 +3,8 @@
 It walks over the extents of all segments, round after round, with a cursor that only memory keeps.
 What it finds worth it, runs of small chunks and first chunks that are mostly dead, it rewrites into
 new chunks; the old ones become garbage like any other. A segment that was truncated or joined to is
-looked at first.
+looked at first. On its way it adds up how much of each chunk is alive, and moves the rest of those
+of which little is, such as a chunk that a thousand segments shared and two still do.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import groupby
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.sparse import SparseChunks
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
@@ -27,14 +29,15 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.operations.placing import OFFSET_END
+from siltstone.core.operations.repack import REPACK_EXTENTS_MAX
 from siltstone.core.operations.rewriting import (
     RUN_EXTENTS_MAX,
     MergeRules,
     RelocationRules,
     Rewrite,
 )
+from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.extent import Extent
-from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB, ROWS_PER_SLICE
 from siltstone.metadata.extent_scan import scan_extents
@@ -90,7 +93,7 @@ class Optimiser:
     def __init__(
         self,
         pipeline: Pipeline,
-        segments: ChunkedSegmentStorage,
+        segments: PackingSegmentStorage,
         storage: AsyncChunkStorage,
         storage_writer: StorageWriter,
         pressure: Pressure,
@@ -109,6 +112,7 @@ class Optimiser:
         self._lock = asyncio.Lock()
         self._hints: dict[int, None] = {}
         self._cursor = (0, 0)
+        self._sparse = SparseChunks(self._replica.rows.chunk, settings.relocation_percent)
         self.trouble = Trouble(environment)
         self.is_busy: Callable[[int], bool] = lambda _: False
         self.rewritten = 0
@@ -197,20 +201,46 @@ class Optimiser:
         full = len(extents) == ROWS_PER_SLICE
         last = extents[-1].segment_id if extents else 0
         for segment_id, group in groupby(extents, key=lambda extent: extent.segment_id):
-            look = self._look(segment_id, list(group), more=full and segment_id == last)
+            mine = list(group)
+            look = self._look(segment_id, mine, more=full and segment_id == last)
             for rewrite in look.rewrites:
                 self._cursor = (segment_id, rewrite.extents[0].start)
+                self._sparse.passed(mine, self._cursor)
                 if self._paused or not self._affordable(rewrite, budget):
                     return False
                 # Whatever becomes of it, the next round must not stop here again.
                 self._cursor = (segment_id, rewrite.end)
+                self._sparse.passed((), self._cursor)
                 await self._carry_out(rewrite)
             self._cursor = look.then
+            self._sparse.passed(mine, self._cursor)
             await asyncio.sleep(0)
         self.trouble.over()
         if not full:
             self._cursor = (0, 0)
-        return full
+            self._sparse.ended()
+        return await self._repack(budget, whole=not full) and full
+
+    async def _repack(self, budget: Budget, *, whole: bool) -> bool:
+        """Move what is left of sparse chunks; false when the budget is used up."""
+        settings = self._settings
+        bytes_max = min(settings.optimiser_bytes, self._copy_bytes_max, WRITE_ONCE_BYTES_MAX)
+        bytes_max = min(bytes_max, settings.chunk_bytes)
+        count_max = max(1, min(REPACK_EXTENTS_MAX, settings.optimiser_requests - 1))
+        while batch := self._sparse.batch(count_max, bytes_max, whole=whole):
+            length = sum(extent.length for extent in batch)
+            if self._paused or not budget.take(length, len(batch) + 1):
+                return False
+            self._sparse.take(len(batch))
+            movable = [extent for extent in batch if not self.is_busy(extent.segment_id)]
+            if not settings.relocation_enabled or length > bytes_max:
+                continue
+            try:
+                if await self._segments.repack(movable):
+                    self.rewritten += 1
+            finally:
+                await self._storage_writer.hand_over_abandoned()
+        return True
 
     def _look(self, segment_id: int, extents: list[Extent], *, more: bool) -> _Look:
         """What is worth it among neighbouring extents of one segment."""

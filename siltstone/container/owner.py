@@ -19,6 +19,7 @@ from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
@@ -198,7 +199,10 @@ async def read_frames(log: FencedLog | LogReader, environment: Environment) -> l
 
 
 def bridged(
-    storage: ChunkStorage, environment: Environment, settings: ContainerSettings
+    storage: ChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    metrics: Metrics = NO_METRICS,
 ) -> AsyncChunkStorage:
     """The bridge to a binding, with the threads and the deadline of the settings."""
     return AsyncChunkStorage(
@@ -206,6 +210,7 @@ def bridged(
         environment,
         threads=settings.storage_threads,
         deadline_s=settings.storage_deadline_s,
+        metrics=metrics,
         limits=CallLimits(
             slow_s=settings.slow_call_s,
             circuit=CircuitLimits(

@@ -16,6 +16,7 @@ from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import Gauge, HealthMonitor
 from siltstone.container.joins import Joins
+from siltstone.container.measuring import Measuring
 from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, packing_storage, replay, segment_storage
 from siltstone.container.pipeline import Pipeline
@@ -223,6 +224,8 @@ class Parts:
         for work in self.working:
             group.create_task(work.run())
         group.create_task(self.health.run())
+        if self.storage.metrics.enabled:
+            group.create_task(Measuring(self).run())
 
     @property
     def working(self) -> Sequence[Works]:

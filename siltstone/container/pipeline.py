@@ -55,6 +55,8 @@ class Pipeline:
             is full.
         failure: why the container closed, if it did.
         log_first: index of the first frame that the log keeps.
+        on_frame: called, if set, with each acknowledged frame: its index, its bytes of users and of
+            tables, how many wait for it, and the seconds that the log took.
         body_bytes_max: most bytes of a frame's body.
     """
 
@@ -72,6 +74,7 @@ class Pipeline:
         self.accepting = True
         self.failure: SiltstoneError | None = None
         self.log_first = 0
+        self.on_frame: Callable[[int, int, int, int, float], None] | None = None
         self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log
         self._environment = environment
@@ -86,6 +89,7 @@ class Pipeline:
         self._wake: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._full_until = 0.0
+        self._sent_s = 0.0
 
     @property
     def epoch(self) -> int:
@@ -283,6 +287,7 @@ class Pipeline:
             self._pressure.add(size - batch.admitted)
         self._sending = batch
         log = self._log
+        self._sent_s = self._loop.time()
         try:
             index = await self._environment.run_blocking(
                 self._pool, lambda: log.append(buffers, count=count, reserve=batch.relief)
@@ -309,13 +314,18 @@ class Pipeline:
     def _acknowledge(
         self, batch: Batch, sealed: Sequence[SealedPiece], index: int, made_ms: int
     ) -> None:
-        self._table_pressure.add(sum(len(update.record) for update in batch.updates))
+        tables = sum(len(update.record) for update in batch.updates)
+        self._table_pressure.add(tables)
         dropped = self.replica.acknowledge(batch.updates, sealed, index, made_ms)
         if dropped:
             self._pressure.release(dropped)
         for future, result in zip(batch.futures, batch.results, strict=True):
             if not future.done():
                 future.set_result(index if result == LOG_INDEX else result)
+        if self.on_frame is not None:
+            users = sum(len(piece.data) for piece in sealed)
+            took_s = self._loop.time() - self._sent_s
+            self.on_frame(index, users, tables, len(batch.futures), took_s)
 
     def _refuse(self, batch: Batch, error: StorageFullError) -> None:
         """Tier 1 had no room: what was assigned from this batch on did not happen."""

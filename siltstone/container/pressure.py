@@ -28,6 +28,7 @@ class Pressure:
         open: whether a caller may go on without waiting; read on the hot path.
         held_bytes: bytes that are counted at the moment.
         on_bound: called whenever the bound is reached.
+        on_wait: called with the seconds that somebody waited who then went on.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class Pressure:
         "_waiters",
         "held_bytes",
         "on_bound",
+        "on_wait",
         "open",
     )
 
@@ -52,6 +54,7 @@ class Pressure:
         self.held_bytes = 0
         self.open = True
         self.on_bound: Callable[[], None] = lambda: None
+        self.on_wait: Callable[[float], None] = lambda _: None
 
     @property
     def over(self) -> bool:
@@ -115,12 +118,14 @@ class Pressure:
             return
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._waiters.append(_Waiter(count, future, loop.time()))
+        since_s = loop.time()
+        self._waiters.append(_Waiter(count, future, since_s))
         self._grant()
         self._settle()
         try:
             async with asyncio.timeout(self._deadline_s):
                 await future
+            self.on_wait(loop.time() - since_s)
         except TimeoutError as error:
             self._withdraw(count, future)
             raise BackPressureError(

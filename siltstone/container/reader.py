@@ -39,6 +39,7 @@ from siltstone.core.errors import (
     LostDataError,
 )
 from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB
 from siltstone.metadata.checkpoint import INDEX_POOL
@@ -330,6 +331,7 @@ async def open_reader(
     environment: Environment,
     settings: ContainerSettings,
     index_folders: Sequence[Path],
+    metrics: Metrics = NO_METRICS,
 ) -> ReadContainer:
     """Open a container read-only, beside an owner or without one.
 
@@ -341,6 +343,7 @@ async def open_reader(
         storage: long-term storage of the store.
         environment: gives time, chance and threads.
         settings: its knobs.
+        metrics: takes what is measured.
         index_folders: where an owner on this machine may keep its index, at least one folder.
             They are not touched; this reader's own index lies beside the first, or in a temporary
             folder, until it is closed.
@@ -350,7 +353,7 @@ async def open_reader(
         CorruptDataError: journal, log or index checkpoint are damaged.
         ChunkError: long-term storage did not answer.
     """
-    chunks = bridged(storage, environment, settings)
+    chunks = bridged(storage, environment, settings, metrics)
     make = partial(make_reader_folder, index_folders[0])
     folder = await environment.run_blocking(INDEX_POOL, make)
     copies = [checkpoint_copies(index_folder) for index_folder in index_folders]

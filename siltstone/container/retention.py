@@ -37,7 +37,12 @@ logger = logging.getLogger(__name__)
 ROUND_S = 60.0
 """Finer than any age worth a rule; a round costs a few look-ups for each segment."""
 PAGE_PAUSE_S = 0.05
-"""Between pages of a round, so that a million segments take minutes and disturb nobody."""
+"""Between pages of a round at least."""
+LOOKS_MAX = 50
+"""Segments that are looked at without a rest: some milliseconds in which appends wait."""
+RESTS = 19
+"""In the background it rests so many times as long as it works: 5% of the loop, however many
+segments there are; a million then take half an hour."""
 
 _CURSOR = Task(due_ms=0, kind=TaskKind.RETAIN, subject=0)
 _CURSOR_KEY = task_key(_CURSOR.due_ms, _CURSOR.kind, _CURSOR.subject)
@@ -151,7 +156,7 @@ class Retention(ReadRetention):
         failures = Failures()
         start_after: str | None = ""
         while start_after is not None:
-            done, start_after = await self._page(start_after, failures)
+            done, start_after = await self._page(start_after, failures, rests=0)
             for cut in done:
                 yield cut
         failures.raise_first()
@@ -164,7 +169,7 @@ class Retention(ReadRetention):
             cursor = decode_task(_CURSOR.due_ms, _CURSOR.kind, _CURSOR.subject, entry.value)
             start_after = cursor.name
         while start_after is not None:
-            done, start_after = await self._page(start_after, failures)
+            done, start_after = await self._page(start_after, failures, rests=RESTS)
             for cut in done:
                 logger.info("retention cut %s at %d", cut.segment, cut.cut_offset)
             await self._note(start_after)
@@ -172,14 +177,19 @@ class Retention(ReadRetention):
         failures.raise_first()
 
     async def _page(
-        self, start_after: str, failures: Failures
+        self, start_after: str, failures: Failures, *, rests: int
     ) -> tuple[list[RetentionCut], str | None]:
         """Cut what is due in the next page; return that, and the last name if there may be more."""
         self._pipeline.check_alive()
         replica = self._replica
         done = []
         page = list(replica.rules.segments(replica.rows, start_after, ROWS_PER_SLICE))
-        for _, segment_id in page:
+        begin = self._environment.monotonic()
+        for count, (_, segment_id) in enumerate(page, 1):
+            if count % LOOKS_MAX == 0:
+                spent = self._environment.monotonic() - begin
+                await self._environment.sleep(rests * spent)
+                begin = self._environment.monotonic()
             with failures.kept():
                 cut = await self._cut(segment_id)
                 if cut is not None:

@@ -54,6 +54,8 @@ def plan_cut(replica: Replica, segment_id: int, now_ms: int) -> RetentionCut | N
     if state is None or row is None:
         return None
     flushed = replica.flushed_length(segment_id)
+    if flushed <= state.start_offset:
+        return None
     extent = _Extent(
         segment_id=segment_id,
         start=state.start_offset,

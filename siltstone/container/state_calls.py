@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from siltstone.container.views import SegmentInfo, WriterInfo
@@ -16,11 +17,15 @@ class StateCalls:
 
     _parts: Parts
 
+    def _timed(self, verb: str) -> AbstractContextManager[None]:
+        return self._parts.storage.metrics.timed(verb)
+
     async def create(
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
     ) -> SegmentInfo:
         """Make an empty segment; see ``SegmentVerbs.create``."""
-        await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+        with self._timed("create"):
+            await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
         return self._parts.reading.info(name)
 
     async def rename(self, name: str, new_name: str) -> None:
@@ -29,18 +34,21 @@ class StateCalls:
 
     async def seal(self, name: str) -> SegmentInfo:
         """See ``SegmentVerbs.seal``."""
-        await self._parts.verbs.seal(name)
+        with self._timed("seal"):
+            await self._parts.verbs.seal(name)
         return self._parts.reading.info(name)
 
     async def truncate(self, name: str, offset: int) -> None:
         """See ``SegmentVerbs.truncate``."""
         if offset < 0:
             raise ValueError(f"offset must be at least 0, not {offset}")
-        await self._parts.verbs.truncate(name, offset)
+        with self._timed("truncate"):
+            await self._parts.verbs.truncate(name, offset)
 
     async def delete(self, name: str) -> None:
         """See ``SegmentVerbs.delete``."""
-        await self._parts.verbs.delete(name)
+        with self._timed("delete"):
+            await self._parts.verbs.delete(name)
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """See ``SegmentVerbs.register_writer``."""

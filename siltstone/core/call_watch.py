@@ -13,6 +13,7 @@ from statistics import median
 from typing import Final
 
 from siltstone.core.circuit import Circuit, CircuitLimits, CircuitState
+from siltstone.core.metrics import CALL_BYTES, CALL_QUEUE, CALL_SERVICE, CALLS, Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,22 @@ class RecentCalls:
     unanswered: int
     slow: int
     latency_s: float
+
+
+def measured(metrics: Metrics) -> Callable[[CallReport], None]:
+    """Return what gives each report to ``metrics``."""
+
+    def measure(report: CallReport) -> None:
+        outcome = "unanswered" if not report.answered else "refused" if report.failed else "done"
+        metrics.observe(CALL_QUEUE, report.queue_s, report.operation)
+        metrics.observe(CALL_SERVICE, report.service_s, report.operation)
+        metrics.add(CALLS, 1, report.operation, outcome)
+        if report.length:
+            metrics.add(CALL_BYTES, report.length, report.operation)
+        name = f"siltstone.storage.{report.operation}"
+        metrics.ended(name, report.service_s, chunk=report.chunk, outcome=outcome)
+
+    return measure
 
 
 class CallWatch:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from siltstone.core.environment import Environment
 from siltstone.core.layout_store import PackingLayoutStore
 from siltstone.core.operations.pack import Run, run_pack
+from siltstone.core.operations.repack import REPACK_EXTENTS_MAX, run_repack
 from siltstone.core.operations.sealing import seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
+from siltstone.core.records.extent import Extent
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
@@ -64,8 +66,35 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         async with self._locks.hold_free(run.segment_id for run in runs) as held:
             mine = [run for run in runs if run.segment_id in held]
             packed = await run_pack(self._context, self._packing_layouts, mine)
-        await seal_all(self._context.storage, packed.closed, self._context.mishaps)
+        capabilities = self._context.storage.capabilities
+        if capabilities.append and capabilities.seal:
+            await seal_all(self._context.storage, packed.closed, self._context.mishaps)
         return packed.count
+
+    async def repack(self, extents: Sequence[Extent]) -> int:
+        """Copy bytes of several segments from mostly dead chunks into one new chunk.
+
+        Reads and writes of the segments go on meanwhile. What changed meanwhile stays where it is,
+        and so does what a segment holds that is being changed when the copy is stated.
+
+        Args:
+            extents: at most ``REPACK_EXTENTS_MAX``; together no more than a chunk takes.
+
+        Returns:
+            How many extents lie in the new chunk.
+
+        Raises:
+            ValueError: they are more than that.
+            ChunkError, CorruptDataError: some could not be read, and stay; or the new chunk could
+                not be written, and all stay.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+        """
+        length = sum(extent.length for extent in extents)
+        if length > self._context.chunk_bytes or len(extents) > REPACK_EXTENTS_MAX:
+            raise ValueError(
+                f"{len(extents)} extents of {length} bytes are more than a chunk takes"
+            )
+        return await run_repack(self._context, self._packing_layouts, self._locks, extents)
 
     def takes_append(self, segment_id: int) -> bool:
         """Whether the segment's next bytes are likely to be appended to a chunk of its own.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from siltstone.core.chunk_storage import Buffer
@@ -48,6 +49,7 @@ from siltstone.core.segment_joins import SegmentJoins
 from siltstone.core.segment_locks import SegmentLocks
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
+from siltstone.core.words import TABLE_LOG_ID
 
 __all__ = [
     "ChunkExtent",
@@ -104,6 +106,13 @@ class ChunkedSegmentStorage(SegmentJoins):
         """Read nothing ahead any more, and wait until nothing is on its way. Idempotent."""
         await self._context.ahead.close()
 
+    def _timed(
+        self, operation: str, segment_id: int, length: int = 0
+    ) -> AbstractContextManager[None]:
+        segments = "system" if segment_id == TABLE_LOG_ID else "user"
+        metrics = self._context.storage.metrics
+        return metrics.timed(operation, segments=segments, length=length)
+
     def lock(self, segment_id: int) -> asyncio.Lock:
         """The lock of one segment's layout; it exists while somebody holds or awaits it.
 
@@ -148,8 +157,12 @@ class ChunkedSegmentStorage(SegmentJoins):
                 the same call, made again, goes on in a new chunk.
             LogError: from the transaction: whether it took place is unknown, this owner must stop.
         """
+        length = sum(map(len, buffers))
         async with self.lock(segment_id):
-            return await run_write(self._context, segment_id, offset, buffers, cuts, writers, extra)
+            with self._timed("write", segment_id, length):
+                return await run_write(
+                    self._context, segment_id, offset, buffers, cuts, writers, extra
+                )
 
     async def skip(
         self,
@@ -185,7 +198,8 @@ class ChunkedSegmentStorage(SegmentJoins):
             LostDataError: a chunk is gone or shorter than its committed length.
             ChunkError: storage did not answer.
         """
-        return await run_read(self._context, segment_id, offset, buffer)
+        with self._timed("read", segment_id, len(buffer)):
+            return await run_read(self._context, segment_id, offset, buffer)
 
     async def trim(self, segment_id: int, start: int) -> bool:
         """Drop a slice of the extents that lie wholly below ``start``.

@@ -14,11 +14,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch
+from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkUnavailableError, Outcome, StorageSuspendedError
+from siltstone.core.metrics import NO_METRICS, Metrics
 
 T = TypeVar("T")
 
@@ -58,9 +59,11 @@ class AsyncChunkStorage:
         deadline_s: seconds after which a call is answered with an unknown outcome. It waits as long
             for a thread at most, and if there is none it was not sent.
         limits: what is expected of calls.
+        metrics: takes what is measured of calls, and of those that make them; closed by ``close``.
 
     Attributes:
         watch: what the calls were like.
+        metrics: see above.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class AsyncChunkStorage:
         threads: int = 16,
         deadline_s: float = 60.0,
         limits: CallLimits = NO_LIMITS,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._storage = storage
         self._environment = environment
@@ -81,6 +85,9 @@ class AsyncChunkStorage:
         self._late: set[asyncio.Future[Any]] = set()
         self._clock = environment.monotonic
         self.watch = CallWatch(self._clock, limits)
+        self.metrics = metrics
+        if metrics.enabled:
+            self.watch.on_call = measured(metrics)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -235,9 +242,14 @@ class AsyncChunkStorage:
 
         return await self._call("read_into", name, call, length=length)
 
-    async def run(self, operation: str, name: str, call: Callable[[ChunkStorage], T]) -> T:
-        """Run several steps on one thread as one call, such as a read with its checks."""
-        return await self._call(operation, name, lambda: call(self._storage))
+    async def run(
+        self, operation: str, name: str, call: Callable[[ChunkStorage], T], *, length: int = 0
+    ) -> T:
+        """Run several steps on one thread as one call, such as a read with its checks.
+
+        ``length`` is how many bytes it moves, for the metrics.
+        """
+        return await self._call(operation, name, lambda: call(self._storage), length=length)
 
     async def stat(self, name: str) -> ChunkStat:
         """See ``ChunkStorage.stat``."""
@@ -271,6 +283,7 @@ class AsyncChunkStorage:
 
     def close(self) -> None:
         """Close the binding. The environment ends the threads."""
+        self.metrics.close()
         self._storage.close()
 
 

@@ -86,6 +86,8 @@ def _row(segment_id: int, offset: int, time_ms: int) -> TimeRow:
 
 def newest_times(tables: Tables, segment_id: int, offset: int, limit: int = 2) -> list[TimeRow]:
     """The last rows that are not above ``offset``, the newest first."""
+    if not offset:
+        return []
     low, high = time_key(segment_id, 0), time_key(segment_id, offset) + b"\0"
     return _rows(tables.scan(METADATA_TABLE, low, high, reverse=True, limit=limit))
 
@@ -102,7 +104,10 @@ def flushed_before(tables: Tables, segment_id: int, start: int, end: int, time_m
     ``start`` itself when there is none. A seek for each bit of the distance, whatever the number of
     rows.
     """
-    found, low, high = start, start, end
+    first = _first_above(tables, segment_id, start)
+    if first is None or first.time_ms >= time_ms:
+        return start
+    found, low, high = first.offset, first.offset, end
     while low < high:
         middle = (low + high + 1) // 2
         row = next(iter(newest_times(tables, segment_id, middle, 1)), None)
@@ -113,6 +118,21 @@ def flushed_before(tables: Tables, segment_id: int, start: int, end: int, time_m
         else:
             high = row.offset - 1
     return found
+
+
+def times_fault(tables: Tables, segment_id: int, flushed: int) -> str | None:
+    """What contradicts itself among the rows of a segment; ``None`` when nothing does."""
+    low, end = time_key(segment_id, 0), time_key(segment_id + 1, 0)
+    latest_ms = 0
+    while page := _rows(tables.scan(METADATA_TABLE, low, end)):
+        for row in page:
+            if row.offset > flushed:
+                return f"an append time at {row.offset}, beyond the flushed length {flushed}"
+            if row.time_ms < latest_ms:
+                return f"the append time at {row.offset} falls from {latest_ms} to {row.time_ms}"
+            latest_ms = row.time_ms
+        low = time_key(segment_id, page[-1].offset) + b"\0"
+    return None
 
 
 def offset_before(
@@ -145,6 +165,11 @@ def offset_before(
             return max(start, found)
         found = part.end
     return max(start, found)
+
+
+def _first_above(tables: Tables, segment_id: int, offset: int) -> TimeRow | None:
+    low, end = time_key(segment_id, offset) + b"\0", time_key(segment_id + 1, 0)
+    return next(iter(_rows(tables.scan(METADATA_TABLE, low, end, limit=1))), None)
 
 
 def _latest_ms(tables: Tables, segment_id: int, start: int, flushed: int) -> int | None:

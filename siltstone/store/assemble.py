@@ -28,14 +28,16 @@ from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
+from siltstone.core.metrics import Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
+from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
-from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
 
 _log = logging.getLogger(__name__)
 _POOL: Final = Pool(name="siltstone-open", threads=1)
@@ -64,6 +66,7 @@ class Assembly:
         self.manifest = manifest
         self.owner = owner_text(environment)
         self._folders = IndexFolders(settings.index_folder)
+        self._unexpose: Callable[[], None] = lambda: None
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
@@ -75,6 +78,7 @@ class Assembly:
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
+            metrics=self._metrics(index),
             index_folder=folder,
             owner=self.owner,
             takeover=takeover,
@@ -89,6 +93,7 @@ class Assembly:
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
+            metrics=self._metrics(index),
             index_folders=self._folders.of_reader(index),
         )
 
@@ -107,6 +112,15 @@ class Assembly:
     def close(self) -> None:
         """Free what the containers do not close."""
         self._folders.close()
+        self._unexpose()
+
+    def expose(self) -> None:
+        """Show the metrics, if the settings say so, until ``close``."""
+        self._unexpose = expose(self.settings.metrics)
+
+    def _metrics(self, index: int) -> Metrics:
+        store = uuid_text(self.manifest.store_id)
+        return container_metrics(self.settings.metrics, store, index, self.environment)
 
     def new_log(self, index: int) -> FencedLog:
         """A handle of a container's log, not claimed."""
@@ -162,6 +176,8 @@ async def open_async_store(
         assembly = await world.run_blocking(_POOL, lambda: assembled(path, world))
         try:
             slots = await _opened(assembly, read_only=read_only, takeover=takeover)
+            if not read_only:
+                await world.run_blocking(_POOL, assembly.expose)
         except BaseException:
             assembly.close()
             raise

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.errors import SettingsError
 from siltstone.store.contradictions import contradiction, shared_folder
+from siltstone.store.exposition import MetricsSettings
 from siltstone.store.settings import PluginSection, Settings
 from siltstone.store.settings_file import SettingsText, find_settings_file, read_settings_file
 
@@ -78,6 +79,7 @@ class EffectiveSettings:
         log_options: what it gets; may hold secrets.
         index_folder: absolute folder of the local indexes.
         container: the knobs of every container.
+        metrics: what is measured, and where it is shown.
     """
 
     file: Path
@@ -88,6 +90,7 @@ class EffectiveSettings:
     log_options: Mapping[str, Any] = field(repr=False)
     index_folder: Path
     container: ContainerSettings
+    metrics: MetricsSettings
 
 
 def load_settings(
@@ -118,6 +121,7 @@ def load_settings(
         log_options=_resolved(settings.tier1, file.parent),
         index_folder=file.parent / Path(settings.index.path).expanduser(),
         container=_container_settings(text, settings),
+        metrics=_metrics(text, settings),
     )
     wrong = shared_folder(
         {
@@ -129,6 +133,13 @@ def load_settings(
     if wrong is not None:
         raise text.error(*wrong)
     return effective
+
+
+def _metrics(text: SettingsText, settings: Settings) -> MetricsSettings:
+    chosen = settings.metrics
+    if chosen.port is not None and not chosen.enabled:
+        raise text.error(("metrics", "port"), "is set, and metrics.enabled is not")
+    return MetricsSettings(enabled=chosen.enabled, port=chosen.port, address=chosen.address)
 
 
 def _folder(options: Mapping[str, Any]) -> Path | None:

@@ -308,6 +308,25 @@ class Space(Section):
     )
 
 
+class Metrics(Section):
+    """What an owner measures of itself, for Prometheus and OpenTelemetry; needs the extra."""
+
+    enabled: bool = Field(
+        default=False,
+        description="measure, and put spans into traces where an SDK of OpenTelemetry is installed",
+    )
+    port: Annotated[int, BeforeValidator(_count), Field(ge=1, le=65_535)] | None = Field(
+        default=None,
+        description="show all metrics of the process by HTTP on this port; unless set, nothing "
+        "listens",
+    )
+    address: Text = Field(
+        default="127.0.0.1",
+        description="where it listens; this machine alone unless changed, for nobody is asked who "
+        "he is",
+    )
+
+
 class Reads(Section):
     """How bytes are read."""
 
@@ -354,5 +373,6 @@ class Settings(Section):
     relocation: Relocation = Relocation()
     health: Health = Health()
     space: Space = Space()
+    metrics: Metrics = Metrics()
     reads: Reads = Reads()
     deadlines: Deadlines = Deadlines()

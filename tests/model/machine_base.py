@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from siltstone.bindings.memory.chunk_storage import Profile
+from siltstone.container import sparse
 from siltstone.container.reader import ReadContainer
 from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError
 from siltstone.testing.virtual_time import jittered
@@ -22,7 +23,10 @@ PROFILES = {
     "small pages": Profile(list_page_count=3, appends_max=4),
 }
 OPTIMISING = with_settings(
-    optimiser_interval_s=20.0, optimiser_chunks_min=2, relocation_chunk_bytes_min=1
+    optimiser_interval_s=20.0,
+    optimiser_chunks_min=4,
+    relocation_chunk_bytes_min=1,
+    relocation_percent=40,
 )
 NAMES = ("a", "b", "sub/c", "d")
 MANY = tuple(f"many/{number}" for number in range(20))
@@ -44,6 +48,8 @@ class MachineBase(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**16), data=st.data())
     def open(self, seed: int, data: Any) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(sparse, "WASTE_BYTES_MIN", 1)
         self.world = self.make_world(seed, data.draw(st.sampled_from(self.profiles)))
         self.model = Model()
         self.stash: Path | None = None
@@ -105,6 +111,7 @@ class MachineBase(RuleBasedStateMachine):
             self.run(self.last_look())
         finally:
             self.world.close()
+            self.patch.undo()
 
     async def last_look(self) -> None:
         await self.check_all()

@@ -29,6 +29,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.operations.pack import Run
 from siltstone.core.operations.rewriting import MergeRules, RelocationRules, Rewrite
+from siltstone.core.records.extent import Extent
 from siltstone.core.segment_storage import SegmentStorageSettings
 from tests.unit.core.segment_world import Call, Fault, World
 
@@ -223,6 +224,24 @@ class SegmentLayer(RuleBasedStateMachine):
         rewrite = self.world.segments.plan_relocation(segment_id, rules)
         if rewrite is not None:
             self.carry_out(rewrite, plan)
+
+    @rule(chosen=st.sets(st.integers(0, 19), min_size=1), plan=faults)
+    def repack(self, chosen: set[int], plan: list[Fault | None]) -> None:
+        """Move any extents that together fit into one chunk."""
+        room = min(self.world.storage.capabilities.chunk_bytes_max, CHUNK_BYTES * self.scale)
+        extents: list[Extent] = []
+        for segment_id in sorted(self.models):
+            for extent in self.world.layouts.extents(segment_id, 0, 10**9, 999):
+                if extent.length <= room and len(extents) in chosen:
+                    room -= extent.length
+                    extents.append(extent)
+        left = list(plan)
+        self.world.storage.decide = lambda call: (
+            left.pop(0) if left and call.verb != "read_into" else None
+        )
+        with suppress(ChunkUnavailableError):
+            self.runner.run(self.world.segments.repack(extents))
+        self.take_abandoned()
 
     def carry_out(self, rewrite: Rewrite, plan: list[Fault | None]) -> None:
         self.runner.run(self.world.segments.close_chunk(rewrite.segment_id))

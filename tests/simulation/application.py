@@ -308,7 +308,9 @@ class Application:
             await handle.truncate(offset)
             return True
 
-        if await self._ask(call, segment=segment):
+        epoch = self.epoch
+        # An owner that was overtaken may say that there is nothing to do, of a segment that was.
+        if await self._ask(call, segment=segment) and epoch == self._ledger.epoch:
             segment.start = max(segment.start, offset)
 
     async def seal(self) -> None:
@@ -317,7 +319,7 @@ class Application:
             await self._seal(segment)
 
     async def _seal(self, segment: Segment) -> bool:
-        seal, handle, again = segment.seal, self._handle(segment), True
+        seal, handle, again, epoch = segment.seal, self._handle(segment), True, self.epoch
         if seal is None:
             seal = segment.seal = Attempt(what=f"seal {segment.name}", epoch=self.epoch)
             again = False
@@ -329,6 +331,8 @@ class Application:
         if info is None:
             if seal.state is State.FAILED:
                 segment.seal = None
+            return False
+        if epoch != self._ledger.epoch:
             return False
         seal.happened()
         if segment.sealed_length not in (None, info.length):

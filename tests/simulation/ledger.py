@@ -245,7 +245,7 @@ class Ledger:
             segment.create.failed(f"epoch {epoch} does not have it")
             self.gone(segment)
         elif was_there:
-            raise ViolationError(f"segment {segment.name} is gone from epoch {epoch}")
+            raise ViolationError(f"segment {segment.name} is gone from epoch {epoch}: {end}")
 
     def gone(self, segment: Segment) -> None:
         """It is certain that the segment is no more."""

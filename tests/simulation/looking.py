@@ -135,7 +135,10 @@ def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before)
             f"{who.name}: {segment.name} has {info.length} bytes, {before.length} are certain"
         )
     if info.start_offset < before.start:
-        raise ViolationError(f"{who.name}: truncated bytes of {segment.name} came back")
+        raise ViolationError(
+            f"{who.name}: truncated bytes of {segment.name} came back: "
+            f"{info.start_offset}, not {before.start}"
+        )
     if before.sealed and (not info.sealed or info.length != segment.sealed_length):
         raise ViolationError(f"{who.name}: the seal of {segment.name} is not what it was: {info}")
     if info.sealed and segment.seal is None:

@@ -49,7 +49,7 @@ async def create_chunk(
             return sums
 
         try:
-            return new, await context.storage.run("create", new.name, call)
+            return new, await context.storage.run("create", new.name, call, length=length)
         except ChunkError as error:
             burnt = error.outcome is Outcome.UNKNOWN
             if burnt:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
+from typing import TypeVar
 
 from siltstone.core.block_sums import patches
 from siltstone.core.chunk_storage import Buffer
@@ -33,6 +35,8 @@ PACKED_COUNT_MIN = 2
 """Fewer runs are no pack: a run alone has a chunk that is named after its segment."""
 
 _ROWS_OF_RUN = 2
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +190,7 @@ class Packed:
 
     Attributes:
         count: runs that are flushed now.
-        closed: chunks that were a segment's open ones, and that the service can seal.
+        closed: other chunks whose rows changed: those that were a segment's open ones.
     """
 
     count: int = 0
@@ -205,55 +209,87 @@ async def run_pack(context: Context, layouts: PackingLayoutStore, runs: Sequence
         return Packed()
     buffers = [buffer for run in needed for buffer in run.buffers]
     new, sums = await create_chunk(context, lambda: layouts.new_shared_chunk(len(needed)), buffers)
-    work = _commit(context, layouts, place(needed), new, patches(new.chunk_id, 0, sums))
-    # Carried to its end when the caller is cancelled: what it does next starts from the truth.
+    found = patches(new.chunk_id, 0, sums)
+
+    def plan(some: list[Placed], chunk: Chunk) -> tuple[LayoutChange, ...]:
+        return plan_packed(
+            some,
+            chunk,
+            () if chunk.references else found,
+            state_of=layouts.state,
+            layout_of=layouts.layout,
+            chunk_of=layouts.chunk,
+        )
+
+    length = sum(run.length for run in needed)
+    return await commit_slices(context, layouts, new, length, in_slices(place(needed)), plan)
+
+
+async def commit_slices(
+    context: Context,
+    layouts: PackingLayoutStore,
+    new: NewChunk,
+    length: int,
+    slices: Sequence[S],
+    plan: Callable[[S, Chunk], tuple[LayoutChange, ...]],
+) -> Packed:
+    """State in a few transactions what lies in a new shared chunk of ``length`` bytes.
+
+    Carried to its end when the caller is cancelled: what it does next starts from the truth.
+
+    Args:
+        context: the tools.
+        layouts: the rows; the locks of all segments of ``slices`` are held.
+        new: the chunk.
+        length: its bytes.
+        slices: what each transaction states.
+        plan: plans one; it is given the chunk with as many references as there were before it.
+    """
+    chunk = Chunk(
+        chunk_id=new.chunk_id,
+        name=new.name,
+        epoch=layouts.epoch,
+        length=length,
+        closed=True,
+        references=0,
+    )
+    work = _commit(context, layouts, chunk, slices, plan)
     return await finish(asyncio.ensure_future(work))
 
 
 async def _commit(
     context: Context,
     layouts: PackingLayoutStore,
-    placed: Sequence[Placed],
-    new: NewChunk,
-    sums: tuple[BlockSumsPatch, ...],
+    chunk: Chunk,
+    slices: Sequence[S],
+    plan: Callable[[S, Chunk], tuple[LayoutChange, ...]],
 ) -> Packed:
-    """State where the runs are."""
-    capabilities = context.storage.capabilities
+    new = NewChunk(chunk_id=chunk.chunk_id, name=chunk.name)
     packed = Packed()
-    chunk = Chunk(
-        chunk_id=new.chunk_id,
-        name=new.name,
-        epoch=layouts.epoch,
-        length=sum(each.run.length for each in placed),
-        closed=True,
-        references=0,
-    )
-    for some in in_slices(placed):
-
-        def plan(some: Sequence[Placed] = some, chunk: Chunk = chunk) -> tuple[LayoutChange, ...]:
-            return plan_packed(
-                some,
-                chunk,
-                () if packed.count else sums,
-                state_of=layouts.state,
-                layout_of=layouts.layout,
-                chunk_of=layouts.chunk,
-            )
-
+    for some in slices:
+        now = replace(chunk, references=packed.count)
         try:
-            changes = await layouts.commit_all(plan)
+            changes = await layouts.commit_all(partial(plan, some, now))
         except SiltstoneError as error:
             if error.outcome is Outcome.NOT_APPLIED and not packed.count:
                 context.memory.abandon([new])
             raise
-        packed.count += len(changes)
-        chunk = replace(chunk, references=packed.count)
-        closed = [row for change in changes for row in change.chunks_put if row.name != new.name]
-        context.memory.forget(row.chunk_id for row in closed)
         for change in changes:
-            context.memory.note_end(change.segment_id, is_open=False)
-        # The shared chunk is left as it is: nobody ever appends to it.
-        packed.closed += closed if capabilities.append and capabilities.seal else ()
+            packed.count += len(change.extents_put)
+            _remember(context, change)
+            # The shared chunk is left as it is: nobody ever appends to it.
+            packed.closed += [row for row in change.chunks_put if row.chunk_id != chunk.chunk_id]
     if not packed.count:
         context.memory.abandon([new])
     return packed
+
+
+def _remember(context: Context, change: LayoutChange) -> None:
+    """Forget what rows now say."""
+    context.memory.forget(chunk.chunk_id for chunk in (*change.chunks_put, *change.chunks_dropped))
+    after = change.after
+    context.memory.note_end(
+        change.segment_id, is_open=after is not None and after.last_chunk_id != 0
+    )
+    for chunk in change.chunks_dropped:
+        context.blocks.forget(chunk.name)

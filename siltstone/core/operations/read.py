@@ -18,6 +18,7 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.core.layout_store import LayoutStore
+from siltstone.core.metrics import CHUNKS_READ
 from siltstone.core.operations.context import Context
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
@@ -205,6 +206,7 @@ async def _read_parts(context: Context, parts: Sequence[ReadPart], view: memoryv
     """Read all parts, some at a time; the first error is raised once no call is in flight."""
     # Taken with the chunks' lengths, ahead of all waiting: a chunk that grows has other sums then.
     planned = [(part, _sums_of(context, part)) for part in parts]
+    context.storage.metrics.add(CHUNKS_READ, len(parts))
     if len(parts) <= 1:
         for part, sums in planned:
             await _read_one(context, part, sums, view)
@@ -247,7 +249,10 @@ async def _read_one(
     mode = context.settings.verify_reads
     if mode == "never":
         await context.storage.run(
-            "read_into", name, lambda storage: read_exactly(storage, name, part.offset, target)
+            "read_into",
+            name,
+            lambda storage: read_exactly(storage, name, part.offset, target),
+            length=part.length,
         )
         return
     first, end = _blocks_of(part)
@@ -260,7 +265,10 @@ async def _read_one(
     )
     if part.whole:
         await context.storage.run(
-            "read_into", name, lambda storage: read_blocks(storage, blocks, target)
+            "read_into",
+            name,
+            lambda storage: read_blocks(storage, blocks, target),
+            length=part.length,
         )
         return
     # The last block of a chunk that still grows has a sum of only what it holds now.
@@ -271,7 +279,7 @@ async def _read_one(
     def call(storage: ChunkStorage) -> str | None:
         return read_part(storage, blocks, target, context.scratch, known=known, learn=remember)
 
-    version = await context.storage.run("read_into", name, call)
+    version = await context.storage.run("read_into", name, call, length=part.length)
     if version is not None:
         context.blocks.remember(name, version, first, end)
 

@@ -105,7 +105,9 @@ async def _copy(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
                 read_back(storage, new.name, offset, len(view), 0, found)
             return found
 
-        sums += await context.storage.run("write" if offset else "create", new.name, call)
+        sums += await context.storage.run(
+            "write" if offset else "create", new.name, call, length=len(view)
+        )
     return sums
 
 

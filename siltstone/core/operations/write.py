@@ -280,7 +280,9 @@ class _Writing:
             return sums
 
         try:
-            sums = await context.storage.run("write", chunk.name, call)
+            sums = await context.storage.run(
+                "write", chunk.name, call, length=step.end - step.start
+            )
         except ChunkError as error:
             if _is_lost(error):
                 context.memory.spoil(chunk.chunk_id)

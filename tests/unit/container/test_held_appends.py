@@ -1,4 +1,4 @@
-"""Appends that a concat holds back end with it, whatever becomes of the container."""
+"""The end of a concat whose container ends before it does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from siltstone.core.errors import SiltstoneError
+from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
+from siltstone.testing.faulty_fenced_log import FaultPlan
 from tests.unit.container.container_world import (
     World,
     pattern,
@@ -35,6 +36,41 @@ def test_a_held_append_ends_when_the_container_is_closed() -> None:
             await held
         with pytest.raises(SiltstoneError):
             await joining
+
+    with small_slices(100), world(settings=with_settings(flush_age_s=1e6)) as made:
+        made.run(story(made))
+
+
+def test_a_concat_that_may_have_happened_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its container may be closed, index and all, before the concat hears that the log failed."""
+
+    def closed(*arguments: object) -> None:
+        raise ClosedError("index is closed")
+
+    async def story(made: World) -> None:
+        plan = FaultPlan()
+        container = (await made.open(plan=plan)).container
+        for name in ("a", "b"):
+            await container.create(name)
+            await container.append(name, pattern(1, 2_000))
+        await container.seal("b")
+        await container.flush()
+        parts = container._parts
+        failed = parts.on_failure
+
+        def on_failure(error: SiltstoneError) -> None:
+            failed(error)
+            monkeypatch.setattr(parts.pipeline.replica, "recompute", closed)
+
+        parts.on_failure = on_failure
+        plan.fail("append", 1, applied=True)
+        with pytest.raises(SiltstoneError) as caught:
+            await container.concat("a", "b")
+        assert caught.value.outcome is Outcome.UNKNOWN
+        await container.close()
+        container = (await made.open()).container
+        assert (await container.info("a")).length == 4_000
+        await container.close()
 
     with small_slices(100), world(settings=with_settings(flush_age_s=1e6)) as made:
         made.run(story(made))

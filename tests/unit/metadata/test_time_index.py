@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.time_row import TimeRow
 from siltstone.core.words import KIB, MIB
+from siltstone.metadata.changes import put_time
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 from siltstone.metadata.time_index import (
@@ -22,6 +25,7 @@ from siltstone.metadata.time_index import (
     offset_before,
     plan_times,
     times_below,
+    times_fault,
 )
 
 SEGMENT = 7
@@ -173,6 +177,26 @@ def test_rows_are_few_and_dead_ones_go(steps: list[tuple[str, int, int]]) -> Non
     for one, two, three in zip(rows, rows[1:], rows[2:-1], strict=False):
         long = three.offset - one.offset >= STEP_BYTES
         assert long or three.time_ms - one.time_ms >= STEP_MS or two.offset == 0
+
+
+@given(STEPS)
+def test_rows_never_contradict_themselves(steps: list[tuple[str, int, int]]) -> None:
+    segment = _play(steps, forward=False)
+    assert times_fault(segment.rows.tables, SEGMENT, segment.flushed) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([(10, 5), (20, 4)], "the append time at 20 falls from 5 to 4"),
+        ([(10, 5), (101, 6)], "an append time at 101, beyond the flushed length 100"),
+        ([(10, 5), (100, 5)], None),
+    ],
+)
+def test_faults_of_the_index_are_told(rows: list[tuple[int, int]], fault: str | None) -> None:
+    kept = Rows()
+    kept.put([put_time(TimeRow(segment_id=SEGMENT, offset=o, time_ms=t)) for o, t in rows])
+    assert times_fault(kept.tables, SEGMENT, 100) == fault
 
 
 def test_many_small_flushes_leave_few_rows() -> None:

@@ -1,0 +1,163 @@
+"""What can be measured, and the small interface behind which measurements go.
+
+Each metric is declared here, once; ``docs/metrics.md`` lists them. Whoever measures hands values to
+a ``Metrics``; this base class drops them, so that what is off costs a call that does nothing, and
+nothing at all where appends run: they are counted once for each frame.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class MetricKind(StrEnum):
+    """How values of a metric add up."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: as it is exposed; the unit comes last.
+        kind: see ``MetricKind``.
+        labels: names of its labels, beside ``store`` and ``container``, which all have.
+        text: what it tells, in one line.
+    """
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...] = ()
+    text: str
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name=f"siltstone_{name}_total", kind=MetricKind.COUNTER, labels=labels, text=text)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name=f"siltstone_{name}", kind=MetricKind.GAUGE, labels=labels, text=text)
+
+
+def _histogram(name: str, text: str, *labels: str) -> Metric:
+    return Metric(
+        name=f"siltstone_{name}_seconds", kind=MetricKind.HISTOGRAM, labels=labels, text=text
+    )
+
+
+# Calls to long-term storage, as the bridge sees them.
+CALL_SERVICE: Final = _histogram(
+    "storage_call", "a call to long-term storage, from its start to the answer", "operation"
+)
+CALL_QUEUE: Final = _histogram(
+    "storage_queue", "the wait of a call for a free thread, before its start", "operation"
+)
+CALLS: Final = _counter(
+    "storage_calls", "calls by how they ended: done, refused, unanswered", "operation", "outcome"
+)
+CALL_BYTES: Final = _counter("storage_bytes", "bytes that calls wrote or read", "operation")
+
+# The segment layer and the verbs of a container.
+OPERATION: Final = _histogram("operation", "an operation, waits included", "operation", "segments")
+OPERATION_BYTES: Final = _counter(
+    "operation_bytes", "bytes that operations moved", "operation", "segments"
+)
+CHUNKS_READ: Final = _counter("chunks_read", "parts of chunks that reads were put together from")
+
+# Tier 1.
+LOG_APPEND: Final = _histogram("log_append", "a frame's way into the tier-1 log")
+LOG_FRAMES: Final = _counter("log_frames", "frames that were acknowledged")
+LOG_BYTES: Final = _counter("log_bytes", "bytes of users and tables in those frames", "kind")
+LOG_REQUESTS: Final = _counter("log_requests", "appends and updates that were acknowledged")
+APPEND_WAIT: Final = _histogram(
+    "append_wait", "the wait of an append for room, or in a throttle; others do not wait"
+)
+LOG_KEPT_FRAMES: Final = _gauge("log_kept_frames", "frames that tier 1 keeps")
+LOG_KEPT_BYTES: Final = _gauge(
+    "log_kept_bytes", "bytes of users and tables in kept frames of this owner"
+)
+LOG_HELD: Final = _gauge("log_held", "1 for what holds the safe index back, else 0", "reason")
+
+# What is on its way to long-term storage.
+UNFLUSHED_BYTES: Final = _gauge("unflushed_bytes", "bytes that are only in tier 1", "kind")
+UNFLUSHED_AGE: Final = _gauge("unflushed_age_seconds", "age of the oldest of them")
+LATENESS: Final = _gauge("lateness_seconds", "for how long one has been due for a flush")
+EXPOSED_BYTES: Final = _gauge(
+    "exposed_bytes", "bytes of users that would be lost at most with tier 1"
+)
+THROTTLE: Final = _gauge("throttle_seconds", "how long each append is held back")
+
+# Health and room.
+HEALTH: Final = _gauge("health_state", "1 for the state of long-term storage, else 0", "state")
+CIRCUIT: Final = _gauge("circuit_open", "1 while calls are refused unsent, else 0")
+SAFE_MODE: Final = _gauge("safe_mode", "1 while appends are refused for lack of room, else 0")
+FREE_BYTES: Final = _gauge("free_bytes", "room on long-term storage, where it is known")
+USED_BYTES: Final = _gauge("used_bytes", "bytes of the store's files, where that is looked for")
+
+# Garbage and chunks.
+GARBAGE: Final = _counter(
+    "garbage_chunks", "deletions: deleted, retried, not_sent, set_aside", "outcome"
+)
+GARBAGE_TASKS: Final = _gauge("garbage_tasks", "tasks that wait, counted up to 10,000")
+REWRITTEN: Final = _counter("rewritten_chunks", "chunks that the optimiser made")
+READ_BACKS_FAILED: Final = _counter("read_backs_failed", "writes that did not come back")
+
+# Metadata.
+TABLE_VERSION: Final = _gauge("table_version", "applied table version: bytes of the table log")
+CHECKPOINT_VERSION: Final = _gauge("checkpoint_version", "that of the newest checkpoint")
+TABLE_LOG_LENGTH: Final = _gauge("table_log_bytes", "bytes of the table log on long-term storage")
+TABLE_LOG_CHUNKS: Final = _gauge("table_log_chunks", "chunks that hold it")
+
+METRICS: Final[tuple[Metric, ...]] = tuple(
+    value for value in dict(vars()).values() if isinstance(value, Metric)
+)
+"""All of them, in this order."""
+
+_NO_SPAN: Final = nullcontext()
+
+
+class Metrics:
+    """Takes measurements of one container and drops them. What keeps them is a subclass.
+
+    Every method is cheap, never fails, and is called on the loop.
+
+    Attributes:
+        enabled: whether it is worth preparing a measurement.
+    """
+
+    enabled = False
+
+    def add(self, metric: Metric, amount: float, *labels: str) -> None:
+        """Let a counter grow."""
+
+    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        """Put a value into a histogram."""
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None:
+        """Give a gauge its value."""
+
+    def span(self, name: str, **facts: str | int) -> AbstractContextManager[None]:
+        """Around an operation: what it calls becomes part of its trace."""
+        return _NO_SPAN
+
+    def ended(self, name: str, seconds: float, **facts: str | int) -> None:
+        """Put an operation that ended now, and took ``seconds``, into the trace around it."""
+
+    def timed(
+        self, operation: str, *, segments: str = "user", length: int = 0
+    ) -> AbstractContextManager[None]:
+        """Around an operation: time it and put it into the trace. ``length`` bytes are counted."""
+        return _NO_SPAN
+
+    def close(self) -> None:
+        """Forget what is only true while the container is open."""
+
+
+NO_METRICS: Final = Metrics()
