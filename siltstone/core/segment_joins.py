@@ -55,6 +55,8 @@ class SegmentJoins:
     async def place(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> bool:
         """Put the next slice of a source's extents behind the target's flushed length, unseen.
 
+        Nothing of another concat lies there; see ``unplace``. Repeated, it goes on where it was.
+
         Args:
             joining: the concat. The chunk that the source ends in is closed; see ``close_chunk``.
             extra: entries that go with the first slice, such as the task that would undo it.

@@ -26,7 +26,13 @@ from hypothesis.stateful import (
 )
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.errors import (
+    ChunkUnavailableError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentSealedError,
+)
+from siltstone.core.operations.joining import Joining
 from siltstone.core.operations.pack import Run
 from siltstone.core.operations.rewriting import MergeRules, RelocationRules, Rewrite
 from siltstone.core.records.extent import Extent
@@ -66,6 +72,8 @@ class SegmentLayer(RuleBasedStateMachine):
     @initialize(profile=st.sampled_from(sorted(PROFILES)))
     def open(self, profile: str) -> None:
         self.runner = asyncio.Runner()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", 2)
         self.world = World(
             PROFILES[profile],
             settings=SegmentStorageSettings(chunk_bytes=CHUNK_BYTES * self.scale),
@@ -74,6 +82,8 @@ class SegmentLayer(RuleBasedStateMachine):
         self.next_id = 1
         self.byte = 0
         self.claimed: set[str] = set()
+        self.joinings: dict[int, Joining] = {}
+        self.sealed: set[int] = set()
         for _ in TARGETS:
             self.add()
 
@@ -121,6 +131,8 @@ class SegmentLayer(RuleBasedStateMachine):
     )
     def write(self, index: int, lengths: list[int], cut: bool, plan: list[Fault | None]) -> None:
         segment_id = self.pick(index)
+        if segment_id in self.sealed:
+            return
         model = self.models[segment_id]
         parts = [self.bytes(length) for length in lengths]
         offset = len(model.data)
@@ -142,17 +154,10 @@ class SegmentLayer(RuleBasedStateMachine):
         runs = []
         for segment_id, length in zip(sorted(self.models), lengths, strict=False):
             model = self.models[segment_id]
-            if not length or model.start > len(model.data):
+            if not length or model.start > len(model.data) or segment_id in self.sealed:
                 continue
-            added = self.bytes(length)
-            runs.append(
-                Run(
-                    segment_id=segment_id,
-                    offset=len(model.data),
-                    length=len(added),
-                    buffers=(added,),
-                )
-            )
+            added, end = self.bytes(length), len(model.data)
+            runs.append(Run(segment_id=segment_id, offset=end, length=len(added), buffers=(added,)))
         limit = self.world.storage.capabilities.chunk_bytes_max
         length = sum(run.length for run in runs)
         if not 0 < length <= min(limit, CHUNK_BYTES * self.scale):
@@ -160,8 +165,9 @@ class SegmentLayer(RuleBasedStateMachine):
         count = self.repeat(
             runs[0].segment_id, lambda: self.world.segments.write_packed(runs), plan
         )
-        assert count == (len(runs) if len(runs) > 1 else 0)
-        for run in runs if count else ():
+        free = [run for run in runs if not self.world.segments.has_placed(run.segment_id)]
+        assert count == (len(free) if len(free) > 1 else 0)
+        for run in free if count else ():
             self.models[run.segment_id].data += b"".join(run.buffers)
 
     @rule(index=st.integers(0, 5), cut=st.integers(0, 200))
@@ -169,7 +175,8 @@ class SegmentLayer(RuleBasedStateMachine):
         """Also beyond the flushed length, as far as bytes might be in the tail."""
         segment_id = self.pick(index)
         model = self.models[segment_id]
-        model.start = min(model.start + cut * self.scale, len(model.data) + 40 * self.scale)
+        tail = 0 if segment_id in self.sealed else 40 * self.scale
+        model.start = min(model.start + cut * self.scale, len(model.data) + tail)
         self.world.layouts.change(segment_id, start_offset=model.start)
 
     @rule(index=st.integers(0, 5))
@@ -263,20 +270,73 @@ class SegmentLayer(RuleBasedStateMachine):
         unflushed = source.start > len(source.data) or target.start > len(target.data)
         if target_id == source_id or unflushed:
             return
-        self.world.layouts.change(source_id, sealed_length=len(source.data))
+        if target_id in self.sealed:
+            return
+        self.seal(source_id)
         joining = self.world.joining(len(target.data), target_id, source_id)
         self.runner.run(self.world.segments.concat(joining))
         target.data += source.data[source.start :]
         del self.models[source_id], self.world.layouts.states[source_id]
 
-    @precondition(lambda self: len(self.models) > 1)
-    @rule(index=st.integers(0, 5))
-    def remove(self, index: int) -> None:
-        segment_id = self.pick(index)
+    @rule(index=st.integers(0, 5), other=st.integers(0, 5), slices=st.integers(1, 4))
+    def place(self, index: int, other: int, slices: int) -> None:
+        """Some slices of a concat; whatever comes next meets them, or ``show`` does."""
+        target_id, source_id = self.pick(index), self.pick(other)
+        target, source = self.models[target_id], self.models[source_id]
+        unflushed = source.start > len(source.data) or target.start > len(target.data)
+        if target_id == source_id or unflushed or target_id in self.sealed:
+            return
+        self.seal(source_id)
+        self.runner.run(self.world.segments.close_chunk(source_id))
+        while not self.runner.run(self.world.segments.unplace(target_id)):
+            pass
+        joining = self.world.joining(len(target.data), target_id, source_id)
+        for _ in range(slices):
+            self.runner.run(self.world.segments.place(joining))
+        self.joinings[target_id] = joining
+
+    @rule()
+    def show(self) -> None:
+        """Finish every concat that was begun, as far as nothing got in between."""
+        for target_id, joining in list(self.joinings.items()):
+            del self.joinings[target_id]
+            target, source = self.models.get(target_id), self.models.get(joining.source_id)
+            possible = (
+                target is not None
+                and source is not None
+                and len(target.data) == joining.offset
+                and source.start == joining.start
+                and target_id not in self.sealed
+            )
+            try:
+                while not self.runner.run(self.world.segments.place(joining)):
+                    pass
+                self.runner.run(self.world.segments.show(joining))
+            except (OffsetError, SegmentNotFoundError, SegmentSealedError):
+                assert not possible
+                continue
+            assert possible
+            assert target is not None
+            assert source is not None
+            target.data += source.data[source.start :]
+            self.end(joining.source_id)
+
+    def seal(self, segment_id: int) -> None:
+        self.world.layouts.change(segment_id, sealed_length=len(self.models[segment_id].data))
+        self.sealed.add(segment_id)
+
+    def end(self, segment_id: int) -> None:
+        """Let a segment go with all its rows."""
         self.world.layouts.change(segment_id, deleted=True)
         while not self.runner.run(self.world.segments.remove(segment_id)):
             pass
         del self.models[segment_id], self.world.layouts.states[segment_id]
+
+    @precondition(lambda self: len(self.models) > 1)
+    @rule(index=st.integers(0, 5))
+    def remove(self, index: int) -> None:
+        segment_id = self.pick(index)
+        self.end(segment_id)
 
     @rule()
     def fail_over(self) -> None:
@@ -325,6 +385,7 @@ class SegmentLayer(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "runner"):
+            self.patch.undo()
             self.runner.close()
 
 

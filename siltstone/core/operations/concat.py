@@ -10,6 +10,7 @@ from siltstone.core.layout_store import LayoutChange
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.dropping import plan_dropping
 from siltstone.core.operations.joining import Ends, Joining, checked, commit_joining
+from siltstone.core.operations.placing import unplace_all
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
@@ -70,6 +71,8 @@ def _without_head(extent: Extent, start: int) -> Extent:
 
 async def run_concat(context: Context, joining: Joining, extra: tuple[TableEntry, ...]) -> None:
     """See ``ChunkedSegmentStorage.concat``. The caller holds both locks."""
+    for segment_id in (joining.target_id, joining.source_id):
+        await unplace_all(context, segment_id)
     async with context.sharing:
         await commit_joining(context, joining, _planned(context, joining, extra))
 

@@ -108,6 +108,9 @@ def plan_relocation(
     """
     if first.start != layout.storage_start or not first.start < start < first.end:
         return None
+    if first.end > layout.storage_length:
+        # A concat placed it, and has not shown it.
+        return None
     if chunk.references > 1 or not rules.chunk_bytes_min <= chunk.length <= rules.chunk_bytes_max:
         return None
     live = first.end - start

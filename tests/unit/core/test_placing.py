@@ -15,6 +15,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.operations.joining import Joining
 from siltstone.core.operations.placing import PLACED_PER_SLICE
+from siltstone.core.operations.rewriting import RelocationRules
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.words import ROWS_PER_SLICE
@@ -283,5 +284,41 @@ def test_extents_of_a_merged_source_are_placed_where_they_are_now() -> None:
         await world.segments.show(what)
         assert await world.read(1, 0, 10**6) == target + source[13:]
         world.check()
+
+    run(test())
+
+
+def test_a_concat_at_once_takes_what_others_left_away_first() -> None:
+    """Of both: the source may have been the target of a concat that gave up."""
+
+    async def test() -> None:
+        for left in (1, 2):
+            world = World()
+            target = await write_chunks(world, 1, [5])
+            source = await write_chunks(world, 2, [10] * 3)
+            await write_chunks(world, 3, [7] * 3)
+            world.layouts.change(3, sealed_length=21)
+            offset = world.layouts.layout(left).storage_length
+            await world.segments.place(world.joining(offset, left, 3))
+            world.layouts.change(2, sealed_length=30)
+            await world.segments.concat(world.joining(5))
+            del world.layouts.states[2]
+            assert await world.read(1, 0, 99) == target + source
+            assert not world.segments.has_placed(left)
+            world.check()
+
+    run(test())
+
+
+def test_nobody_relocates_what_is_not_shown() -> None:
+    async def test() -> None:
+        world = World()
+        world.layouts.add(1)
+        await write_chunks(world, 2, [50])
+        world.layouts.change(2, sealed_length=50)
+        await world.segments.place(world.joining(0))
+        world.layouts.change(1, start_offset=40)
+        rules = RelocationRules(chunk_bytes_min=1, chunk_bytes_max=99, percent=1, live_bytes_max=99)
+        assert world.segments.plan_relocation(1, rules) is None
 
     run(test())
