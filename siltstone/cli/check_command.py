@@ -75,7 +75,7 @@ def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -
         kept = _Kept(resume, store.uuid, deep=deep)
         containers = store.container_count
         shown = not session.quiet
-        with progress_bar("check", containers * _WHOLE, shown=shown) as advance:
+        with progress_bar("check", containers * _WHOLE, shown=shown, share=True) as advance:
 
             def told(progress: CheckProgress) -> None:
                 kept.note(progress)

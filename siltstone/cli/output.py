@@ -20,7 +20,7 @@ class Advance(Protocol):
     """Tells a progress bar how much is done."""
 
     def __call__(self, done: int) -> None:
-        """``done`` bytes, counted from the beginning."""
+        """``done`` of the total, counted from the beginning."""
         ...
 
 
@@ -64,17 +64,34 @@ def bytes_fields(name: str, data: bytes) -> dict[str, str]:
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
-    """Show a bar on standard error, if that is a terminal; the body gets what advances it."""
+def progress_bar(
+    label: str, total: int | None, *, shown: bool, share: bool = False
+) -> Iterator[Advance]:
+    """Show a bar on standard error, if that is a terminal; the body gets what advances it.
+
+    ``share`` shows percents and the time that is left; else total and done are bytes.
+    """
     if not shown or not sys.stderr.isatty():
         yield _ignore
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        ProgressColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    console = Console(stderr=True)
-    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as progress:
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+    if share:
+        columns += [TaskProgressColumn(), TimeRemainingColumn()]
+    else:
+        columns += [DownloadColumn(binary_units=True), TransferSpeedColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
 
         def advance(done: int) -> None:

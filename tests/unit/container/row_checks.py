@@ -20,6 +20,7 @@ from siltstone.core.records.extent import Extent, decode_extent
 from siltstone.core.records.keys import METADATA_TABLE, CounterKind, RowKind, extent_of
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.rows import Rows
+from siltstone.metadata.time_index import newest_times
 
 
 async def check_rows(container: Container, storage: ChunkStorage, *, strict: bool) -> None:
@@ -51,6 +52,10 @@ async def check_rows(container: Container, storage: ChunkStorage, *, strict: boo
         check_placed(layout, placed)
         check_layout(layout, mine)
         check_last_chunk(layout, mine, chunks.get(layout.last_chunk_id))
+        newest = newest_times(rows._tables, segment_id, layout.storage_length, 1)
+        assert [row.offset for row in newest] == [layout.storage_length], (
+            "no append time at the end"
+        )
     named = {chunk.name for chunk in chunks.values()}
     _check_accounted(container, rows, named, set(stats), strict)
     findings = [finding async for finding in container.check()]

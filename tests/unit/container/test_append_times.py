@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from siltstone.container.check import Wish
 from siltstone.core.errors import SegmentNotFoundError
+from siltstone.core.records.time_row import TimeRow
 from siltstone.core.words import KIB, MIB
+from siltstone.metadata.changes import put_time
 from siltstone.metadata.time_index import OFFSET_END, times_below
 from tests.unit.container.container_world import (
     Owner,
@@ -188,6 +191,29 @@ def test_a_clock_that_goes_back_hides_nothing() -> None:
         assert await container.offset_at("log", behind) == 0
         assert await container.offset_at("log", first_ms) == 0
         assert await container.offset_at("log", first_ms + 1) == 4 * MIB
+        await container.close()
+
+    with world(settings=SETTINGS) as place:
+        place.run(work(place))
+
+
+def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again() -> None:
+    async def work(place: World) -> None:
+        owner = await place.open()
+        container = owner.container
+        await container.create("log")
+        for _ in range(3):
+            await container.append("log", bytes(MIB))
+            await asyncio.sleep(11.0)
+        await container.flush()
+        assert [finding async for finding in container.check()] == []
+        segment_id = (await container.info("log")).segment_id
+        wrong = TimeRow(segment_id=segment_id, offset=2 * MIB, time_ms=1)
+        await container._parts.pipeline.update([put_time(wrong)])
+        (found,) = [finding async for finding in container.check()]
+        assert (found.severity, found.where) == ("damage", "segment log")
+        assert "falls" in found.message
+        assert [finding async for finding in container.check(Wish(after=1))] == []
         await container.close()
 
     with world(settings=SETTINGS) as place:
