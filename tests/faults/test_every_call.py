@@ -57,7 +57,7 @@ SETTINGS = with_settings(
 
 LATE_S = 40.0
 DAYS_S = 3 * 24 * 3600.0
-SAMPLE = 14
+SAMPLE = 8
 """Runs of each operation without ``soak``."""
 
 STORAGE_FATES = ("refused", "lost call", "lost reply", "torn", "late", "dies before", "dies behind")
