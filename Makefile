@@ -22,7 +22,7 @@ SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
 locked = exec 9>.venv.lock; flock 9; if [ -e $@ ]; then exit 0; fi
 
-.PHONY: help setup demo test test-fast soak lint format types bench dist requirements clean
+.PHONY: help setup demo test test-fast soak lint format types bench peers dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ types: $(SELF) $(SPARK) ## mypy, strict
 bench: $(SELF) ## the benchmarks
 	$(BIN)/python -m bench $(ARGS)
 
+peers: $(SELF) ## the engines that the benchmarks compare with, into .venv
+	$(PIP) install --quiet --require-hashes -r requirements/bench.txt
+
 dist: $(SELF) ## wheel and sdist in dist/, and the tour run from the wheel alone
 	rm -rf dist build/clean
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -71,7 +74,7 @@ dist: $(SELF) ## wheel and sdist in dist/, and the tour run from the wheel alone
 # Addresses stay out of the files: where packages come from is for each machine to say.
 requirements: export CUSTOM_COMPILE_COMMAND = make requirements
 requirements: $(SELF) ## pin every requirement file anew from its .in file
-	for name in build base dev spark fuzz; do \
+	for name in build base dev spark fuzz bench; do \
 	  PIP_FIND_LINKS= $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 	    --output-file requirements/$$name.txt requirements/$$name.in; \
