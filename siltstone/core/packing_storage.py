@@ -65,7 +65,9 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             raise ValueError(f"{length} bytes are more than a chunk takes")
         async with self._locks.hold_free(run.segment_id for run in runs) as held:
             mine = [run for run in runs if run.segment_id in held]
-            packed = await run_pack(self._context, self._packing_layouts, mine)
+            taken = sum(run.length for run in mine)
+            with self._context.storage.metrics.timed("pack", length=taken):
+                packed = await run_pack(self._context, self._packing_layouts, mine)
         capabilities = self._context.storage.capabilities
         if capabilities.append and capabilities.seal:
             await seal_all(self._context.storage, packed.closed, self._context.mishaps)
@@ -94,7 +96,8 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             raise ValueError(
                 f"{len(extents)} extents of {length} bytes are more than a chunk takes"
             )
-        return await run_repack(self._context, self._packing_layouts, self._locks, extents)
+        with self._context.storage.metrics.timed("repack", length=length):
+            return await run_repack(self._context, self._packing_layouts, self._locks, extents)
 
     def takes_append(self, segment_id: int) -> bool:
         """Whether the segment's next bytes are likely to be appended to a chunk of its own.

@@ -213,7 +213,8 @@ class ChunkedSegmentStorage(SegmentJoins):
             ValueError: ``start`` lies above the segment's start: readable bytes would be dropped.
         """
         async with self.lock(segment_id):
-            return await run_trim(self._context, segment_id, start)
+            with self._timed("trim", segment_id):
+                return await run_trim(self._context, segment_id, start)
 
     async def remove(self, segment_id: int, *, extra: tuple[TableEntry, ...] = ()) -> bool:
         """Drop a slice of a deleted segment's rows; the last one takes the layout row with it.
@@ -229,7 +230,8 @@ class ChunkedSegmentStorage(SegmentJoins):
             ValueError: the segment is not deleted.
         """
         async with self.lock(segment_id):
-            return await run_remove(self._context, segment_id, extra)
+            with self._timed("remove", segment_id):
+                return await run_remove(self._context, segment_id, extra)
 
     async def close_chunk(self, segment_id: int) -> bool:
         """Let nothing be appended to the segment's last chunk. False if it was deleted."""
@@ -285,7 +287,8 @@ class ChunkedSegmentStorage(SegmentJoins):
             CorruptDataError: a chunk is damaged; nothing was done.
             LogError: from the transaction: whether it took place is unknown, this owner must stop.
         """
-        return await run_rewrite(self._context, self.lock(rewrite.segment_id), rewrite)
+        with self._timed("rewrite", rewrite.segment_id, rewrite.length):
+            return await run_rewrite(self._context, self.lock(rewrite.segment_id), rewrite)
 
     def chunks(self, segment_id: int, start: int = 0, limit: int = 1_000) -> list[ChunkExtent]:
         """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""

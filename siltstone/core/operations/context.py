@@ -18,6 +18,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.threads import AsyncChunkStorage, finish
 from siltstone.core.verified_blocks import VerifiedBlocks
+from siltstone.core.words import TABLE_LOG_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,9 @@ class Context:
         return committed
 
     async def _commit(self, change: LayoutChange) -> bool:
-        committed = await self.layouts.commit(change)
+        segments = "system" if change.segment_id == TABLE_LOG_ID else "user"
+        with self.storage.metrics.timed("commit", segments=segments):
+            committed = await self.layouts.commit(change)
         if committed:
             gone = [chunk.chunk_id for chunk in change.chunks_dropped]
             closed = [chunk.chunk_id for chunk in change.chunks_put if chunk.closed]

@@ -44,6 +44,15 @@ def test_every_metric_is_documented() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS) > 30
 
 
+def test_every_operation_is_documented() -> None:
+    timed = re.compile(r"""timed\(\s*"(\w+)\"""")
+    sources = (PAGE.parents[1] / "siltstone").rglob("*.py")
+    known = {name for path in sources for name in timed.findall(path.read_text(encoding="utf-8"))}
+    table = PAGE.read_text(encoding="utf-8").partition("| operation |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == known
+
+
 def test_what_is_not_measured_costs_nothing_and_breaks_nothing() -> None:
     for metric in METRICS:
         NO_METRICS.add(metric, 1, *metric.labels)
@@ -94,8 +103,11 @@ def test_what_is_done_is_counted(folder: Path) -> None:
         wrote = {"operation": "write", "segments": "user"}
         assert value(uuid, "siltstone_operation_seconds_count", **wrote) == 1
         assert value(uuid, "siltstone_operation_bytes_total", **wrote) == 10_003
-        system = {"operation": "write", "segments": "system"}
-        assert value(uuid, "siltstone_operation_seconds_count", **system) >= 1
+        for operation in ("write", "commit"):
+            system = {"operation": operation, "segments": "system"}
+            assert value(uuid, "siltstone_operation_seconds_count", **system) >= 1
+        commit = {"operation": "commit", "segments": "user"}
+        assert value(uuid, "siltstone_operation_seconds_count", **commit) == 1
         created = value(uuid, "siltstone_storage_calls_total", operation="create", outcome="done")
         assert created >= 4, "a chunk, the table log, claim and journal"
         assert value(uuid, "siltstone_storage_bytes_total", operation="create") > 10_003
