@@ -183,6 +183,7 @@ def test_damage_keeps_no_other_from_moving() -> None:
         with pytest.raises(CorruptDataError):
             await world.segments.repack(extents)
         assert references(world) == [2, 2]
+        assert len(world.layouts.garbage) == 1, "the other chunk is empty"
         assert next(chunk.name for chunk in world.layouts.rows.chunks.values()) == broken
         world.content(broken)[0] ^= 1
         await all_there(world)
