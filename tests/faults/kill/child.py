@@ -11,6 +11,7 @@ import json
 import os
 import random
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ ROUND_WRITERS = 10_000
 """Numbers of writers of one child; those of the first one begin here."""
 
 SEGMENTS = ("plain", "once", "burst", PAIR, "joined")
+MANY = tuple(f"small/{number}" for number in range(20))
+"""So many small segments share chunks."""
+
 KEPT_BYTES = 60_000
 """A longer segment is truncated."""
 
@@ -65,7 +69,7 @@ class Child:
         self._work = work
         self._pipe = pipe
         self._random = random.Random(work.seed)
-        self._borders: dict[str, list[int]] = {name: [] for name in SEGMENTS}
+        self._borders: dict[str, list[int]] = {name: [] for name in (*SEGMENTS, *MANY)}
 
     def report(self, *facts: Any) -> None:
         os.write(self._pipe, json.dumps(facts).encode() + b"\n")
@@ -106,6 +110,7 @@ class Child:
             self._commits(container),
             self._truncations(container),
             self._lives(container, first + 4),
+            self._many(container, first + ROUND_WRITERS - 1),
             self._care(container),
         ]
         await asyncio.gather(*(self._until_fenced(job) for job in jobs))
@@ -160,6 +165,22 @@ class Child:
                     offset += len(part)
             await self._pause()
 
+    async def _many(self, container: Container, writer: int) -> None:
+        """A few bytes for each of many segments, a flush of all, the end of some bytes of one."""
+        for name in MANY:
+            await container.create(name, exist_ok=True)
+
+        async def one(name: str, sequence: int) -> None:
+            length = self._length() // 8
+            offset = await container.append(name, record(writer, sequence, length))
+            self._acknowledged(name, offset, writer, sequence, length)
+
+        for sequence in count():
+            await asyncio.gather(*(one(name, sequence) for name in MANY))
+            await container.flush()
+            await self._truncate(container, self._random.choice(MANY))
+            await self._pause()
+
     async def _once(self, container: Container) -> None:
         """Go on behind what the parent heard of: the next append may be there already."""
         writer = await container.register_writer("once", "w")
@@ -203,14 +224,17 @@ class Child:
             await asyncio.sleep(0.02 * self._random.random())
             name = self._random.choice(SEGMENTS)
             info = await container.info(name)
-            if info.length - info.start_offset < KEPT_BYTES:
-                continue
-            borders = [border for border in self._borders[name] if border > info.start_offset]
-            if borders:
-                offset = self._random.choice(borders)
-                self.report("t?", name, offset)
-                await container.truncate(name, offset)
-                self.report("t", name, offset)
+            if info.length - info.start_offset >= KEPT_BYTES:
+                await self._truncate(container, name)
+
+    async def _truncate(self, container: Container, name: str) -> None:
+        start = (await container.info(name)).start_offset
+        borders = [border for border in self._borders[name] if border > start]
+        if borders:
+            offset = self._random.choice(borders)
+            self.report("t?", name, offset)
+            await container.truncate(name, offset)
+            self.report("t", name, offset)
 
     async def _lives(self, container: Container, writer: int) -> None:
         """Segments that live for a moment and then are deleted, or joined to another."""

@@ -30,6 +30,7 @@ def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds:
     chance = random.Random(seed)
     place = Place(folder)
     ledger = Ledger()
+    shared = False
     for number in range(rounds):
         where = f"seed {seed}, round {number}"
         work = Work(str(folder), chance.randrange(2**32), number + 1, ledger.once)
@@ -47,6 +48,8 @@ def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds:
         except Exception as error:
             error.add_note(where)
             raise
+        shared = shared or any(folder.rglob("_shared/*.chunk"))
+    assert shared, "no chunk was shared"
 
 
 @pytest.mark.slow
