@@ -17,7 +17,7 @@ ALONE = "flush:\n  pack_bytes: 1\n"
 
 def run(workshop: Workshop) -> list[Figure]:
     """Append to many new segments, and flush them all at once."""
-    total = workshop.pick(10_000, 50)
+    total = workshop.pick(2_000, 50)
     files: dict[str, list[float]] = {"": [], ALONE: []}
 
     def flush(settings: str) -> float:
