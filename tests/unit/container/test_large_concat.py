@@ -266,6 +266,13 @@ def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> 
             assert undo_tasks(owner) == 1
             await owner.container.collect()
             await optimiser.round()
+            reader = await there.open_reader()
+            for verbs in (owner.container, reader):
+                assert await verbs.read("a", 0, 9_999) == target
+                assert await verbs.read("b", 0, 9_999) == source
+                found = [finding async for finding in verbs.check()]
+                assert not [each for each in found if each.severity == "damage"]
+            await reader.close()
             assert not joining.done()
             assert undo_tasks(owner) == 1
             assert optimiser.rewritten == 0
@@ -273,6 +280,33 @@ def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> 
             await optimiser.round()
             assert optimiser.rewritten > 0
             assert await owner.container.read("a", 0, 9_999) == target + source
+            await settled(there, owner)
+            await owner.container.close()
+
+        there.run(test())
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.5, 4.5, 6.5, 8.5, 9.5])
+def test_a_caller_that_goes_away_leaves_it_done_or_undone(seconds: float) -> None:
+    with world(settings=STILL) as there, small_slices(7):
+
+        async def test() -> None:
+            owner = await there.open()
+            target, source = await two(owner)
+            slow = Slow(there, owner)
+            joining = asyncio.create_task(owner.container.concat("a", "b"))
+            await there.environment.sleep(seconds)
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+            slow.seconds = 0.0
+            length = (await owner.container.info("a")).length
+            assert length in (250, 5_250)
+            assert await owner.container.append("a", b"more") == length
+            whole = target + (source if length > 250 else b"") + b"more"
+            assert await owner.container.read("a", 0, 9_999) == whole
+            await settled(there, owner)
+            assert undo_tasks(owner) == 0
+            assert await owner.container.concat("a", "b") == (250 if length > 250 else 254)
             await settled(there, owner)
             await owner.container.close()
 

@@ -135,6 +135,25 @@ def test_every_flipped_byte_is_found(start: int) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("block", [0, 1, 2])
+def test_a_damaged_block_is_named_and_the_others_of_its_chunk_are_read(block: int) -> None:
+    async def test() -> None:
+        world = World()
+        whole = await write_pieces(world, [2 * BLOCK_BYTES + 100])
+        (entry,) = world.segments.chunks(1)
+        start = block * BLOCK_BYTES
+        world.content(entry.chunk.name)[start + 50] ^= 4
+        with pytest.raises(CorruptDataError) as caught:
+            await world.read(1, start + 10, 5)
+        assert entry.chunk.name in str(caught.value)
+        assert f"block={block}" in str(caught.value)
+        for other in {0, 1, 2} - {block}:
+            begin = other * BLOCK_BYTES
+            assert await world.read(1, begin, 100) == whole[begin : begin + 100]
+
+    run(test())
+
+
 @pytest.mark.parametrize("offset", [0, 5, BLOCK_BYTES, BLOCK_BYTES + 5])
 def test_one_bad_answer_is_read_again(offset: int) -> None:
     async def test() -> None:
