@@ -288,10 +288,14 @@ class AsyncSegment:
     async def concat(self, source: AsyncSegment | str) -> int:
         """Put the bytes of the sealed ``source`` behind this segment's and remove the source.
 
-        Existing bytes do not move. Returns the offset where the source's bytes begin.
+        Existing bytes do not move, however many there are; readers see all of them at once. Appends
+        to this segment wait meanwhile, up to ``deadlines.append``. Returns the offset where the
+        source's bytes begin; repeated within a week, it returns the same.
 
         Raises:
             SegmentNotSealedError: seal the source first.
+            SegmentSealedError: this segment is sealed.
+            BackPressureError: it took too long; nothing was joined, both are as they were.
             SeveralContainersError: the two are in different containers.
         """
         name = source if isinstance(source, str) else source.name

@@ -147,7 +147,10 @@ class Segment:
         self._loop.run(self._segment.truncate(offset))
 
     def concat(self, source: Segment | str) -> int:
-        """Put the sealed ``source`` behind this segment; return where its bytes begin."""
+        """Put the sealed ``source`` behind this segment; return where its bytes begin.
+
+        See ``AsyncSegment.concat``.
+        """
         name = source if isinstance(source, str) else source.name
         return self._loop.run(self._segment.concat(name))
 
