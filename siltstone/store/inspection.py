@@ -14,11 +14,14 @@ from siltstone.container.views import Finding
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
 from siltstone.core.fenced_log import LogReader
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.journal.recovery import Recovered, recover
 from siltstone.store.assemble import Assembly, assembled
+
+READS_MAX = 5
+"""Looks for the first frame of a log that an owner truncates meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,18 @@ class Inspection:
             CorruptDataError: a frame is damaged.
         """
         with self._reader(container) as reader:
-            begin = reader.first() if start is None else start
-            for frame in reader.read(begin):
-                yield frame_view(frame, rows=rows)
+            for left in reversed(range(READS_MAX)):
+                begin = reader.first() if start is None else start
+                try:
+                    for frame in reader.read(begin):
+                        start = frame.index + 1
+                        yield frame_view(frame, rows=rows)
+                except LogTruncatedError:
+                    # An owner truncates between two looks; only the first frame may be any.
+                    if start is not None or not left:
+                        raise
+                else:
+                    return
 
     def journal_files(self, container: int) -> Iterator[JournalFileView]:
         """Yield every journal file, epoch by epoch, the oldest first.
@@ -113,21 +125,25 @@ class Inspection:
         else:
             for warning in recovered.warnings:
                 yield Finding(severity="warning", where=where, message=warning)
-            yield from self._needed(recovered)
+            missing = self._missing(recovered)
+            if missing:
+                # An owner may be at work: what its newest state does not name may go.
+                again = asyncio.run(self._recovered(container))
+                named = set() if again is None else {name for name, _ in _named(again)}
+                yield from (finding for finding in missing if finding.where in named)
 
-    def _needed(self, recovered: Recovered) -> Iterator[Finding]:
-        """What is missing or short of what the newest state names."""
-        wanted = [(file.chunk_name, file.length) for file in recovered.checkpoint.index_files]
-        wanted += [(c.name, c.length) for layout in recovered.layouts for c in layout.chunks]
-        for name, length in wanted:
+    def _missing(self, recovered: Recovered) -> list[Finding]:
+        """What is missing or short of what a state names."""
+        findings = []
+        for name, length in _named(recovered):
             try:
                 found = self.storage.stat(name).length
+                message = "" if found >= length else f"it has {found} bytes, of {length}"
             except ChunkNotFoundError as error:
-                yield Finding(severity="damage", where=name, message=str(error))
-                continue
-            if found < length:
-                message = f"it has {found} bytes, of {length}"
-                yield Finding(severity="damage", where=name, message=message)
+                message = str(error)
+            if message:
+                findings.append(Finding(severity="damage", where=name, message=message))
+        return findings
 
     async def _recovered(self, container: int) -> Recovered | None:
         assembly = self.assembly
@@ -155,6 +171,12 @@ class Inspection:
                 reader.close()
         finally:
             log.close()
+
+
+def _named(recovered: Recovered) -> list[tuple[str, int]]:
+    """The files that a boot from this state needs, with the bytes that they must have."""
+    named = [(file.chunk_name, file.length) for file in recovered.checkpoint.index_files]
+    return named + [(c.name, c.length) for layout in recovered.layouts for c in layout.chunks]
 
 
 @contextmanager

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import siltstone
+from siltstone.core.fenced_log import LogReader
+from siltstone.core.records.frame import Frame
+from siltstone.journal.recovery import Recovered
+from siltstone.store.inspection import Inspection, open_inspection
 from tests.unit.cli.conftest import Command
 
 
@@ -133,3 +140,59 @@ def test_rows_are_decoded(command: Command, written: Path) -> None:
     assert command("table", "rows", "--segment", "other").code == 3
     with siltstone.open(written) as store:
         assert [row.kind for row in store.rows(segment="{a}log")] == [row["kind"] for row in mine]
+
+
+def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
+    with open_inspection(written) as inspection:
+        before = asyncio.run(inspection._recovered(1))
+    for number in range(4):
+        with siltstone.open(written) as store:
+            store.create(f"{{a}}{number}").append(b"x")
+            store.flush()
+            store.checkpoint()
+    with open_inspection(written) as inspection:
+        assert before is not None
+        gone = inspection._missing(before)
+        assert gone, "nothing of the older state is gone, so this shows nothing"
+        states = [before]
+        real = Inspection._recovered
+
+        async def older(self: Inspection, container: int) -> Recovered | None:
+            return states.pop() if states else await real(self, container)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Inspection, "_recovered", older)
+            assert list(inspection.verify_journal(1)) == []
+        assert not states
+
+
+def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
+    class Moving:
+        """Says a first frame that is gone when it is asked for, once."""
+
+        looks = 0
+
+        def __init__(self, inner: LogReader) -> None:
+            self.inner = inner
+
+        def first(self) -> int:
+            Moving.looks += 1
+            return self.inner.first() if Moving.looks > 1 else 0
+
+        def read(self, from_index: int) -> Iterator[Frame]:
+            return self.inner.read(from_index)
+
+    real = Inspection._reader
+
+    @contextmanager
+    def moving(self: Inspection, container: int) -> Iterator[Moving]:
+        with real(self, container) as reader:
+            yield Moving(reader)
+
+    with open_inspection(written) as inspection:
+        whole = [frame.index for frame in inspection.frames(1)]
+        assert whole[0] > 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Inspection, "_reader", moving)
+            assert [frame.index for frame in inspection.frames(1)] == whole
+        assert Moving.looks == 2
