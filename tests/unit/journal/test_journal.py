@@ -167,6 +167,35 @@ def test_after_its_attempts_the_journal_is_ended() -> None:
     asyncio.run(run())
 
 
+def test_pauses_between_attempts_double() -> None:
+    async def run() -> None:
+        owner = await opened()
+        owner.client.fates = iter([Fate.LOST_REPLY] * (ATTEMPTS_MAX - 1))
+        await owner.flush(10)
+        assert owner.stage.slept == pytest.approx([0.125, 0.25, 0.5, 1.0, 2.0])
+
+    asyncio.run(run())
+
+
+def test_an_older_pin_keeps_every_file() -> None:
+    async def run() -> None:
+        owner = await opened()
+        await owner.flush(10)
+        for _ in range(2):
+            await owner.write_checkpoint()
+        names = sorted(owner.client.bucket.chunks)
+        needed = owner.journal.checkpoints[0].checkpoint.index_version
+        assert needed == 10
+        pins = (needed - 1, needed, None)
+        kept = [
+            owner.journal.deletable(names, owner.store.snapshot(), (), pinned_version=version) == []
+            for version in pins
+        ]
+        assert kept == [True, False, False]
+
+    asyncio.run(run())
+
+
 def test_what_compose_raises_writes_nothing_and_ends_nothing() -> None:
     async def run() -> None:
         owner = await opened()

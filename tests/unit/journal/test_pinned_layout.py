@@ -38,6 +38,27 @@ def test_a_new_store_is_empty_and_live() -> None:
     asyncio.run(run())
 
 
+def test_the_state_names_the_segment_and_begins_at_its_start() -> None:
+    async def run() -> None:
+        store = (await opened()).store
+        for segment_id in (TABLE_LOG_ID, TABLE_LOG_ID + 5):
+            state = store.state(segment_id)
+            assert (state.segment_id, state.start_offset) == (segment_id, 0)
+
+    asyncio.run(run())
+
+
+def test_the_start_may_be_all_that_is_flushed() -> None:
+    async def run() -> None:
+        store = (await opened(flushes=2)).store
+        store.set_start(0, 0)
+        assert store.state(0).start_offset == 0
+        store.set_start(0, 200)
+        assert store.state(0).start_offset == 200
+
+    asyncio.run(run())
+
+
 def test_chunk_ids_hold_the_epoch_and_names_hold_the_id() -> None:
     async def run() -> None:
         store = (await opened(epoch=9)).store

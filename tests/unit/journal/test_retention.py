@@ -14,7 +14,12 @@ from siltstone.core.chunk_names import (
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.layout import Layout
-from siltstone.journal.retention import DurableCheckpoint, journal_number, plan_deletion
+from siltstone.journal.retention import (
+    DurableCheckpoint,
+    is_system_file,
+    journal_number,
+    plan_deletion,
+)
 
 C = 2
 
@@ -108,6 +113,26 @@ def test_chunks_of_an_older_epoch_stay_while_a_layout_names_them() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_nothing_goes_before_two_checkpoints_are_durable(count: int) -> None:
     assert plan(CHECKPOINTS[:count]) == []
+
+
+def test_only_the_two_newest_checkpoints_count() -> None:
+    oldest = durable(2, chunks=(6,), indexes=(4,))
+    assert plan([oldest, *CHECKPOINTS]) == plan(CHECKPOINTS)
+
+
+@pytest.mark.parametrize("numbers", [(7, 4), (4, 4)])
+def test_checkpoints_in_another_order_are_a_defect(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(AssertionError, match="oldest first"):
+        plan([durable(number, chunks=(), indexes=()) for number in numbers])
+
+
+def test_what_is_a_system_file() -> None:
+    assert [name for name in LISTING if not is_system_file(name, C)] == [
+        data_chunk(C, 4, "name", 0, 1),
+        journal_file(C + 1, 4, 1),
+        f"system/c{C}/e{4:020d}/somebody-else",
+        "system/store",
+    ]
 
 
 @pytest.mark.parametrize(("version", "goes"), [(99, False), (100, True), (None, True)])
