@@ -21,6 +21,7 @@ from bench import (
     populations,
     reads,
     report,
+    requests,
     updates,
 )
 from bench.figure import Figure, table
@@ -30,6 +31,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "appends": ("Durable appends", appends.run),
     "flushes": ("Append and flush", flushes.run),
     "packs": ("Many small segments", packs.run),
+    "requests": ("Requests to long-term storage", requests.run),
     "layouts": ("Many chunks", layouts.run),
     "reads": ("Reads", reads.run),
     "updates": ("Segments and tables", updates.run),

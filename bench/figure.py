@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from statistics import median
 
 
@@ -57,7 +58,7 @@ class Figure:
         pairs = zip(self.ours, self.theirs, strict=True)
         if self.unit.better is Better.HIGHER:
             return sorted(ours / theirs for ours, theirs in pairs)
-        return sorted(theirs / ours for ours, theirs in pairs)
+        return sorted(theirs / ours if ours else inf for ours, theirs in pairs)
 
     @property
     def row(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ def test_more_is_better_whatever_the_unit() -> None:
     cost = Figure(what="a", peer="b", unit=MILLISECONDS, ours=[10, 30], theirs=[20, 15])
     assert rate.ratios == [0.5, 1.5]
     assert cost.ratios == [0.5, 2.0]
+    nothing = Figure(what="a", peer="b", unit=MILLISECONDS, ours=[0], theirs=[20])
+    assert nothing.ratios == [inf]
+    assert "inf" in nothing.row
 
 
 def test_nobody_always_comes_second() -> None:
