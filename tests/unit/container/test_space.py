@@ -84,10 +84,12 @@ async def safe_mode(owner: Owner) -> bool:
 async def refused(owner: Owner) -> None:
     """Everything that adds bytes of users is refused, and nothing of it happens."""
     container = owner.container
+    writer = await container.register_writer("a", "w")
     lengths = [(await container.info(name)).length for name in ("a", "b")]
     appends: list[Awaitable[object]] = [
         container.append("a", b"x"),
         container.append_many("a", [b"x", b"y"]),
+        container.append_as("a", writer.number, 1, b"x"),
         container.commit([Append("b", b"x")]),
         container.commit([Put("t", b"k", b"v")]),
         container.commit([Remove("t", b"k"), Put("t", b"k", b"v")]),
