@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random  # noqa: TID251 - this is where chance comes from a seed
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
@@ -69,8 +70,9 @@ class ProcessLoop(VirtualLoop):
             timer._scheduled = False
             ready.append(timer)
         last = len(ready) - 1
-        chosen = int(self._chance.random() * (last + 1))
-        ready[chosen], ready[last] = ready[last], ready[chosen]
+        if last:
+            chosen = int(self._chance.random() * (last + 1))
+            ready[chosen], ready[last] = ready[last], ready[chosen]
         handle = ready.pop()
         if handle._cancelled:
             return
@@ -144,8 +146,11 @@ class Process:
         self._delays = delays
         self._outlives = outlives
         self._held: list[Any] = []
-        self._threads: list[asyncio.Future[None]] = []
-        self._limits: dict[Pool, asyncio.Semaphore] = {}
+        self._threads: list[Callable[[], None]] = []
+        self._lines: dict[Pool, _Line] = {}
+        # Of no process: what it asked for goes on while it is stopped.
+        self._outside = Context()
+        self._outside.run(_CALLER.set, self)
 
     # --- the environment --------------------------------------------------------------------------
 
@@ -179,44 +184,23 @@ class Process:
         """The next number of the seed in [0, 1)."""
         return self.chance.random()
 
-    async def run_blocking(self, pool: Pool, call: Callable[[], T]) -> T:
+    def run_blocking(self, pool: Pool, call: Callable[[], T]) -> asyncio.Future[T]:
         """Run ``call`` outside of the process, at most ``pool.threads`` of a pool at a time.
 
         Raises:
             OutcomeUnknownError: the process is dead, so nobody hears it.
         """
         self._check_alive()
-        # Of no process: it goes on while this one is stopped.
-        work: asyncio.Task[T] = asyncio.get_running_loop().create_task(
-            self._perform(pool, call), context=Context()
-        )
-        work.add_done_callback(_retrieved)
-        return await asyncio.shield(work)
-
-    async def _perform(self, pool: Pool, call: Callable[[], T]) -> T:
-        _CALLER.set(self)
-        limit = self._limits.get(pool)
-        if limit is None:
-            limit = self._limits[pool] = asyncio.Semaphore(pool.threads)
-        async with limit:
-            await self._while_stopped()
-            self._check_alive()
-            delays = self._delays(pool, self.chance)
-            await asyncio.sleep(delays.before_s)
-            if self.stopped and self.chance.random() < _HELD_BACK:
-                await self._while_stopped()
-            if self.dead and not self._outlives(pool):
-                self._check_alive()
-            result = call()
-            await asyncio.sleep(delays.behind_s)
-            self._check_alive()
-            return result
-
-    async def _while_stopped(self) -> None:
-        while self.stopped:
-            goes_on = asyncio.get_running_loop().create_future()
-            self._threads.append(goes_on)
-            await goes_on
+        line = self._lines.get(pool)
+        if line is None:
+            line = self._lines[pool] = _Line(free=pool.threads)
+        made = _Call(self, pool, line, call)
+        if line.free:
+            line.free -= 1
+            made.begin()
+        else:
+            line.waiting.append(made)
+        return made.answer
 
     def _check_alive(self) -> None:
         if self.dead:
@@ -241,8 +225,8 @@ class Process:
         """Go on where it stood still."""
         self.stopped = False
         threads, self._threads = self._threads, []
-        for thread in threads:
-            thread.set_result(None)
+        for go_on in threads:
+            go_on()
         held, self._held = self._held, []
         cast("ProcessLoop", asyncio.get_running_loop()).release(held)
 
@@ -278,6 +262,100 @@ def _where(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()}: {' > '.join(found)}"
 
 
-def _retrieved(work: asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()
+class _Line:
+    """The threads of a pool, and the calls that wait for one."""
+
+    __slots__ = ("free", "waiting")
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.waiting: deque[_Call] = deque()
+
+
+class _Call:
+    """A blocking call on its way: begun, in effect, answered."""
+
+    __slots__ = (
+        "_behind_s",
+        "_call",
+        "_error",
+        "_line",
+        "_loop",
+        "_pool",
+        "_process",
+        "_result",
+        "answer",
+    )
+
+    def __init__(self, process: Process, pool: Pool, line: _Line, call: Callable[[], Any]) -> None:
+        self._process = process
+        self._pool = pool
+        self._line = line
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self._loop.create_future()
+        self._behind_s = 0.0
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        """A thread takes it; that of a process that stands still does so later."""
+        process = self._process
+        if process.stopped:
+            process._threads.append(self.begin)
+            return
+        if process.dead:
+            self._fail()
+            return
+        delays = process._delays(self._pool, process.chance)
+        self._behind_s = delays.behind_s
+        self._later(delays.before_s, self._arrive)
+
+    def _later(self, seconds: float, what: Callable[[], None]) -> None:
+        self._loop.call_later(seconds, what, context=self._process._outside)
+
+    def _arrive(self) -> None:
+        """It is about to take effect, unless the process had not sent it off."""
+        process = self._process
+        if process.stopped and process.chance.random() < _HELD_BACK:
+            process._threads.append(self._take_effect)
+        else:
+            self._take_effect()
+
+    def _take_effect(self) -> None:
+        process = self._process
+        if process.dead and not process._outlives(self._pool):
+            self._fail()
+            return
+        try:
+            self._result = self._call()
+        except BaseException as error:  # noqa: BLE001 - told to the caller
+            self._error = error
+        self._later(self._behind_s, self._return)
+
+    def _return(self) -> None:
+        if self._process.dead:
+            self._fail()
+            return
+        if not self.answer.done():
+            if self._error is None:
+                self.answer.set_result(self._result)
+            else:
+                self.answer.set_exception(self._error)
+                # Nobody need hear it.
+                self.answer.exception()
+        self._leave()
+
+    def _fail(self) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(OutcomeUnknownError("the process is dead"))
+            self.answer.exception()
+        self._leave()
+
+    def _leave(self) -> None:
+        """The thread takes the next call."""
+        line = self._line
+        if line.waiting:
+            line.waiting.popleft().begin()
+        else:
+            line.free += 1

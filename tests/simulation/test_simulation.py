@@ -20,7 +20,7 @@ import pytest
 
 from tests.simulation.play import play
 
-SEEDS = 100
+SEEDS = 500
 BATCH = 10
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_FIRST = 1_000_000
