@@ -148,6 +148,7 @@ class Process:
         self._held: list[Any] = []
         self._threads: list[Callable[[], None]] = []
         self._lines: dict[Pool, _Line] = {}
+        self._unanswered: dict[_Call, None] = {}
         # Of no process: what it asked for goes on while it is stopped.
         self._outside = Context()
         self._outside.run(_CALLER.set, self)
@@ -195,6 +196,7 @@ class Process:
         if line is None:
             line = self._lines[pool] = _Line(free=pool.threads)
         made = _Call(self, pool, line, call)
+        self._unanswered[made] = None
         if line.free:
             line.free -= 1
             made.begin()
@@ -233,6 +235,8 @@ class Process:
     async def die(self) -> None:
         """End every task without any effect on what is outside."""
         self.dead = True
+        for call in list(self._unanswered):
+            call.give_up()
         self.go_on()
         for _ in range(_CANCELS_MAX):
             mine = self._tasks()
@@ -346,14 +350,19 @@ class _Call:
                 self.answer.exception()
         self._leave()
 
-    def _fail(self) -> None:
+    def give_up(self) -> None:
+        """Nobody waits for an answer any more; what is on its way goes on."""
         if not self.answer.done():
             self.answer.set_exception(OutcomeUnknownError("the process is dead"))
             self.answer.exception()
+
+    def _fail(self) -> None:
+        self.give_up()
         self._leave()
 
     def _leave(self) -> None:
         """The thread takes the next call."""
+        self._process._unanswered.pop(self, None)
         line = self._line
         if line.waiting:
             line.waiting.popleft().begin()

@@ -103,7 +103,8 @@ def test_a_call_of_a_stopped_process_goes_on_and_its_answer_waits() -> None:
         await asyncio.sleep(1.5)
         process.stop()
         await asyncio.sleep(5)
-        assert (effects, answers) == ([pytest.approx(1.0)], [])
+        assert effects == [pytest.approx(1.0)]
+        assert not answers
         process.go_on()
         await asyncio.sleep(0.1)
         assert answers == [pytest.approx(6.5)]
@@ -130,7 +131,7 @@ def test_a_dead_process_hears_nothing_and_its_last_calls_may_arrive(outlives: bo
         await process.die()
         await asyncio.sleep(10)
         # The third one waited for a thread, and threads die with their process.
-        assert sorted(effects) == ([0, 1] if outlives else [])
+        assert len(effects) == (2 if outlives else 0)
         assert not answers
         with pytest.raises(OutcomeUnknownError):
             process.run_blocking(POOL, lambda: None)
