@@ -56,8 +56,18 @@ RECOVERED = Recovered(
     passed_over=True,
     warnings=("a warning",),
 )
-WHERE = found(LINEAGE, RECOVERED)
-NEW = found(LINEAGE, None)
+
+
+@pytest.fixture
+def where() -> Found:
+    """Of a container with a journal."""
+    return found(LINEAGE, RECOVERED)
+
+
+@pytest.fixture
+def new() -> Found:
+    """Of a new container."""
+    return found(LINEAGE, None)
 
 
 def frame(index: int, epoch: int) -> Frame:
@@ -73,7 +83,7 @@ def frame(index: int, epoch: int) -> Frame:
     )
 
 
-def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal() -> None:
+def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: Found) -> None:
     assert (
         Found(
             lineage=LINEAGE,
@@ -86,39 +96,39 @@ def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal() -> None:
             warnings=("a warning",),
             repaired=True,
         )
-        == WHERE
+        == where
     )
     without = found(LINEAGE, replace(RECOVERED, layouts=(), passed_over=False, warnings=()))
     assert (without.table_start, without.table_end) == (0, 0)
     assert (without.repaired, without.warnings) == (False, ())
 
 
-def test_a_new_container_starts_with_nothing() -> None:
-    assert Found(lineage=LINEAGE, recovered=None) == NEW
-    assert (NEW.index_files, NEW.index_version, NEW.index_crc) == ((), 0, 0)
-    assert (NEW.table_start, NEW.table_end, NEW.repaired) == (0, 0, False)
+def test_a_new_container_starts_with_nothing(new: Found) -> None:
+    assert Found(lineage=LINEAGE, recovered=None) == new
+    assert (new.index_files, new.index_version, new.index_crc) == ((), 0, 0)
+    assert (new.table_start, new.table_end, new.repaired) == (0, 0, False)
 
 
-def test_another_index_changes_nothing_else() -> None:
+def test_another_index_changes_nothing_else(where: Found) -> None:
     older = checkpoint(60)
-    at = WHERE.starting_at(older)
+    at = where.starting_at(older)
     assert (at.index_files, at.index_version, at.index_crc) == (older.index_files, 60, 61)
-    assert at.starting_at(RECOVERED.checkpoint) == WHERE
-    empty = WHERE.starting_empty()
+    assert at.starting_at(RECOVERED.checkpoint) == where
+    empty = where.starting_empty()
     assert (empty.index_files, empty.index_version, empty.index_crc) == ((), 0, 0)
-    assert empty.starting_at(RECOVERED.checkpoint) == WHERE
+    assert empty.starting_at(RECOVERED.checkpoint) == where
 
 
-def test_a_warning_is_told_once() -> None:
-    warned = WHERE.warned("another", "a warning").warned("another")
+def test_a_warning_is_told_once(where: Found) -> None:
+    warned = where.warned("another", "a warning").warned("another")
     assert warned.warnings == ("a warning", "another")
-    assert replace(warned, warnings=WHERE.warnings) == WHERE
+    assert replace(warned, warnings=where.warnings) == where
 
 
-def test_a_log_of_the_same_lineage_is_accepted() -> None:
-    check_lineage(WHERE, LINEAGE)
+def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None:
+    check_lineage(where, LINEAGE)
     for lineage in (LINEAGE, OTHER, None):
-        check_lineage(NEW, lineage)
+        check_lineage(new, lineage)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +138,11 @@ def test_a_log_of_the_same_lineage_is_accepted() -> None:
         (None, f"the log is empty expected={LINEAGE.hex()}"),
     ],
 )
-def test_a_log_of_another_lineage_is_refused(lineage: bytes | None, message: str) -> None:
+def test_a_log_of_another_lineage_is_refused(
+    where: Found, lineage: bytes | None, message: str
+) -> None:
     with pytest.raises(LogLostError) as caught:
-        check_lineage(WHERE, lineage)
+        check_lineage(where, lineage)
     assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
 
 
@@ -138,13 +150,15 @@ def test_a_log_of_another_lineage_is_refused(lineage: bytes | None, message: str
     ("epoch", "first", "end"),
     [(EPOCH, SAFE, NEWEST + 1), (EPOCH + 1, 0, NEWEST + 1), (EPOCH, SAFE - 1, NEWEST + 9)],
 )
-def test_a_log_that_holds_what_is_needed_is_accepted(epoch: int, first: int, end: int) -> None:
-    check_log(WHERE, epoch, first, end)
+def test_a_log_that_holds_what_is_needed_is_accepted(
+    where: Found, epoch: int, first: int, end: int
+) -> None:
+    check_log(where, epoch, first, end)
 
 
-def test_a_new_container_needs_nothing_of_its_log() -> None:
-    check_log(NEW, 0, 10**6, 0)
-    check_frames(NEW, [frame(0, EPOCH + 9)])
+def test_a_new_container_needs_nothing_of_its_log(new: Found) -> None:
+    check_log(new, 0, 10**6, 0)
+    check_frames(new, [frame(0, EPOCH + 9)])
 
 
 @pytest.mark.parametrize(
@@ -172,10 +186,10 @@ def test_a_new_container_needs_nothing_of_its_log() -> None:
     ],
 )
 def test_a_log_that_lacks_something_is_refused(
-    epoch: int, first: int, end: int, message: str
+    where: Found, epoch: int, first: int, end: int, message: str
 ) -> None:
     with pytest.raises(LogLostError) as caught:
-        check_log(WHERE, epoch, first, end)
+        check_log(where, epoch, first, end)
     assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
 
 
@@ -183,23 +197,23 @@ def test_a_log_that_lacks_something_is_refused(
 @pytest.mark.parametrize("count", [1, 11, 40])
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH, EPOCH + 1])
 def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
-    first: int, count: int, epoch: int
+    where: Found, first: int, count: int, epoch: int
 ) -> None:
     frames = [
         frame(index, epoch if index == NEWEST else EPOCH + (index > NEWEST))
         for index in range(first, first + count)
     ]
     if epoch <= EPOCH or not first <= NEWEST < first + count:
-        check_frames(WHERE, frames)
+        check_frames(where, frames)
         return
     with pytest.raises(LogLostError) as caught:
-        check_frames(WHERE, frames)
+        check_frames(where, frames)
     assert str(caught.value) == (
         "the log has another frame at an index that was acknowledged "
         f"index=30 epoch=6 acknowledged_in=5 journal={NEWEST_FILE}"
     )
 
 
-def test_frames_behind_the_newest_index_may_be_of_any_epoch() -> None:
-    check_frames(WHERE, [])
-    check_frames(WHERE, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
+def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: Found) -> None:
+    check_frames(where, [])
+    check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])

@@ -174,9 +174,11 @@ def test_fencing_everybody_is_an_epoch_above_all(
     assert last == ["pwritev", "fdatasync"]
 
 
+@pytest.mark.parametrize("content", [b"", EMPTY * 2, TORN * 2])
 def test_the_first_fence_of_an_empty_folder_is_epoch_1(
-    folder: LogFolder, environment: SystemEnvironment
+    folder: LogFolder, environment: SystemEnvironment, content: bytes
 ) -> None:
+    marker_file(folder).write_bytes(content)
     fence_all(folder, environment)
     assert marker_epoch(folder) == 1
 
