@@ -28,8 +28,9 @@ RESTLESS = ContainerSettings(
     garbage_interval_s=0.05,
     storage_threads=4,
     index_cache_bytes=MIB,
+    free_bytes_min=0,
 )
-"""Rolls, flushes, checkpoints, truncates and collects all the time."""
+"""Rolls, flushes, checkpoints, truncates and collects all the time, on disks of any size."""
 
 STILL = replace(
     RESTLESS,

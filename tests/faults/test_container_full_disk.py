@@ -4,9 +4,10 @@ What may fail: the disk of the log, or that of the chunks, has no room for some 
 long as it likes; a write may come short before it fails.
 What may not fail: what was written before; overwriting; removing.
 What must hold after: an append that meets a full log was not applied, says so, and fails nothing
-else; while the chunks' disk is full appends go on until the bound on unflushed bytes and then fail
-as not applied; truncations and deletions go on; once there is room everything goes on by itself;
-nothing acknowledged is lost and nothing refused appears.
+else; while the chunks' disk is full appends go on until the bound on unflushed bytes, or until a
+flush tells of it, and then fail as not applied; truncations and deletions go on; once there is room
+everything goes on by itself; nothing acknowledged is lost and nothing refused
+appears.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from siltstone.core.errors import (
     BackPressureError,
     ChunkStorageFullError,
     Outcome,
+    SafeModeError,
     SiltstoneError,
     StorageFullError,
 )
@@ -106,7 +108,7 @@ class World:
 
     async def fill(self, container: Container) -> Exception:
         """Append until it is refused."""
-        with pytest.raises((StorageFullError, BackPressureError)) as refused:
+        with pytest.raises((StorageFullError, BackPressureError, SafeModeError)) as refused:
             await self._append_for_ever(container)
         assert refused.value.outcome is Outcome.NOT_APPLIED
         return refused.value
@@ -140,9 +142,18 @@ class World:
         async with asyncio.timeout(GOES_ON_WITHIN_S):
             count = 0
             while count < 20:
-                with suppress(BackPressureError):
+                with suppress(BackPressureError, SafeModeError):
                     await self.append(container)
                     count += 1
+                await asyncio.sleep(0.01)
+
+    async def safe_mode(self, container: Container) -> None:
+        """Wait until the container has noticed that its chunks have no room."""
+        for _ in range(int(GOES_ON_WITHIN_S * 10)):
+            if (await container.health()).safe_mode:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("a full storage was not noticed")
 
     async def look(self, container: Container) -> None:
         await self.ledger.look(container)
@@ -180,8 +191,11 @@ async def full_chunks(world: World, more_room: Callable[[], object]) -> None:
     async with world.own(restless=True) as container:
         await world.start(container)
         refused = await world.fill(container)
-        assert isinstance(refused, BackPressureError)
+        assert isinstance(refused, BackPressureError | SafeModeError)
         assert container.failure is None
+        await world.safe_mode(container)
+        with pytest.raises(SafeModeError):
+            await world.append(container)
         with pytest.raises(ChunkStorageFullError):
             await container.flush("plain")
         assert container.stats().last_error is not None
