@@ -229,7 +229,8 @@ class Optimiser(Section):
     )
     chunks: Count = Field(
         default=_DEFAULTS.optimiser_chunks_min,
-        description="fewer small neighbours than this are left alone; at least 2",
+        description="fewer small neighbours than this are left alone; at least 2. Four times as "
+        "many where others share all of their chunks and they fill less than half of one",
     )
 
 

@@ -24,7 +24,7 @@ PROFILES = {
 }
 OPTIMISING = with_settings(
     optimiser_interval_s=20.0,
-    optimiser_chunks_min=4,
+    optimiser_chunks_min=2,
     relocation_chunk_bytes_min=1,
     relocation_percent=40,
 )

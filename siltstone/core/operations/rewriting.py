@@ -17,6 +17,10 @@ from siltstone.core.words import ROWS_PER_SLICE
 RUN_EXTENTS_MAX = 250
 """Extents of one rewrite: each costs its row, its chunk's row and a garbage task."""
 
+SHARED_FACTOR = 4
+"""So many times as many chunks make a rewrite worth it when all of them are shared and the new one
+would be small: a chunk for each segment is what sharing has saved."""
+
 DOMINATING = 2
 """A chunk with more than so many times the bytes of its neighbours is not rewritten for them."""
 
@@ -71,7 +75,8 @@ class MergeRules:
     Attributes:
         small_bytes: an extent of at most so many bytes takes part.
         chunk_bytes: what the new chunk may hold.
-        count_min: fewer chunks are not worth a rewrite.
+        count_min: fewer chunks are not worth a rewrite; four times as many where all are
+            shared, unless they fill half a chunk.
         extents_max: most extents of one rewrite.
     """
 
@@ -151,14 +156,14 @@ def plan_merges(
         fits = _takes_part(layout, extent, chunk_of, start, rules, epoch)
         full = total + length > rules.chunk_bytes or len(run) == rules.extents_max
         if run and (not fits or full):
-            rewrites += _worth(layout, run, start, rules)
+            rewrites += _worth(layout, run, chunk_of, start, rules)
             run, total = [], 0
         if fits:
             run.append(extent)
             total += length
     if run and more:
         return MergePlan(rewrites=tuple(rewrites), resume=run[0].start)
-    return MergePlan(rewrites=(*rewrites, *_worth(layout, run, start, rules)))
+    return MergePlan(rewrites=(*rewrites, *_worth(layout, run, chunk_of, start, rules)))
 
 
 def _takes_part(
@@ -181,7 +186,11 @@ def _takes_part(
 
 
 def _worth(
-    layout: Layout, run: Sequence[Extent], start: int, rules: MergeRules
+    layout: Layout,
+    run: Sequence[Extent],
+    chunk_of: Callable[[int], Chunk],
+    start: int,
+    rules: MergeRules,
 ) -> Iterable[Rewrite]:
     """The run as a rewrite without what dominates it at its ends, if enough is left."""
     lengths = [extent.end - max(extent.start, start) for extent in run]
@@ -196,7 +205,11 @@ def _worth(
         else:
             break
     kept = tuple(run[low:high])
-    if len({extent.chunk_id for extent in kept}) < max(2, rules.count_min):
+    chunks = {extent.chunk_id for extent in kept}
+    least = max(2, rules.count_min)
+    if 2 * total < rules.chunk_bytes and all(chunk_of(c).references > 1 for c in chunks):
+        least = max(least, min(SHARED_FACTOR * least, rules.extents_max))
+    if len(chunks) < least:
         return ()
     first = max(kept[0].start, start)
     return (Rewrite(segment_id=layout.segment_id, start=first, extents=kept),)

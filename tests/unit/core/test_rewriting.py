@@ -75,6 +75,34 @@ def test_runs_of_small_neighbours(
     assert plan.resume is None
 
 
+@pytest.mark.parametrize(
+    ("count", "own_from", "chunk_bytes", "extents_max", "worth"),
+    [
+        (7, 7, 1_000, 250, False),
+        (8, 8, 1_000, 250, True),
+        (7, 6, 1_000, 250, True),  # one of them is the segment's own
+        (7, 7, 70, 250, True),  # together they fill half a chunk
+        (7, 7, 71, 250, False),
+        (5, 5, 1_000, 5, True),  # more are not allowed
+        (1, 1, 10, 250, False),
+    ],
+)
+def test_shared_neighbours_are_merged_when_they_are_many_or_much(
+    count: int, own_from: int, chunk_bytes: int, extents_max: int, worth: bool
+) -> None:
+    layout = Layout(segment_id=1, storage_length=5 * count)
+    rules = MergeRules(small_bytes=5, chunk_bytes=chunk_bytes, count_min=2, extents_max=extents_max)
+    plan = plan_merges(
+        layout,
+        neighbours([5] * count),
+        lambda n: own(n, references=1 if n > own_from else 9),
+        0,
+        rules,
+        epoch=1,
+    )
+    assert bool(plan.rewrites) is worth
+
+
 def test_a_run_is_not_longer_than_a_transaction_allows() -> None:
     extents = neighbours([1] * 1_000)
     layout = Layout(segment_id=1, storage_length=1_000)
