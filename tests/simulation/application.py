@@ -21,7 +21,7 @@ from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_store import AsyncStore
 from siltstone.testing.processes import Process
 from tests.simulation.ledger import Attempt, Bytes, Ledger, Segment, State, ViolationError
-from tests.simulation.looking import Look, look
+from tests.simulation.looking import KEY, Look, look
 
 T = TypeVar("T")
 
@@ -433,6 +433,38 @@ class Application:
         finally:
             joining.busy = False
 
+    async def set_attribute(self) -> None:
+        segment = self._some()
+        if segment is None or segment.is_set:
+            return
+        self._plans.names += 1
+        text = f"value {self._plans.names}"
+        value = Bytes(what=f"{text} of {segment.name}", epoch=self.epoch, data=text.encode())
+        segment.values.append(value)
+        segment.is_set = True
+        handle = self._handle(segment)
+        try:
+            if await self._ask(lambda: handle.set_attributes({KEY: text}), value, segment=segment):
+                segment.set_to(value)
+        finally:
+            segment.is_set = False
+
+    async def remove_row(self) -> None:
+        """Remove a row by its key, or as a range."""
+        free = [key for key, row in self._ledger.rows.items() if row.stays]
+        if not free:
+            return
+        key = self._chance.choice(free)
+        end = Attempt(what=f"removal of {key!r}", epoch=self.epoch)
+        self._ledger.rows[key].end = end
+        table = self._store.table(TABLE)
+        if self._chance.random() < 0.5:
+            removed = await self._ask(lambda: table.remove(key), end)
+        else:
+            removed = await self._ask(lambda: table.remove_range(key, key + b"\0"), end)
+        if removed is not None:
+            end.happened()
+
     # --- looking and care -------------------------------------------------------------------------
 
     async def look(self) -> None:
@@ -483,7 +515,9 @@ class Application:
     async def look_at_rows(self) -> None:
         epoch, ledger = self.epoch, self._ledger
         current = epoch == ledger.epoch
-        sure = [key for key, row in ledger.rows.items() if row.state is State.HAPPENED]
+        rows = ledger.rows
+        sure = [key for key, row in rows.items() if row.stays]
+        gone = [key for key, row in rows.items() if row.end and row.end.state is State.HAPPENED]
 
         async def call() -> dict[bytes, bytes]:
             return {key: v.value async for key, v in self._store.table(TABLE).scan()}
@@ -496,9 +530,17 @@ class Application:
         if not current or epoch != ledger.epoch:
             return
         for key in sure:
-            if key not in found:
+            if key not in found and rows[key].stays:
                 raise ViolationError(f"row {key!r} is gone from epoch {epoch}")
-        for key, row in ledger.rows.items():
+        if back := [key for key in gone if key in found]:
+            raise ViolationError(f"removed rows are back in epoch {epoch}: {back}")
+        for key, row in rows.items():
+            end = row.end
+            if end is not None and end.state is State.OPEN and end.epoch < epoch:
+                if key in found:
+                    end.failed(f"epoch {epoch} has it still")
+                else:
+                    end.happened()
             if key not in found and row.state is State.OPEN and row.epoch < epoch:
                 row.failed(f"epoch {epoch} does not have it")
             row.check_group()
@@ -547,6 +589,8 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.seal, 2),
     (Application.delete, 2),
     (Application.rename, 2),
+    (Application.set_attribute, 3),
+    (Application.remove_row, 3),
     (Application.join, 6),
     (Application.join_again, 4),
     (Application.look, 14),

@@ -67,11 +67,19 @@ class Bytes(Attempt):
         data: unlike any other's.
         offset: where it is, once that is known.
         group: those that happen together with it, or not at all.
+        end: the attempt to remove it, if it is a row.
     """
 
     data: bytes = b""
     offset: int | None = None
     group: list[Bytes] = field(default_factory=list)
+    end: Attempt | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether a row is there for certain."""
+        removed = self.end is not None and self.end.state is not State.FAILED
+        return self.state is State.HAPPENED and not removed
 
     def check_group(self) -> None:
         """What was asked for as one happened as one."""
@@ -100,6 +108,8 @@ class Segment:
         calls: calls in progress that name it.
         rename: the attempt to give it another name, while its outcome is unknown.
         new_name: that name.
+        values: what its one attribute was set to, from the last value that is certain on.
+        is_set: whether somebody is setting it.
     """
 
     name: str
@@ -118,6 +128,8 @@ class Segment:
     calls: int = 0
     rename: Attempt | None = None
     new_name: str = ""
+    values: list[Bytes] = field(default_factory=list)
+    is_set: bool = False
 
     @property
     def length(self) -> int:
@@ -186,6 +198,24 @@ class Segment:
             if waiting and _agree(append.data, rest):
                 return append
         return None
+
+    def set_to(self, value: Bytes) -> None:
+        """It is certain that the attribute got this value, and none before it any more."""
+        value.happened()
+        self.values = self.values[self.values.index(value) :]
+
+    def value_seen(self, value: str | None, known: list[Bytes], who: str) -> None:
+        """Somebody saw the attribute; ``known`` is what it may have been beforehand."""
+        if value is None:
+            if known and known[0].state is State.HAPPENED:
+                raise ViolationError(f"{who}: the attribute of {self.name} is gone")
+            return
+        for attempt in (*known, *self.values):
+            if attempt.data.decode() == value and attempt.state is not State.FAILED:
+                if attempt in self.values:
+                    self.set_to(attempt)
+                return
+        raise ViolationError(f"{who}: an old or invented attribute of {self.name}: {value}")
 
     def looked_through(self, epoch: int) -> None:
         """An owner of ``epoch`` showed everything: what older ones left open did not happen."""

@@ -9,7 +9,10 @@ from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.testing.processes import Process
-from tests.simulation.ledger import Ledger, Segment, State, ViolationError
+from tests.simulation.ledger import Bytes, Ledger, Segment, State, ViolationError
+
+KEY = "key"
+"""The attribute that is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,7 @@ class _Before:
     sealed: bool
     ended: bool
     name: str
+    values: list[Bytes]
 
 
 async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
@@ -67,6 +71,7 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
         sealed=segment.sealed,
         ended=segment.ended,
         name=segment.name,
+        values=list(segment.values),
     )
     if who.refresh is not None:
         await who.refresh()
@@ -128,6 +133,7 @@ def _is_meant(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -
 
 
 def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -> None:
+    segment.value_seen(info.attributes.get(KEY), before.values, who.name)
     if before.ended:
         raise ViolationError(f"{who.name}: {segment.name} came back")
     if info.length < before.length:
@@ -148,6 +154,9 @@ def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before)
 def _settle(epoch: int, info: SegmentInfo, segment: Segment) -> None:
     """What older owners left open is known now."""
     segment.looked_through(epoch)
+    for value in segment.values:
+        if value.state is State.OPEN and value.epoch < epoch:
+            value.failed(f"epoch {epoch} does not have it")
     segment.start = max(segment.start, info.start_offset)
     seal, end = segment.seal, segment.end
     if seal is not None and seal.state is State.OPEN and seal.epoch < epoch:

@@ -55,6 +55,7 @@ def play(seed: int) -> Played:
 
 def _run(world: World) -> None:
     runner = asyncio.Runner(loop_factory=world.loop)
+    runner.get_loop().set_exception_handler(world.unheard)
     try:
         runner.run(Story(world).run())
     except BaseException:

@@ -54,6 +54,8 @@ class Story:
         await self._calm_down()
         await bring_to_an_end(world, self.plans)
         world.check_closed()
+        if world.failures_unheard:
+            raise ViolationError(f"nobody heard of: {world.failures_unheard}")
 
     def _check(self) -> None:
         """Raise what a process found."""

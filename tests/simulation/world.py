@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import shutil
@@ -89,6 +90,7 @@ class World:
         self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=shm if shm.is_dir() else None))
         self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
         self.processes = 0
+        self.failures_unheard: list[str] = []
         self._databases: list[tuple[Process, Any, Path]] = []
         self._cleanup = ExitStack()
         self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -180,6 +182,12 @@ class World:
         plain = rocksdict.Options
         self._patched.setattr(index, "_open_database", watched)
         self._patched.setattr(rocksdict, "Options", options)
+
+    def unheard(self, loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
+        """Something failed and nobody asked; in a living process that is a defect."""
+        process = getattr(facts.get("task", facts.get("future")), "process", None)
+        if process is not None and not process.dead:
+            self.failures_unheard.append(f"{facts['message']}: {facts.get('exception')!r}")
 
     def check_closed(self) -> None:
         """Nobody who came to an end by himself left an index open."""
