@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from siltstone.core.chunk_names import data_prefix, system_prefix
 from siltstone.core.records.task import TaskKind
-from tests.simulation.application import Plans
+from tests.simulation.asking import Plans
 from tests.simulation.host import Host
 from tests.simulation.ledger import State, ViolationError
 from tests.simulation.looking import Look, look

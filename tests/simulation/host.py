@@ -18,7 +18,8 @@ from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
 from siltstone.testing.faulty_fenced_log import FaultyFencedLog
 from siltstone.testing.processes import Process
-from tests.simulation.application import Application, Plans
+from tests.simulation.application import Application
+from tests.simulation.asking import Plans
 from tests.simulation.ledger import ViolationError
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.simulation.application import Plans
+from tests.simulation.asking import Plans
 from tests.simulation.ending import bring_to_an_end
 from tests.simulation.host import Host
 from tests.simulation.ledger import ViolationError

@@ -1,0 +1,164 @@
+"""How clients of a store ask it, and what its errors mean for the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from siltstone.core.errors import (
+    CorruptDataError,
+    OffsetError,
+    Outcome,
+    SegmentNotFoundError,
+    SegmentSealedError,
+    SiltstoneError,
+)
+from siltstone.store.async_segment import AsyncSegment
+from siltstone.store.async_store import AsyncStore
+from siltstone.testing.processes import Process
+from tests.simulation.ledger import Attempt, Bytes, Ledger, Segment, State, ViolationError
+
+T = TypeVar("T")
+
+TABLE = "rows"
+SEGMENTS_MAX = 7
+SIZES = (8, 9, 40, 300, 300, 1_000, 1_000, 3_000, 9_000)
+
+
+@dataclass(eq=False)
+class Writer:
+    """An exactly-once writer, which may be carried on by a client of another process.
+
+    Attributes:
+        segment: what it appends to.
+        name: its name there.
+        sequence: of its newest append.
+        append: the newest one.
+        busy: whether a client has it.
+    """
+
+    segment: Segment
+    name: str
+    sequence: int = 0
+    append: Bytes | None = None
+    busy: bool = False
+
+
+@dataclass(eq=False)
+class Joining:
+    """A concat whose outcome nobody knows yet.
+
+    Attributes:
+        target: the segment that gets the bytes.
+        source: the one that they come from.
+        bytes: the attempt.
+        busy: whether a client has it.
+    """
+
+    target: Segment
+    source: Segment
+    bytes: Bytes
+    busy: bool = False
+
+
+@dataclass
+class Plans:
+    """What the clients of all processes hand over to one another."""
+
+    names: int = 0
+    writers: list[Writer] = field(default_factory=list)
+    joinings: list[Joining] = field(default_factory=list)
+
+
+class Asking:
+    """What all verbs of the clients of one open store share."""
+
+    def __init__(
+        self, store: AsyncStore, process: Process, ledger: Ledger, plans: Plans, chance: Random
+    ) -> None:
+        self._store = store
+        self._process = process
+        self._ledger = ledger
+        self._plans = plans
+        self._chance = chance
+        self._refusals = 0
+        self.leaving = False
+
+    @property
+    def epoch(self) -> int:
+        """Of the owner that would be asked now."""
+        return self._store._slots[0].epoch
+
+    async def _ask(
+        self,
+        call: Callable[[], Awaitable[T]],
+        *attempts: Attempt,
+        again: bool = False,
+        segment: Segment | None = None,
+        others: Iterable[Segment] = (),
+    ) -> T | None:
+        """Make a call and tell the ledger what its error means; ``None`` if there was one."""
+        epoch = self.epoch
+        current = epoch == self._ledger.epoch
+        sure = segment is not None and segment.create.state is State.HAPPENED
+        named = [*others, *([] if segment is None else [segment])]
+        for each in named:
+            each.calls += 1
+        try:
+            result = await call()
+        except SiltstoneError as error:
+            if self._process.dead:
+                raise asyncio.CancelledError from error
+            self._refusals += 1
+            if isinstance(error, CorruptDataError):
+                raise ViolationError(f"{self._process.name} of epoch {epoch}: {error!r}") from error
+            if error.outcome is Outcome.NOT_APPLIED and not again:
+                for attempt in attempts:
+                    attempt.failed(f"its error says so: {error!r}")
+            if current and epoch == self._ledger.epoch and segment is not None:
+                self._judge(error, segment, epoch, sure=sure)
+            return None
+        finally:
+            for each in named:
+                each.calls -= 1
+        if self._process.dead:
+            raise asyncio.CancelledError
+        self._refusals = 0
+        return result
+
+    def _judge(self, error: SiltstoneError, segment: Segment, epoch: int, *, sure: bool) -> None:
+        """Whether a current owner may say that of a segment."""
+        if isinstance(error, SegmentNotFoundError):
+            if error.segment == segment.name and segment.rename is None:
+                self._ledger.missing(segment, epoch, was_there=sure)
+        elif isinstance(error, SegmentSealedError):
+            if segment.seal is None:
+                raise ViolationError(f"{segment.name} is sealed, and nobody asked for it")
+        elif isinstance(error, OffsetError) and error.expected < segment.start:
+            raise ViolationError(f"{segment.name} became shorter: {error!r}")
+
+    def _handle(self, segment: Segment) -> AsyncSegment:
+        return self._store.segment(segment.name)
+
+    def _some(self) -> Segment | None:
+        """A segment that may be there and that clients share."""
+        found = [
+            segment
+            for segment in self._ledger.segments.values()
+            if not segment.private
+            and segment.create.state is not State.FAILED
+            and segment.rename is None
+        ]
+        return self._chance.choice(found) if found else None
+
+    def _data(self) -> bytes:
+        return self._chance.randbytes(self._chance.choice(SIZES))
+
+
+async def true(work: Awaitable[None]) -> bool:
+    """What tells that something took place which has no result."""
+    await work
+    return True
