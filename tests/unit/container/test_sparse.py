@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from siltstone.core.chunk_names import data_prefix
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.words import KIB, MIB
-from tests.unit.container.container_world import Owner, World, all_chunks, pattern
+from tests.unit.container.container_world import Owner, World, all_chunks, pattern, world
 from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play
 
 ROOMY = replace(QUIET, chunk_bytes=8 * MIB, optimiser_interval_s=NEVER, garbage_delay_s=1.0)
@@ -175,3 +176,56 @@ def test_a_budget_is_kept() -> None:
         await made.check(owner)
 
     play(story, WRITE_ONCE, replace(ROOMY, optimiser_requests=4))
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:
+    """Reads, the create, and the frames behind it: what is alive stays, and moves in the end."""
+
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        count, length = 30, 100 * KIB
+        await filled(owner, count, length)
+        for name in range(2, count):
+            await owner.container.delete(f"s{name:02d}")
+        await emptied(made, owner)
+        optimiser = owner.container._parts.optimiser
+        for _ in range(2):
+            await optimiser.round()
+        reached, calls = asyncio.Event(), 0
+
+        def stop(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                reached.set()
+
+        if behind:
+            owner.storage.after = owner.log.plan.after = stop
+        else:
+            owner.storage.before = owner.log.plan.before = stop
+        rounding = asyncio.create_task(optimiser.round())
+        waiting = asyncio.create_task(reached.wait())
+        await asyncio.wait([rounding, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await made.crash(owner)
+        rounding.cancel()
+        await asyncio.gather(rounding, return_exceptions=True)
+        again = await made.open()
+        optimiser = again.container._parts.optimiser
+        for _ in range(4):
+            await optimiser.round()
+        for name in range(2):
+            found = await again.container.read(f"s{name:02d}", 0, 2 * length)
+            assert found == pattern(name, length)
+            (chunk,) = await again.container.chunks(f"s{name:02d}")
+            assert chunk.chunk_length == 2 * length
+        await made.check(again)
+        await again.container.close()
+
+    with world(profile=WRITE_ONCE, settings=ROOMY, latency=lambda *_: 0.01) as made:
+
+        async def whole() -> None:
+            await story(made, await made.open(), Requests())
+
+        made.run(whole())
