@@ -14,7 +14,8 @@ from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 
 RULES_MAX = 1_000
-"""Most rules of a container: all of them are in memory."""
+"""With so many rules a container takes no new one: all of them are in memory."""
+PAGE = 1_000
 
 _FIRST, _END = bytes((RowKind.RETENTION,)), bytes((RowKind.RETENTION + 1,))
 
@@ -60,8 +61,10 @@ class RetentionRules:
 
 
 def load_rules(tables: Tables) -> RetentionRules:
-    """The acknowledged rules."""
-    found = tables.scan(METADATA_TABLE, _FIRST, _END, limit=RULES_MAX)
-    return RetentionRules(
-        decode_retention_row(*retention_of(key), entry.value) for key, entry in found
-    )
+    """All acknowledged rules, however many: without one of them too much might be cut."""
+    rows: list[RetentionRow] = []
+    low = _FIRST
+    while page := tables.scan(METADATA_TABLE, low, _END, limit=PAGE):
+        rows += [decode_retention_row(*retention_of(key), entry.value) for key, entry in page]
+        low = page[-1][0] + b"\0"
+    return RetentionRules(rows)

@@ -349,7 +349,7 @@ def test_readers_see_rules_and_plans_and_change_nothing() -> None:
 
 def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention_module, "RULES_MAX", 2)
-    monkeypatch.setattr(retention_rules, "RULES_MAX", 2)
+    monkeypatch.setattr(retention_rules, "PAGE", 1)
 
     async def work(place: World) -> None:
         owner = await place.open()
@@ -359,6 +359,11 @@ def test_rules_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
             await owner.container.retention.set(_rule("c", bytes_max=1))
         await owner.container.retention.set(_rule("b", bytes_max=2))
         assert len(await owner.container.retention.rules()) == 2
+        # Two at a time may both find room; none of them is overlooked afterwards.
+        assert await owner.container.retention.remove(RetentionScope.PREFIX, "a")
+        sets = [owner.container.retention.set(_rule(name, bytes_max=1)) for name in "cd"]
+        await asyncio.gather(*sets)
+        assert [rule.name for rule in await owner.container.retention.rules()] == ["b", "c", "d"]
         await owner.container.close()
 
     with world(settings=SETTINGS) as place:
