@@ -7,6 +7,7 @@ acknowledged moment.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.replica import Replica
@@ -72,8 +73,20 @@ class Reading:
             found.append(self._info(state, flushed, flushed))
         return found
 
-    def _info(self, state: SegmentState, length: int, flushed: int) -> SegmentInfo:
+    def info_of_new(self, state: SegmentState, attributes: Mapping[str, str]) -> SegmentInfo:
+        """What is acknowledged of a segment that was just made."""
+        return self._info(state, 0, 0, dict(attributes))
+
+    def _info(
+        self,
+        state: SegmentState,
+        length: int,
+        flushed: int,
+        attributes: dict[str, str] | None = None,
+    ) -> SegmentInfo:
         row = self.replica.rules.rule_of(state.name)
+        if attributes is None:
+            attributes = self.replica.rows.attributes(state.segment_id)
         return SegmentInfo(
             name=state.name,
             segment_id=state.segment_id,
@@ -83,7 +96,7 @@ class Reading:
             sealed=state.sealed_length is not None,
             created_ms=state.created_ms,
             retention=None if row is None else rule_of_row(row),
-            attributes=self.replica.rows.attributes(state.segment_id),
+            attributes=attributes,
         )
 
     def chunks(self, name: str, start: int, limit: int) -> list[ChunkInfo]:

@@ -74,8 +74,10 @@ class SegmentVerbs:
 
     async def create(
         self, name: str, *, exist_ok: bool, attributes: Mapping[str, str] | None = None
-    ) -> OpenSegment:
-        """Make an empty segment with ``attributes``.
+    ) -> SegmentState | None:
+        """Make an empty segment with ``attributes``; return its state, ``None`` if it was there.
+
+        A new one is not opened: that would read what is known here.
 
         Raises:
             SegmentExistsError: it exists, unless ``exist_ok``; its attributes stay as they are.
@@ -102,14 +104,11 @@ class SegmentVerbs:
             if rows.pending_tombstone(name) is not None:
                 entries.append(remove_tombstone(name))
             await self._pipeline.update(entries, relief=False)
-        else:
-            await self._pipeline.barrier()
-            if not exist_ok and self._replica.find(name) is not None:
-                raise SegmentExistsError("segment exists", segment=name)
-        segment = self._replica.find(name)
-        if segment is None:
-            raise SegmentNotFoundError("segment was deleted at once", segment=name)
-        return segment
+            return state
+        await self._pipeline.barrier()
+        if not exist_ok and self._replica.find(name) is not None:
+            raise SegmentExistsError("segment exists", segment=name)
+        return None
 
     async def seal(self, name: str) -> OpenSegment:
         """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""

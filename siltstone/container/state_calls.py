@@ -25,8 +25,11 @@ class StateCalls:
     ) -> SegmentInfo:
         """Make an empty segment; see ``SegmentVerbs.create``."""
         with self._timed("create"):
-            await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
-        return self._parts.reading.info(name)
+            parts = self._parts
+        made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+        if made is None:
+            return parts.reading.info(name)
+        return parts.reading.info_of_new(made, attributes or {})
 
     async def rename(self, name: str, new_name: str) -> None:
         """See ``SegmentVerbs.rename``."""

@@ -50,6 +50,9 @@ from siltstone.metadata.tables import Tables
 WRITERS_MAX = 10_000
 """Most writers of a segment."""
 
+TABLE_IDS_MAX = 10_000
+"""Ids of tables that are remembered: each commit asks for some."""
+
 FIRST_NUMBER = 1
 """What a counter without a row gives next; 0 is never an id."""
 
@@ -63,6 +66,7 @@ class Rows:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+        self._table_ids: dict[str, int] = {}
 
     @property
     def version(self) -> int:
@@ -206,7 +210,15 @@ class Rows:
 
     def table_id(self, name: str) -> int | None:
         """Id of the table of this name."""
-        return self._number(RowKind.TABLE, table_name_key(name))
+        found = self._table_ids.get(name)
+        if found is None:
+            found = self._number(RowKind.TABLE, table_name_key(name))
+            if found is not None:
+                # A table is never removed and never gets another id.
+                if len(self._table_ids) >= TABLE_IDS_MAX:
+                    self._table_ids.clear()
+                self._table_ids[name] = found
+        return found
 
     def pending_table_id(self, name: str) -> int | None:
         """Id of the table of this name, as assigned."""

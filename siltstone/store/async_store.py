@@ -169,10 +169,9 @@ class AsyncStore(CareVerbs):
             AttributeLimitError: too many attributes, or too long ones.
             SegmentNameError: no segment can have this name.
         """
-        segment = self.segment(name)
-        container = self._slot_of(name).container
-        await container.create(name, exist_ok=exist_ok, attributes=attributes)
-        return segment
+        slot = self._slot_of(name)
+        await slot.container.create(name, exist_ok=exist_ok, attributes=attributes)
+        return AsyncSegment(self, slot, name)
 
     def list(
         self, prefix: str = "", *, where: Mapping[str, str] | None = None

@@ -188,6 +188,8 @@ def test_a_failed_condition_dies_with_its_cause() -> None:
 
 def test_an_empty_append_waits_for_the_length_that_it_tells() -> None:
     async def story(made: World, owner: Owner) -> None:
+        # Only an open segment takes bytes before anything is awaited.
+        assert (await owner.container.info("a")).length == 0
         made.environment.latency = lambda pool, chance: 2.0 if "log" in pool.name else 0.0
         filling = asyncio.ensure_future(owner.container.append("a", b"12345"))
         assert await appended(owner.container, b"") == 5
