@@ -21,12 +21,12 @@ SUM_BYTE = -1
 
 
 def written() -> tuple[bytes, bytes]:
-    """A file that is a checkpoint, and one of three batches."""
+    """A file that is a checkpoint, and one of four batches."""
 
     async def run() -> tuple[bytes, bytes]:
         owner = make_owner(Client(Bucket()))
         await owner.begin()
-        for _ in range(3):
+        for _ in range(4):
             await owner.flush(10)
         chunks = owner.client.bucket.chunks
         return bytes(chunks[journal_file(CONTAINER, 1, 1)]), bytes(chunks[NAME])
@@ -48,7 +48,7 @@ ENDS = ends_of(BATCHES)
 
 
 def damaged(byte: int, *numbers: int) -> bytes:
-    """The three batches; in those of ``numbers`` one byte is another."""
+    """The four batches; in those of ``numbers`` one byte is another."""
     data = bytearray(BATCHES)
     for number in numbers:
         start, end = ENDS[number], ENDS[number + 1]
@@ -59,11 +59,11 @@ def damaged(byte: int, *numbers: int) -> bytes:
 def test_whole_batches_come_with_their_bytes() -> None:
     file = read_journal_file(NAME, BATCHES)
     assert (file.name, file.kind, file.damage, file.cut) == (NAME, FileKind.BATCHES, None, False)
-    assert [batch.sequence for batch, _ in file.batches] == [0, 1, 2]
+    assert [batch.sequence for batch, _ in file.batches] == [0, 1, 2, 3]
     assert b"".join(data for _, data in file.batches) == BATCHES
 
 
-@pytest.mark.parametrize("whole", [0, 1, 2])
+@pytest.mark.parametrize("whole", [0, 1, 2, 3])
 @pytest.mark.parametrize("left", [HEADER_BYTES, HEADER_BYTES + 1, -1])
 def test_a_torn_last_batch_is_told_and_those_before_it_count(whole: int, left: int) -> None:
     cut = ENDS[whole] + left if left > 0 else ENDS[whole + 1] + left
@@ -78,17 +78,18 @@ def test_a_torn_last_batch_is_told_and_those_before_it_count(whole: int, left: i
 
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])
-@pytest.mark.parametrize("numbers", [(2,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("numbers", [(3,), (2, 3), (0, 1, 2, 3)])
 def test_damage_up_to_the_end_is_told_and_what_is_before_it_counts(
     byte: int, numbers: tuple[int, ...]
 ) -> None:
     file = read_journal_file(NAME, damaged(byte, *numbers))
     assert len(file.batches) == numbers[0]
     assert file.damage is not None
+    assert not file.cut
 
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])
-@pytest.mark.parametrize("numbers", [(0,), (1,), (0, 1), (0, 2)])
+@pytest.mark.parametrize("numbers", [(0,), (1,), (0, 1), (0, 2), (0, 1, 3)])
 def test_damage_with_a_whole_batch_behind_it_is_corrupt(
     byte: int, numbers: tuple[int, ...]
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from siltstone.core.chunk_names import journal_file, system_chunk
-from siltstone.core.records.checkpoint import decode_checkpoint
+from siltstone.core.records.checkpoint import decode_checkpoint, encode_checkpoint
 from siltstone.core.records.journal_batch import decode_journal_batch
 from siltstone.journal.journal_views import (
     BatchView,
@@ -102,12 +103,20 @@ def test_a_checkpoint() -> None:
     assert len(checkpoint.index_files) == 1
 
 
+def test_a_checkpoint_of_an_empty_table_log() -> None:
+    whole = decode_checkpoint(CHECKPOINT, where="test")
+    empty = encode_checkpoint(replace(whole, system=(), index_files=()))
+    shown = journal_file_view(CONTAINER, name(4), empty).checkpoint
+    assert shown is not None
+    assert (shown.table_log_end, shown.index_bytes, shown.index_files) == (0, 0, ())
+
+
 @pytest.mark.parametrize("whole", [0, 1])
 def test_a_torn_batch(whole: int) -> None:
     _, end = decode_journal_batch(BATCHES, 0, where="test")
     data = BATCHES[: -1 if whole else end - 1]
     damage = journal_file_view(CONTAINER, name(3), data).damage
-    assert damage.startswith("record is cut")
+    assert damage.startswith(f"record is cut where={name(3)}")
     shown, expected = view(
         3,
         data,

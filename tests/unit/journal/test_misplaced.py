@@ -190,7 +190,9 @@ def test_checkpoints_before_the_recovered_one_come_newest_first() -> None:
         bucket.chunks[file(6, 1)] = bucket.chunks[file(1, 1)]
         older = [(5, 2), (5, 0), (5, 0), (1, 6), (1, 3), (1, 0), (1, 0)]
         assert await earlier(bucket, recovered) == older
-        # One that is damaged, and one of another container's life, do not serve.
+        # One that is damaged, and one of another container's life, do not serve; nor do batches,
+        # in whatever state they are.
+        bucket.chunks[file(5, 3)][40] ^= 1
         bucket.chunks[file(5, 4)][-1] ^= 1
         other = replace(whole(bucket, file(1, 4)), lineage=OTHER_LINEAGE)
         bucket.chunks[file(1, 4)] = bytearray(encode_checkpoint(other))
@@ -205,6 +207,7 @@ def test_when_the_recovered_checkpoint_is_gone_all_that_are_left_are_shown() -> 
         await with_checkpoints(bucket)
         recovered = await found(bucket)
         del bucket.chunks[file(1, 6)]
+        bucket.chunks[file(2, 1)] = bucket.chunks[file(1, 4)]
         assert await earlier(bucket, recovered) == [(1, 3), (1, 0), (1, 0)]
 
     asyncio.run(run())
