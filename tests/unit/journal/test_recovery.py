@@ -133,6 +133,7 @@ def test_an_opened_epoch_without_a_whole_checkpoint_is_corrupt(cut: bool) -> Non
         with pytest.raises(CorruptDataError, match="no whole checkpoint") as caught:
             await recover_from(bucket, 3)
         assert caught.value.where.startswith(file(2, 1)[:-1])
+        assert str(caught.value).endswith(" epoch=2")
 
     asyncio.run(run())
 
