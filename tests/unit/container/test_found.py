@@ -193,7 +193,7 @@ def test_a_log_that_lacks_something_is_refused(
     assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
 
 
-@pytest.mark.parametrize("first", [0, SAFE, NEWEST])
+@pytest.mark.parametrize("first", [0, SAFE, NEWEST - 1, NEWEST])
 @pytest.mark.parametrize("count", [1, 11, 40])
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH, EPOCH + 1])
 def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
