@@ -168,6 +168,22 @@ def test_a_slower_claim_ends_when_it_finds_the_header_of_a_later_one(
     marker.close()
 
 
+def test_a_log_that_became_another_one_before_the_marker_is_refused(
+    folder: LogFolder, tmp_path: Path
+) -> None:
+    log = create(tmp_path)
+    put(log, b"a")
+    log.abandon()
+    marker, slot = claimed(folder)
+    file = create_first_file(folder, marker, slot, FILE_BYTES)
+    with pytest.raises(LogLostError) as caught:
+        take_over(folder, (slot, marker.data()), file, lineage=OTHER, new=False)
+    assert str(caught.value) == f"the log is of another lineage path={folder.path}"
+    assert folder.header(file.key) is None
+    folder.calls.close(file.fd)
+    marker.close()
+
+
 def test_what_a_claim_leaves_to_the_writer(folder: LogFolder, tmp_path: Path) -> None:
     log = create(tmp_path)
     put(log, b"a", b"b")
