@@ -184,6 +184,21 @@ def test_a_log_that_became_another_one_before_the_marker_is_refused(
     marker.close()
 
 
+def test_a_claim_of_a_log_without_frames_states_nothing_and_copies_nothing(
+    folder: LogFolder, tmp_path: Path
+) -> None:
+    create(tmp_path).abandon()
+    marker, slot = claimed(folder)
+    file = create_first_file(folder, marker, slot, FILE_BYTES)
+    done = take_over(folder, (slot, marker.data()), file, lineage=LINEAGE, new=False)
+    header = done.header
+    assert (header.predecessor_epoch, header.predecessor_end, header.predecessor_crc) == (0, 0, 0)
+    assert (header.copy_length, header.frames_offset) == (0, FRAMES_OFFSET)
+    assert (header.first_index, header.previous_crc, done.older) == (0, 0, ())
+    folder.calls.close(file.fd)
+    marker.close()
+
+
 def test_what_a_claim_leaves_to_the_writer(folder: LogFolder, tmp_path: Path) -> None:
     log = create(tmp_path)
     put(log, b"a", b"b")
