@@ -23,7 +23,7 @@ from siltstone.tier1.file.claim import (
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.marker import Marker
 from siltstone.tier1.file.names import FileKey
-from tests.unit.tier1.file.log_world import FILE_BYTES, LINEAGE, create, put, shown
+from tests.unit.tier1.file.log_world import FILE_BYTES, LINEAGE, create, log_at, put, shown
 
 OTHER = bytes(16)
 NONCE = bytes([7]) * 16
@@ -66,6 +66,22 @@ def test_a_log_with_frames_is_that_of_its_lineage_alone(folder: LogFolder, tmp_p
     )
     assert refused(folder, view, OTHER, new=False) == f"the log is of another lineage {where}"
     assert refused(folder, LogView(), LINEAGE, new=False) == f"the log is empty {where}"
+
+
+def test_a_log_whose_newest_frame_is_of_another_lineage_is_refused(
+    folder: LogFolder, tmp_path: Path
+) -> None:
+    create(tmp_path).abandon()
+    other = log_at(tmp_path)
+    other.claim(lineage=OTHER, new=True, above=0, takeover=True, owner="another container")
+    put(other, b"a")
+    other.abandon()
+    view = build_view(folder)
+    assert view.headers_seen == {LINEAGE, OTHER}
+    check_lineage(folder, view, OTHER, new=False)
+    assert refused(folder, view, LINEAGE, new=False) == (
+        f"the newest frame is of another lineage path={folder.path}"
+    )
 
 
 @pytest.mark.parametrize(

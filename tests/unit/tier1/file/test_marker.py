@@ -84,6 +84,13 @@ def test_two_damaged_slots_are_damage_and_the_file_is_named() -> None:
     assert str(caught.value) == "both slots of the marker are damaged where=/the/marker"
 
 
+def test_a_damaged_marker_is_named(folder: LogFolder) -> None:
+    marker_file(folder).write_bytes(TORN + TORN)
+    with pytest.raises(CorruptDataError) as caught:
+        marker_epoch(folder)
+    assert caught.value.where == folder.file("marker")
+
+
 def test_a_new_marker_has_room_for_two_slots_and_is_durable(folder: LogFolder) -> None:
     layer = folder.calls
     assert isinstance(layer, FileLayer)
