@@ -138,7 +138,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_refused_for_its_own_reason(case: str) -> None:
+def test_refused(case: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(MESSAGES[case])):
         apply_change(PINNED, CASES[case])
 
@@ -152,3 +152,18 @@ def test_a_closed_chunk_does_not_grow() -> None:
 def test_chunks_are_in_order() -> None:
     with pytest.raises(ValueError, match="in order"):
         check_system_layout(replace(ONE, chunks=ONE.chunks[::-1]))
+
+
+@pytest.mark.parametrize(("references", "fits"), [(1, False), (2, True), (3, False)])
+def test_each_extent_counts_as_a_reference_however_short(references: int, fits: bool) -> None:
+    system = SystemLayout(
+        layout=Layout(segment_id=0, storage_length=2, last_chunk_id=5),
+        extents=(extent(0, 5, 1, chunk_offset=1), extent(1, 5, 1)),
+        chunks=(replace(chunk(5, 2), references=references),),
+        sums=(sums(5, 55),),
+    )
+    if fits:
+        check_system_layout(system)
+    else:
+        with pytest.raises(ValueError, match="^wrong references: .* 2 extents$"):
+            check_system_layout(system)
