@@ -165,5 +165,5 @@ def test_each_extent_counts_as_a_reference_however_short(references: int, fits: 
     if fits:
         check_system_layout(system)
     else:
-        with pytest.raises(ValueError, match="^wrong references: .* 2 extents$"):
+        with pytest.raises(ValueError, match=r"^wrong references: .* 2 extents$"):
             check_system_layout(system)
