@@ -16,7 +16,7 @@ from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.circuit import CircuitLimits
 from siltstone.core.environment import Environment, Pool
-from siltstone.core.errors import LogLostError, LogTruncatedError
+from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
 from siltstone.core.metrics import NO_METRICS, Metrics
@@ -169,6 +169,9 @@ async def replay(
     Returns it with its index, and where that began.
     """
     frames = await read_frames(log, environment)
+    if frames and frames[-1].epoch > claimed.epoch:
+        # Were it stated in the journal of this epoch, the log would seem to be another one.
+        raise FencedError("a newer epoch owns the log", epoch=frames[-1].epoch)
     check_frames(claimed.found, frames)
     replica, index, where = await build_replica(
         claimed.found, frames, system, storage, environment, settings, index_folder
