@@ -204,10 +204,17 @@ class Segment:
         value.happened()
         self.values = self.values[self.values.index(value) :]
 
-    def value_seen(self, value: str | None, known: list[Bytes], who: str) -> None:
-        """Somebody saw the attribute; ``known`` is what it may have been beforehand."""
+    def value_seen(self, value: str | None, known: list[Bytes], who: str, *, was_set: bool) -> None:
+        """Somebody saw the attribute.
+
+        Args:
+            value: what it was.
+            known: what it may have been before that somebody looked.
+            who: looked.
+            was_set: whether it was certain beforehand that it had some value.
+        """
         if value is None:
-            if known and known[0].state is State.HAPPENED:
+            if was_set:
                 raise ViolationError(f"{who}: the attribute of {self.name} is gone")
             return
         for attempt in (*known, *self.values):

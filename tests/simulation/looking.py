@@ -55,6 +55,7 @@ class _Before:
     ended: bool
     name: str
     values: list[Bytes]
+    was_set: bool
 
 
 async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
@@ -72,6 +73,7 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
         ended=segment.ended,
         name=segment.name,
         values=list(segment.values),
+        was_set=bool(segment.values) and segment.values[0].state is State.HAPPENED,
     )
     if who.refresh is not None:
         await who.refresh()
@@ -133,7 +135,7 @@ def _is_meant(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -
 
 
 def _check_info(who: Look, info: SegmentInfo, segment: Segment, before: _Before) -> None:
-    segment.value_seen(info.attributes.get(KEY), before.values, who.name)
+    segment.value_seen(info.attributes.get(KEY), before.values, who.name, was_set=before.was_set)
     if before.ended:
         raise ViolationError(f"{who.name}: {segment.name} came back")
     if info.length < before.length:
