@@ -100,6 +100,8 @@ CASES = {
     "extent beyond its chunk": replace(APPEND, chunks_put=()),
     "extent of an unknown chunk": replace(APPEND, extents_put=(extent(40, 9, 30),)),
     "removal of an extent that is not there": replace(TRIM, extents_removed=(extent(10, 5, 29),)),
+    "removal of an extent at another start": replace(TRIM, extents_removed=(extent(11, 5, 29),)),
+    "drop of an unknown chunk": replace(TRIM, chunks_dropped=(chunk(7, 30),)),
     "drop of a chunk that is not there": replace(TRIM, chunks_dropped=(chunk(5, 29),)),
     "chunk without an extent": replace(TRIM, chunks_dropped=()),
     "wrong references": replace(APPEND, chunks_put=(replace(chunk(6, 30), references=2),)),
@@ -124,6 +126,8 @@ MESSAGES = {
     "extent beyond its chunk": "extent exceeds its chunk: Extent(segment_id=0, start=40,",
     "extent of an unknown chunk": "extent exceeds its chunk: Extent(segment_id=0, start=40,",
     "removal of an extent that is not there": "removes an extent that is not there: Extent(",
+    "removal of an extent at another start": "removes an extent that is not there: Extent(",
+    "drop of an unknown chunk": "drops a chunk that is not there: Chunk(chunk_id=7,",
     "drop of a chunk that is not there": "drops a chunk that is not there: Chunk(chunk_id=5,",
     "chunk without an extent": "wrong references: Chunk(chunk_id=5,",
     "wrong references": "wrong references: Chunk(chunk_id=6,",
@@ -141,6 +145,14 @@ MESSAGES = {
 def test_refused(case: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(MESSAGES[case])):
         apply_change(PINNED, CASES[case])
+
+
+def test_a_chunk_may_be_closed_as_long_as_it_is() -> None:
+    closed = replace(chunk(6, 20), closed=True)
+    change = LayoutChange(
+        segment_id=0, before=ONE.layout, after=ONE.layout, chunks_put=(closed,), sums=()
+    )
+    assert apply_change(PINNED, change)[0].chunks == (chunk(5, 30), closed)
 
 
 def test_a_closed_chunk_does_not_grow() -> None:
