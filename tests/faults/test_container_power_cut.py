@@ -66,7 +66,11 @@ class World:
         self.disk.release()
 
     async def own(self) -> Container:
-        return await self._place.own(self._environment, STILL, calls=self.disk, index="../index")
+        place, calls = self._place, self.disk
+        container = await place.own(self._environment, STILL, calls=calls, index="../index")
+        # It would wait ten minutes for a disk that is gone.
+        container._parts.journal.patient = False
+        return container
 
     async def live(self, script: Script) -> None:
         """Two owners, until the power goes."""
