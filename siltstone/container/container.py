@@ -181,13 +181,17 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
             stack.push_async_callback(parts.pipeline.close_log)
             stack.callback(parts.pipeline.shut)
             stack.push_async_callback(parts.segments.close)
+            stack.push_async_callback(self._stop_pipeline)
             self._stopped.set()
             parts.journal.patient = False
-            # Awaited directly, they would take a caller's cancelling for their own and lose it.
+            # Awaited directly, it would take a caller's cancelling for its own and lose it.
             if self._main is not None:
                 await finish(self._main)
-            parts.pipeline.stop()
-            await finish(self._pipeline_task)
+
+    async def _stop_pipeline(self) -> None:
+        """Send what was assigned, then end; also when the closing was cancelled meanwhile."""
+        self._parts.pipeline.stop()
+        await finish(self._pipeline_task)
 
     # --- segments ---------------------------------------------------------------------------------
 

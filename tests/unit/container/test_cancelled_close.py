@@ -1,0 +1,31 @@
+"""A closing that is cancelled goes on to its end: no task stays, and nobody waits for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.container.container_world import World, world
+
+
+@pytest.mark.parametrize("ticks", range(1, 40, 3))
+def test_a_cancelled_close_ends_everything(ticks: int) -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        append = asyncio.ensure_future(owner.container.append("a", b"bytes"))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(owner.container.close())
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert owner.container._pipeline_task.done()
+        assert await append == 0
+        again = await made.open()
+        assert await again.container.read("a", 0, 10) == b"bytes"
+        await again.container.close()
+
+    with world() as made:
+        made.run(story(made))
