@@ -20,8 +20,8 @@ import pytest
 
 from tests.simulation.play import play
 
-FIRST = 200
-SEEDS = 150
+FIRST = 434
+SEEDS = 500
 BATCH = 10
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_FIRST = 1_000_000
