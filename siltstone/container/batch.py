@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from itertools import accumulate
 
-from siltstone.container.open_segment import OpenSegment
+from siltstone.container.open_segment import OpenPiece
 from siltstone.core.records.piece import (
     CONTROL_HEADER,
     TIME,
     ControlKind,
-    WriterMark,
     append_header,
     control_piece,
     table_header,
@@ -21,19 +20,6 @@ from siltstone.metadata.tables import AssignedUpdate
 BORDER_BYTES = 64 * KIB
 TIME_BYTES = CONTROL_HEADER.size + TIME.size
 """What every frame's body holds beside its operations."""
-
-
-class OpenPiece:
-    """Appends of one segment in one batch."""
-
-    __slots__ = ("batch", "marks", "offset", "parts", "segment")
-
-    def __init__(self, batch: Batch, segment: OpenSegment) -> None:
-        self.batch = batch
-        self.segment = segment
-        self.offset = segment.assigned
-        self.parts: list[bytes] = []
-        self.marks: dict[int, WriterMark] | None = None
 
 
 class SealedPiece:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from siltstone.container.garbage_status import garbage_status
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
@@ -15,13 +15,29 @@ from siltstone.core.errors import ReadOnlyError
 from siltstone.core.threads import AsyncChunkStorage
 
 if TYPE_CHECKING:
-    from siltstone.container.parts import Parts
+    from siltstone.container.collector import Collector
+    from siltstone.container.pipeline import Pipeline
+    from siltstone.container.sweeper import Sweeper
+    from siltstone.container.table_writer import TableWriter
+
+
+class CleaningParts(Protocol):
+    """The parts of an owned container that garbage is a matter of."""
+
+    container: int
+    pipeline: Pipeline
+    storage: AsyncChunkStorage
+    environment: Environment
+    collector: Collector
+    table_writer: TableWriter
+    sweeper: Sweeper
+    ground: Ground
 
 
 class GarbageVerbs:
     """The garbage of an owned container."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CleaningParts) -> None:
         self._parts = parts
 
     async def status(self) -> GarbageStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from siltstone.container.health_state import HealthState
 from siltstone.core import metrics as m
@@ -13,9 +13,19 @@ from siltstone.core.circuit import CircuitState
 from siltstone.core.words import TABLE_LOG_ID
 
 if TYPE_CHECKING:
-    from siltstone.container.health import ContainerHealth
-    from siltstone.container.parts import Parts
+    from siltstone.container.checkpointer import Checkpointer
+    from siltstone.container.collector import Collector
+    from siltstone.container.health import ContainerHealth, HealthMonitor
+    from siltstone.container.optimiser import Optimiser
+    from siltstone.container.pipeline import Pipeline
+    from siltstone.container.pressure import Pressure
+    from siltstone.core.environment import Environment
+    from siltstone.core.packing_storage import PackingSegmentStorage
     from siltstone.core.records.task import Task
+    from siltstone.core.segment_storage import ChunkedSegmentStorage
+    from siltstone.core.threads import AsyncChunkStorage
+    from siltstone.journal.journal import Journal
+    from siltstone.journal.pinned_layout import PinnedLayoutStore
 
 TICK_S: Final = 1.0
 TASKS_S: Final = 60.0
@@ -91,10 +101,27 @@ class KeptBytes:
             self.size -= self._buckets.popleft()[2]
 
 
+class MeasuredParts(Protocol):
+    """The parts of an owned container that are measured."""
+
+    environment: Environment
+    storage: AsyncChunkStorage
+    pipeline: Pipeline
+    pressure: Pressure
+    health: HealthMonitor
+    journal: Journal
+    pinned: PinnedLayoutStore
+    checkpointer: Checkpointer
+    collector: Collector
+    optimiser: Optimiser
+    segments: PackingSegmentStorage
+    system: ChunkedSegmentStorage
+
+
 class Measuring:
     """Feeds the metrics of one owned container, which are enabled."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MeasuredParts) -> None:
         self._parts = parts
         self._metrics = parts.storage.metrics
         self._kept = KeptBytes()

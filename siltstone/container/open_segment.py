@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from siltstone.container.tail import Tail
+from siltstone.core.records.piece import WriterMark
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.writer_row import WriterRow
-
-if TYPE_CHECKING:
-    from siltstone.container.batch import OpenPiece
 
 
 @dataclass(slots=True)
@@ -96,3 +93,16 @@ class OpenSegment:
         if self.grown is None:
             self.grown = asyncio.Event()
         await self.grown.wait()
+
+
+class OpenPiece:
+    """Appends of one segment in one batch, which is ``batch``: known by identity alone."""
+
+    __slots__ = ("batch", "marks", "offset", "parts", "segment")
+
+    def __init__(self, batch: object, segment: OpenSegment) -> None:
+        self.batch = batch
+        self.segment = segment
+        self.offset = segment.assigned
+        self.parts: list[bytes] = []
+        self.marks: dict[int, WriterMark] | None = None

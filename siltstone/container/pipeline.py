@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from siltstone.container.batch import TIME_BYTES, Batch, OpenPiece, SealedPiece
-from siltstone.container.open_segment import OpenSegment
+from siltstone.container.batch import TIME_BYTES, Batch, SealedPiece
+from siltstone.container.open_segment import OpenPiece, OpenSegment
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
 from siltstone.core.environment import Environment, Pool

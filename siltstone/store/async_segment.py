@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from siltstone.container.views import AttributeIs, SetAttribute
-from siltstone.core.environment import Pool
+from siltstone.core.environment import Environment, Pool
 from siltstone.store.arguments import (
     SeveralContainersError,
     check_offset,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
-    from siltstone.store.async_store import AsyncStore
     from siltstone.store.container_slot import ContainerSlot
 
 FOLLOW_BYTES: Final = 2**20
@@ -41,6 +40,28 @@ EXAMINED_COUNT: Final = 64
 _STREAMS: Final = Pool(name="siltstone-streams", threads=8)
 
 
+class SegmentHome(Protocol):
+    """What a handle asks of the store that made it."""
+
+    @property
+    def environment(self) -> Environment:
+        """Where time and threads come from."""
+        ...
+
+    @property
+    def container_count(self) -> int:
+        """How many containers the store has."""
+        ...
+
+    def container_index(self, name: str) -> int:
+        """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
+        ...
+
+    def segment(self, name: str) -> AsyncSegment:
+        """Return a handle to a segment."""
+        ...
+
+
 class AsyncSegment:
     """A handle to a segment. Making one does no I/O, so the segment need not exist.
 
@@ -49,7 +70,7 @@ class AsyncSegment:
 
     __slots__ = ("__weakref__", "_container", "_name", "_slot", "_store")
 
-    def __init__(self, store: AsyncStore, slot: ContainerSlot, name: str) -> None:
+    def __init__(self, store: SegmentHome, slot: ContainerSlot, name: str) -> None:
         self._store = store
         self._slot = slot
         self._name = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from siltstone.core.errors import OffsetError, SegmentSealedError
 from siltstone.store.streams import PIECE_BYTES
@@ -12,7 +12,34 @@ from siltstone.store.streams import PIECE_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Buffer as AnyBuffer
 
-    from siltstone.store.segment import Segment
+    from siltstone.container.views import SegmentInfo
+    from siltstone.core.words import Buffer
+
+
+class FileBytes(Protocol):
+    """What a file asks of the segment whose bytes it shows: these verbs of ``Segment``."""
+
+    @property
+    def name(self) -> str:
+        """The segment's name."""
+        ...
+
+    @property
+    def append_bytes_max(self) -> int:
+        """Most bytes of one append."""
+        ...
+
+    def info(self) -> SegmentInfo:
+        """Return what is acknowledged of the segment."""
+        ...
+
+    def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+        """Fill ``buffer`` from ``offset``; return the count of bytes."""
+        ...
+
+    def append(self, data: Buffer) -> int:
+        """Append ``data``, durably; return where it begins."""
+        ...
 
 
 class SegmentReader(io.RawIOBase):
@@ -22,7 +49,7 @@ class SegmentReader(io.RawIOBase):
     ``SegmentTruncatedError``.
     """
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: FileBytes) -> None:
         super().__init__()
         self._segment = segment
         self._offset = segment.info().start_offset
@@ -82,7 +109,7 @@ class SegmentWriter(io.BufferedIOBase):
         appended_length: bytes that are durable for certain.
     """
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: FileBytes) -> None:
         super().__init__()
         info = segment.info()
         if info.sealed:

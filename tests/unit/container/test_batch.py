@@ -6,8 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from siltstone.container.batch import Batch, OpenPiece
-from siltstone.container.open_segment import OpenSegment
+from siltstone.container.batch import Batch
+from siltstone.container.open_segment import OpenPiece, OpenSegment
 from siltstone.core.records.segment_state import SegmentState
 
 
