@@ -1,41 +1,34 @@
-"""Checkpoints of an owned container, and the deletion of system files that none needs any more."""
+"""Checkpoints of an owned container."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from pathlib import Path
 
 from siltstone.container.fence import Fence
-from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_writer import TableWriter
-from siltstone.container.trouble import Failures, Trouble
+from siltstone.container.tidying import Tidying
+from siltstone.container.trouble import Trouble
 from siltstone.container.upload_budget import UploadBudget
-from siltstone.core.chunk_names import system_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
-    ChunkNotFoundError,
     CorruptDataError,
     StorageFullError,
     StoreError,
 )
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.piece import ControlKind
-from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import FileSums, upload_index
 from siltstone.metadata.index import Index
 
 logger = logging.getLogger(__name__)
-
-NAMES_PER_RECORD = 500
 
 
 class Checkpointer:
@@ -44,6 +37,7 @@ class Checkpointer:
     Attributes:
         wanted: write one as soon as possible, whatever its age: the boot found damage that a new
             one replaces.
+        tidying: drops behind each checkpoint what it made needless.
     """
 
     def __init__(
@@ -52,7 +46,7 @@ class Checkpointer:
         table_writer: TableWriter,
         journal: Journal,
         pinned: PinnedLayoutStore,
-        system: ChunkedSegmentStorage,
+        tidying: Tidying,
         storage: AsyncChunkStorage,
         environment: Environment,
         settings: ContainerSettings,
@@ -64,7 +58,6 @@ class Checkpointer:
         self._table_writer = table_writer
         self._journal = journal
         self._pinned = pinned
-        self._system = system
         self._storage = storage
         self._environment = environment
         self._settings = settings
@@ -76,6 +69,7 @@ class Checkpointer:
         self._lock = asyncio.Lock()
         self._time_s = environment.monotonic()
         self.wanted = False
+        self.tidying = tidying
         self.trouble = Trouble(environment)
 
     @property
@@ -110,7 +104,10 @@ class Checkpointer:
         await self._point_at(name)
 
     async def run(self) -> None:
-        """Write checkpoints by growth of the table log, and by age within the budget."""
+        """Write checkpoints by growth of the table log, and by age within the budget.
+
+        What one could not tidy up is tried again in between.
+        """
         settings = self._settings
         while True:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
@@ -122,6 +119,10 @@ class Checkpointer:
                 or (grown > 0 and age >= settings.checkpoint_age_s and self._affordable(grown))
             )
             if not due or self.trouble.pausing:
+                if self.tidying.due:
+                    # What an upload has brought is named by nothing yet: never beside one.
+                    async with self._lock:
+                        await self.tidying.tidy()
                 continue
             try:
                 await self.write()
@@ -142,6 +143,8 @@ class Checkpointer:
 
     async def write(self) -> None:
         """Write a checkpoint of the applied state, then drop what it makes needless.
+
+        It has succeeded when it is durable and the log points at it; see ``Tidying`` for the rest.
 
         Raises:
             ChunkError: long-term storage failed; the older checkpoints still hold.
@@ -180,60 +183,12 @@ class Checkpointer:
             self._time_s = self._environment.monotonic()
             self.wanted = False
             await self._point_at(name)
-            await self._drop_needless()
-
-    async def _drop_needless(self) -> None:
-        """Truncate the log and the table log, and delete files, each whatever became of the others.
-
-        What failed is tried again behind the next checkpoint.
-        """
-        failures = Failures()
-        with failures.kept():
-            await self._table_writer.truncate_log()
-        with failures.kept():
-            await self._trim_table_log()
-        with failures.kept():
-            await self._delete_needless(failures)
-        failures.raise_first()
+            await self.tidying.tidy()
 
     async def _point_at(self, name: str) -> None:
         self._replica.checkpoint_index = await self._pipeline.control(
             ControlKind.CHECKPOINT, name.encode()
         )
-
-    async def _trim_table_log(self) -> None:
-        """Drop the table log's head below the older of the two newest checkpoints."""
-        oldest = self._journal.checkpoints[0].checkpoint.index_version
-        self._pinned.set_start(TABLE_LOG_ID, oldest)
-        async with self._pipeline.ending():
-            while not await self._system.trim(TABLE_LOG_ID, oldest):
-                pass
-
-    async def _delete_needless(self, failures: Failures) -> None:
-        """Delete system files that nothing needs, after the log has stated their names."""
-        listing: list[str] = []
-        start_after = ""
-        prefix = system_prefix(self._journal.container)
-        while page := await self._storage.list(prefix, start_after):
-            listing += [stat.name for stat in page]
-            start_after = page[-1].name
-        container = self._journal.container
-        names = self._journal.deletable(
-            listing,
-            self._pinned.snapshot(),
-            self._pinned.uncommitted,
-            pinned_version=await oldest_pin(
-                self._storage, self._environment, container, self._journal.lineage
-            ),
-        )
-        for begin in range(0, len(names), NAMES_PER_RECORD):
-            part = names[begin : begin + NAMES_PER_RECORD]
-            await self._fence.check()
-            await self._pipeline.control(ControlKind.JOURNAL_DELETION, "\n".join(part).encode())
-            for name in part:
-                # It may be gone already: by an earlier attempt whose answer was lost.
-                with failures.kept(), suppress(ChunkNotFoundError):
-                    await self._storage.delete(name)
 
 
 def checkpoint_copies(index_folder: Path) -> Path:

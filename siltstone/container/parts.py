@@ -31,6 +31,7 @@ from siltstone.container.sweeper import Ground, Sweeper
 from siltstone.container.table_feed import TableFeed
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.tables import TableVerbs
+from siltstone.container.tidying import Tidying
 from siltstone.container.trouble import Trouble
 from siltstone.container.views import ContainerStats
 from siltstone.core.environment import Environment
@@ -139,7 +140,7 @@ class Parts:
             self.table_writer,
             self.journal,
             self.pinned,
-            self.system,
+            self._tidying(fence),
             storage,
             environment,
             settings,
@@ -166,6 +167,18 @@ class Parts:
         )
         self.sweeper = Sweeper(
             self.ground, pipeline, self.collector, settings, fence, self.journal.lineage
+        )
+
+    def _tidying(self, fence: Fence) -> Tidying:
+        return Tidying(
+            self.pipeline,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            self.system,
+            self.storage,
+            self.environment,
+            fence,
         )
 
     def _build_optimiser(self) -> None:
@@ -203,7 +216,7 @@ class Parts:
         )
         for writer in (self.storage_writer, self.table_writer, self.checkpointer):
             writer.trouble.held = lambda: storage.silent
-        for cleaner in (self.collector, self.sweeper):
+        for cleaner in (self.collector, self.sweeper, self.checkpointer.tidying):
             cleaner.trouble.held = lambda: self.health.failing
         self.optimiser.trouble.held = lambda: self.health.strained
 
@@ -279,7 +292,8 @@ class Parts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        troubles = [part.trouble.error for part in self.working if part.trouble.error is not None]
+        kinds = [part.trouble for part in self.working] + [self.checkpointer.tidying.trouble]
+        troubles = [trouble.error for trouble in kinds if trouble.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(

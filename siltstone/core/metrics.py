@@ -107,6 +107,9 @@ GARBAGE: Final = _counter(
 )
 GARBAGE_TASKS: Final = _gauge("garbage_tasks", "tasks that wait, counted up to 10,000")
 REWRITTEN: Final = _counter("rewritten_chunks", "chunks that the optimiser made")
+TIDYING_FAILED: Final = _counter(
+    "tidying_failed", "tries to drop what a checkpoint made needless that left something"
+)
 READ_BACKS_FAILED: Final = _counter("read_backs_failed", "writes that did not come back")
 
 # Metadata.

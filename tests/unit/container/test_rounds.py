@@ -25,6 +25,7 @@ from siltstone.metadata.changes import put_chunk
 from siltstone.testing.faulty_chunk_storage import Fate, Plan, StorageCall
 from tests.faults.test_poisoned_owner import claim
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.unit.container.test_measuring import Recorder
 
 NEVER = 1e6
 NAMES = ("a", "b", "c")
@@ -147,18 +148,21 @@ def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
 
 
 @pytest.mark.parametrize("word", ["tables-", "index-", "journal-"])
-def test_a_system_file_that_can_not_be_deleted_keeps_no_other(word: str) -> None:
+def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_other(
+    word: str,
+) -> None:
     async def story(made: World, owner: Owner) -> None:
-        container = owner.container
+        container, parts = owner.container, owner.container._parts
+        recorder = Recorder()
+        parts.storage.metrics = recorder
 
         async def checkpoints(count: int) -> None:
-            for number in range(count):
+            for _ in range(count):
                 await container.append("a", bytes(9_000))
                 await container.flush()
-                try:
-                    await container.checkpoint()
-                except ChunkError:
-                    assert owner.storage.plan is plan, number
+                before = container.stats().checkpoint_version
+                await container.checkpoint()
+                assert container.stats().checkpoint_version > before
 
         def count(part: str) -> int:
             return sum(part in name for name in made.names(system_prefix(0)))
@@ -168,18 +172,54 @@ def test_a_system_file_that_can_not_be_deleted_keeps_no_other(word: str) -> None
             return Fate.REFUSED if is_it else Fate.DONE
 
         await checkpoints(6)
+        assert container.stats().last_error is None
+        assert not recorder.sums[("siltstone_tidying_failed_total",)]
         before = {part: count(part) for part in ("tables-", "index-", "journal-")}
         owner.storage.plan = plan
         await checkpoints(12)
         first = owner.log.inner.first()
         for part, few in before.items():
             assert (count(part) > few + 2) is (part == word), (part, few, count(part))
-        assert container.stats().log_first == first > 0
+        stats = container.stats()
+        assert stats.log_first == first > 0
+        assert word in str(stats.last_error)
+        assert recorder.sums[("siltstone_tidying_failed_total",)] >= 12
+        # No other checkpoint is needed: it is tried again by itself, seldom while calls fail.
+        tries = recorder.sums[("siltstone_tidying_failed_total",)]
+        await made.environment.sleep(600)
+        assert 5 <= recorder.sums[("siltstone_tidying_failed_total",)] - tries <= 40
         owner.storage.plan = lambda call: Fate.DONE
-        await checkpoints(1)
+        await made.environment.sleep(60)
         assert count(word) <= before[word] + 2
+        assert container.stats().last_error is None
+        assert container.stats().checkpoint_version == stats.checkpoint_version
+        await made.check(owner)
 
     play(story, replace(SETTINGS, chunk_bytes=1_000))
+
+
+def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container, tidying = owner.container, owner.container._parts.checkpointer.tidying
+
+        def uploaded(operation: str, name: str) -> None:
+            if operation == "create" and "index-" in name and tidying.trouble.error is None:
+                tidying.trouble.happened(CorruptDataError("injected", where="c"))
+
+        for _ in range(4):
+            await container.append("a", bytes(9_000))
+            await container.flush()
+            await container.checkpoint()
+        await container.append("a", bytes(9_000))
+        await container.flush()
+        owner.storage.after = uploaded
+        made.environment.latency = lambda pool, chance: 20.0 if "chunks" in pool.name else 0.0
+        await container.checkpoint()
+        newest = container._parts.journal.checkpoints[-1].checkpoint
+        there = set(made.names(system_prefix(0)))
+        assert {file.chunk_name for file in newest.index_files} <= there
+
+    play(story)
 
 
 def test_a_fence_ends_the_round_at_once() -> None:
