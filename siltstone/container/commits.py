@@ -62,8 +62,10 @@ class Committer:
         """
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
-        if any(isinstance(change, Put) for change in changes):
-            self._pressure.check()
+        for change in changes:
+            if isinstance(change, Put):
+                self._pressure.check()
+                break
         if changes or attributes:
             await self._pipeline.admit_update()
         await self._admit(size)
@@ -80,8 +82,8 @@ class Committer:
             except AttributeLimitError:
                 await self._pipeline.barrier()
                 raise
-            self._check_size(size, appends, entries)
-            result, future = self._assign(appends, entries, segments)
+            total = self._checked_size(size, appends, entries)
+            result, future = self._assign(appends, entries, segments, total)
         except BaseException:
             self._pressure.release(size)
             raise
@@ -102,6 +104,8 @@ class Committer:
         conditions: Sequence[Condition],
     ) -> dict[str, OpenSegment]:
         """Every segment that is named, all of them as they are in this step of the loop."""
+        if not (appends or attributes or conditions):
+            return {}
         while True:
             found = {name: await self._appender.writable(name) for name, _ in appends}
             others = [part for part in conditions if not isinstance(part, VersionIs)]
@@ -119,10 +123,11 @@ class Committer:
     def _table_ids(
         self, operations: Sequence[Operation], conditions: Sequence[Condition]
     ) -> dict[str, int]:
-        names = {o.table for o in operations if not isinstance(o, Append | SetAttribute)}
-        names |= {c.table for c in conditions if isinstance(c, VersionIs)}
-        found = {}
-        for name in names:
+        found: dict[str, int] = {}
+        for part in (*operations, *conditions):
+            if not isinstance(part, Put | Remove | RemoveRange | VersionIs) or part.table in found:
+                continue
+            name = part.table
             table_id = self._replica.rows.table_id(name)
             if table_id is None:
                 raise TableNotFoundError("no such table", table=name)
@@ -166,27 +171,28 @@ class Committer:
             entries.append(put_attributes(segment_id, changed(name, before, mine)))
         return entries
 
-    def _check_size(
+    def _checked_size(
         self, size: int, appends: Sequence[tuple[str, bytes]], entries: Sequence[TableEntry]
-    ) -> None:
-        total = size + PIECE_BYTES * len(appends) + TABLE_HEADER.size + record_length(entries)
+    ) -> int:
+        total = size + PIECE_BYTES * len(appends)
+        if entries:
+            total += TABLE_HEADER.size + record_length(entries)
         limit = self._pipeline.body_bytes_max
         if total > limit:
             named = appends[0][0] if appends else "none"
             raise AppendTooLargeError(segment=named, length=total, limit=limit)
+        return total
 
     def _assign(
         self,
         appends: Sequence[tuple[str, bytes]],
         entries: Sequence[TableEntry],
         segments: dict[str, OpenSegment],
+        total: int,
     ) -> tuple[CommitResult, asyncio.Future[int] | None]:
         pipeline = self._pipeline
         pipeline.check_open()
-        size = sum(len(data) for _, data in appends)
-        total = size + PIECE_BYTES * len(appends)
-        if entries:
-            total += TABLE_HEADER.size + record_length(entries)
+        size = 0
         batch = pipeline.room(total)
         version = pipeline.replica.tables.version
         if entries:
@@ -198,7 +204,8 @@ class Committer:
             if data:
                 pipeline.piece(segment).parts.append(data)
                 segment.assigned += len(data)
-                batch.size += len(data)
+                size += len(data)
+        batch.size += size
         batch.admitted += size
         result = CommitResult(version=version, offsets=tuple(offsets))
         if not entries and not size:

@@ -44,11 +44,13 @@ class AsyncTable:
 
     async def put(self, key: Buffer, value: Buffer) -> int:
         """Set ``key`` whatever it was; return the version."""
-        return await self.update({bytes(check_buffer(key)): value})
+        operation = Put(self._name, check_key(key), bytes(check_buffer(value)))
+        return (await self._container.commit((operation,))).version
 
     async def remove(self, key: Buffer) -> int:
         """Remove ``key``, if it is there; return the version."""
-        return await self.update({bytes(check_buffer(key)): None})
+        operation = Remove(self._name, check_key(key))
+        return (await self._container.commit((operation,))).version
 
     async def remove_range(
         self,
