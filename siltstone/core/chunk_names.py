@@ -21,7 +21,6 @@ import hashlib
 
 from siltstone.core.errors import CorruptDataError
 
-STORE_NAME = "system/store"
 PINS_PREFIX = "system/pins/"
 
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")

@@ -100,11 +100,6 @@ class AsyncChunkStorage:
         return len(self._late) < self._threads
 
     @property
-    def suspended(self) -> bool:
-        """Whether a call that came now would be refused, unsent."""
-        return not self.healthy or not self.watch.circuit.admits(self._clock())
-
-    @property
     def silent(self) -> bool:
         """Whether it is not known to answer: nothing but a probe should be sent."""
         return not self.healthy or self.watch.circuit.state is not CircuitState.CLOSED

@@ -10,25 +10,22 @@ logger = logging.getLogger(__name__)
 
 
 class Mishaps:
-    """Counts since this object was made.
+    """What went wrong since this object was made.
 
     Attributes:
-        seals_failed: closed chunks that the service was not made to seal.
-        seal_error: why the last one was not; ``None`` once a seal succeeded again.
-        read_backs_failed: writes that were repeated elsewhere because what was read back was not
-            what was written, or could not be read.
+        seal_error: why the last closed chunk was not sealed; ``None`` once a seal succeeded again.
+        read_backs_failed: count of writes that were repeated elsewhere because what was read back
+            was not what was written, or could not be read.
     """
 
-    __slots__ = ("read_backs_failed", "seal_error", "seals_failed")
+    __slots__ = ("read_backs_failed", "seal_error")
 
     def __init__(self) -> None:
-        self.seals_failed = 0
         self.seal_error: SiltstoneError | None = None
         self.read_backs_failed = 0
 
     def seal_failed(self, error: SiltstoneError) -> None:
-        """Count a chunk that stays unsealed."""
-        self.seals_failed += 1
+        """Note a chunk that stays unsealed."""
         self.seal_error = error
         logger.warning("chunk can not be sealed: %s", error)
 

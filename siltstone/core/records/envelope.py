@@ -31,7 +31,6 @@ _TRAILER = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = _TRAILER.size
 OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
-BODY_BYTES_MAX = 2**32 - 1
 
 
 class RecordKind(IntEnum):

@@ -29,8 +29,9 @@ def state(circuit: Circuit) -> CircuitState:
 
 
 def suspended(place: Place) -> bool:
-    """What the storage says now; it may say otherwise a moment later."""
-    return place.storage.suspended
+    """Whether it would refuse a call now; it may do otherwise a moment later."""
+    circuit = place.storage.watch.circuit
+    return not place.storage.healthy or not circuit.admits(place.environment.monotonic())
 
 
 def test_the_circuit_step_by_step() -> None:
