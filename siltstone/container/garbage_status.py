@@ -14,8 +14,6 @@ from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
 from siltstone.core.threads import AsyncChunkStorage
 
 FAILED_SHOWN_MAX = 1_000
-LAST_MS = 2**63
-"""Above the due time of every task."""
 
 
 @dataclass(slots=True)
@@ -43,9 +41,7 @@ async def garbage_status(
     now_ms = int(environment.time() * 1000)
     holds = [0] * len(pins)
     counts = _Counts()
-    after: Task | None = None
-    while tasks := replica.rows.tasks(LAST_MS, after=after):
-        after = tasks[-1]
+    for tasks in replica.rows.task_pages():
         for task in tasks:
             _count(counts, task, now_ms, replica.table_flushed, oldest)
             _count_holds(holds, pins, task)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from siltstone.container.health_state import HealthState
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from siltstone.container.pressure import Pressure
     from siltstone.core.environment import Environment
     from siltstone.core.packing_storage import PackingSegmentStorage
-    from siltstone.core.records.task import Task
     from siltstone.core.segment_storage import ChunkedSegmentStorage
     from siltstone.core.threads import AsyncChunkStorage
     from siltstone.journal.journal import Journal
@@ -31,7 +30,6 @@ TICK_S: Final = 1.0
 TASKS_S: Final = 60.0
 """Counting tasks reads rows, so it is done less often."""
 TASK_PAGES: Final = 10
-LAST_MS: Final = 2**63
 
 RECORD_FRAMES: Final = 8
 """Frames of records that an idle container leaves behind what it stated last, at most about."""
@@ -199,16 +197,8 @@ class Measuring:
 
     def _tasks(self) -> int:
         """Count the tasks, up to ten pages of rows."""
-        rows = self._parts.pipeline.replica.rows
-        count = 0
-        after: Task | None = None
-        for _ in range(TASK_PAGES):
-            page: Sequence[Task] = rows.tasks(LAST_MS, after=after)
-            if not page:
-                break
-            count += len(page)
-            after = page[-1]
-        return count
+        pages = self._parts.pipeline.replica.rows.task_pages()
+        return sum(len(page) for page in islice(pages, TASK_PAGES))
 
     def _frame(self, index: int, user: int, table: int, requests: int, seconds: float) -> None:
         metrics = self._metrics

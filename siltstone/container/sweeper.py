@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from siltstone.container.collector import Collector
 from siltstone.container.fence import Fence
-from siltstone.container.garbage_status import LAST_MS
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.pins import list_pins
 from siltstone.container.pipeline import Pipeline
@@ -95,9 +94,7 @@ class Ground:
         """Chunk ids among the old ones of ``page`` that a task is to delete already."""
         wanted = {unnamed.chunk_id for unnamed in page.old}
         found: set[int] = set()
-        after: Task | None = None
-        while wanted and (tasks := self.rows.tasks(LAST_MS, after=after)):
-            after = tasks[-1]
+        for tasks in self.rows.task_pages() if wanted else ():
             found |= {t.subject for t in tasks if t.kind is TaskKind.DELETE_CHUNK} & wanted
         return found
 
@@ -240,12 +237,10 @@ class Sweeper:
 
     def _task(self) -> Task | None:
         """The row that says how far the round has come."""
-        after: Task | None = None
-        while tasks := self._ground.rows.tasks(LAST_MS, after=after):
+        for tasks in self._ground.rows.task_pages():
             for task in tasks:
                 if task.kind is TaskKind.SWEEP:
                     return task
-            after = tasks[-1]
         return None
 
     async def _step(self, task: Task | None) -> bool:

@@ -184,11 +184,6 @@ def put_table(name: str, table_id: int) -> TableEntry:
     return _put(table_name_key(name), encode_number(RowKind.TABLE, table_id))
 
 
-def remove_table(name: str) -> TableEntry:
-    """Free a table's name."""
-    return _remove(table_name_key(name))
-
-
 def put_tombstone(tombstone: Tombstone) -> TableEntry:
     """Say what became of a concatenated segment."""
     return _put(tombstone_key(tombstone.name), encode_tombstone(tombstone))

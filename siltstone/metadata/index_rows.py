@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import rocksdict
@@ -63,54 +64,43 @@ def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, 
 
 
 def walk_forward(
+    rows: rocksdict.RdictIter, low: bytes, high: bytes, limit: int, bytes_max: int
+) -> list[tuple[bytes, Entry]]:
+    """Entries of ``[low, high)`` in order, until ``limit`` entries or ``bytes_max`` bytes."""
+    rows.seek(low)
+    return _walk(rows, rows.next, lambda key: key < high, limit, bytes_max)
+
+
+def walk_backward(
+    rows: rocksdict.RdictIter, low: bytes, high: bytes, limit: int, bytes_max: int
+) -> list[tuple[bytes, Entry]]:
+    """The same from the last entry on."""
+    rows.seek_for_prev(high)
+    if rows.valid() and rows.key() == high:
+        rows.prev()
+    return _walk(rows, rows.prev, lambda key: key >= low, limit, bytes_max)
+
+
+def _walk(
     rows: rocksdict.RdictIter,
-    low: bytes,
-    high: bytes,
+    step: Callable[[], None],
+    inside: Callable[[bytes], bool],
     limit: int,
     bytes_max: int,
 ) -> list[tuple[bytes, Entry]]:
-    """Entries of ``[low, high)`` in order, until ``limit`` entries or ``bytes_max`` bytes."""
     found: list[tuple[bytes, Entry]] = []
     size = 0
-    rows.seek(low)
     while len(found) < limit and size < bytes_max and rows.valid():
         key = rows.key()
-        if key >= high:
+        if not inside(key):
             break
         value = rows.value()
         size += len(key) + len(value)
         found.append((key[_TABLE_BYTES:], entry_of(value)))
         if len(found) == limit:
             break  # a step to what nobody asked for may pass many removed rows
-        rows.next()
+        step()
     rows.status()  # an iterator that met damage is merely not valid any more
-    return found
-
-
-def walk_backward(
-    rows: rocksdict.RdictIter,
-    low: bytes,
-    high: bytes,
-    limit: int,
-    bytes_max: int,
-) -> list[tuple[bytes, Entry]]:
-    """The same from the last entry on."""
-    found: list[tuple[bytes, Entry]] = []
-    size = 0
-    rows.seek_for_prev(high)
-    if rows.valid() and rows.key() == high:
-        rows.prev()
-    while len(found) < limit and size < bytes_max and rows.valid():
-        key = rows.key()
-        if key < low:
-            break
-        value = rows.value()
-        size += len(key) + len(value)
-        found.append((key[_TABLE_BYTES:], entry_of(value)))
-        if len(found) == limit:
-            break
-        rows.prev()
-    rows.status()
     return found
 
 

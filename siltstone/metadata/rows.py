@@ -5,7 +5,7 @@ Names without ``pending`` show what was acknowledged; with it, the newest that w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from siltstone.core.records.attributes import decode_attributes
@@ -55,6 +55,9 @@ TABLE_IDS_MAX = 10_000
 
 FIRST_NUMBER = 1
 """What a counter without a row gives next; 0 is never an id."""
+
+_LAST_MS = 2**63
+"""Above the due time of every task."""
 
 
 class Rows:
@@ -172,10 +175,6 @@ class Rows:
         entry = self._pending(writer_key(segment_id, number))
         return None if entry is None else decode_writer_row(segment_id, number, entry.value)
 
-    def writer_number(self, segment_id: int, name: str) -> int | None:
-        """Number of the writer of this name."""
-        return self._number(RowKind.WRITER_NAME, writer_name_key(segment_id, name))
-
     def pending_writer_number(self, segment_id: int, name: str) -> int | None:
         """Number of the writer of this name, as assigned."""
         return self._pending_number(RowKind.WRITER_NAME, writer_name_key(segment_id, name))
@@ -202,6 +201,13 @@ class Rows:
             low = task_key(after.due_ms, after.kind, after.subject) + b"\0"
         found = self._scan(low, task_key(until_ms + 1, 0, 0), limit=limit)
         return [_task(key, entry) for key, entry in found]
+
+    def task_pages(self) -> Iterator[list[Task]]:
+        """Every task, due or not, page by page; each page is what is there when it is asked for."""
+        after: Task | None = None
+        while page := self.tasks(_LAST_MS, after=after):
+            yield page
+            after = page[-1]
 
     def epoch(self, epoch: int) -> EpochRow | None:
         """What the sweep knows of an epoch, as assigned."""
