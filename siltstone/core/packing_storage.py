@@ -19,12 +19,7 @@ from siltstone.core.verified_blocks import VerifiedBlocks
 class PackingSegmentStorage(ChunkedSegmentStorage):
     """A ``ChunkedSegmentStorage`` that can put bytes of several segments into one chunk.
 
-    Args:
-        storage: where chunks lie.
-        layouts: rows of the segments that this object serves, and only those.
-        environment: gives time.
-        settings: how to cut and how to verify.
-        blocks: remembered blocks, if several storages shall share them.
+    It is made like that one, of layouts that can state a pack.
     """
 
     def __init__(

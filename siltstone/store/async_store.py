@@ -7,8 +7,7 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 from weakref import WeakSet
 
 from siltstone.container.check import Wish
@@ -32,6 +31,7 @@ from siltstone.store.arguments import common_container, name_of
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_table import AsyncTable
 from siltstone.store.care_verbs import CareVerbs
+from siltstone.store.closing import AsyncClosing
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import refusing_container
 from siltstone.store.manifest import uuid_text
@@ -52,7 +52,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore(CareVerbs):
+class AsyncStore(CareVerbs, AsyncClosing):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one
@@ -84,17 +84,6 @@ class AsyncStore(CareVerbs):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<AsyncStore {self.uuid} {state}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def uuid(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from siltstone.store.arguments import check_key
+from siltstone.store.closing import AsyncClosing
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from siltstone.core.words import Buffer
 
 
-class AsyncTableSnapshot:
+class AsyncTableSnapshot(AsyncClosing):
     """A handle to a table as it was; ``AsyncTable.snapshot`` makes one. Close it when done."""
 
     def __init__(self, held: LivingSnapshot) -> None:
@@ -23,17 +23,6 @@ class AsyncTableSnapshot:
 
     def __repr__(self) -> str:
         return f"AsyncTableSnapshot({self._held.table!r}, version={self.version})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def version(self) -> int:

@@ -9,15 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import check_lineage, check_log, found
-from siltstone.container.owner import EPOCH_END, bridged
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import LogLostError, LogTruncatedError, SiltstoneError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
 from siltstone.core.words import GIB
-from siltstone.journal.recovery import Recovered, recover
-from siltstone.store.assemble import Assembly, assembled
+from siltstone.store.inspection import Inspection, open_inspection
 from siltstone.store.storage_probes import PROBES_PREFIX, Probe, StorageProbes, remove_leftovers
 
 SKEW_S = 5.0
@@ -40,33 +36,29 @@ def diagnose(path: Path | str) -> Iterator[Probe]:
         SettingsError: the settings file is wrong.
         FormatError: a newer version made the store.
     """
-    environment = SystemEnvironment()
-    try:
-        assembly = assembled(path, environment)
-        one, other = assembly.new_storage(), assembly.new_storage()
+    with open_inspection(path) as inspection:
+        other = inspection.assembly.new_storage()
         try:
-            yield from StorageProbes(one, other, environment).run()
-            yield from Doctor(assembly, one).rest()
+            environment = inspection.assembly.environment
+            yield from StorageProbes(inspection.storage, other, environment).run()
+            yield from Doctor(inspection).rest()
         finally:
-            one.close()
             other.close()
-            assembly.close()
-    finally:
-        environment.close()
 
 
 class Doctor:
     """All probes but those of long-term storage itself."""
 
-    def __init__(self, assembly: Assembly, storage: ChunkStorage) -> None:
-        self._assembly = assembly
-        self._storage = storage
-        self._environment = assembly.environment
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._assembly = inspection.assembly
+        self._storage = inspection.storage
+        self._environment = inspection.assembly.environment
 
     def rest(self) -> Iterator[Probe]:
         """Yield the outcome of each probe."""
         yield self._outcome("clock", "long-term storage", self._clock)
-        for index in range(self._assembly.manifest.container_count):
+        for index in self._inspection.containers:
             yield self._outcome("log", f"container {index}", partial(self._log, index))
         for name, folder in self._folders():
             yield self._outcome("space", name, partial(self._space, folder))
@@ -108,7 +100,7 @@ class Doctor:
             reader = log.open_read()
             try:
                 first = reader.first()
-                recovered = asyncio.run(self._recovered(index))
+                recovered = asyncio.run(self._inspection.recovered(index))
                 if recovered is None:
                     return "ok", "never opened"
                 where = found(recovered.checkpoint.lineage, recovered)
@@ -129,11 +121,6 @@ class Doctor:
         if ahead_s > SKEW_S:
             return "warning", f"{detail}; its newest frame is {ahead_s:.0f} s ahead of this clock"
         return "ok", detail
-
-    async def _recovered(self, index: int) -> Recovered | None:
-        settings = self._assembly.settings.container
-        storage = bridged(self._storage, self._environment, settings)
-        return await recover(storage, self._environment, index, EPOCH_END)
 
     def _ahead(self, frames: Iterator[Frame]) -> float:
         """How far the newest frame's time lies in the future, in seconds."""

@@ -111,7 +111,7 @@ class Inspection:
         failure: CorruptDataError | None = None
         recovered: Recovered | None = None
         try:
-            recovered = asyncio.run(self._recovered(container))
+            recovered = asyncio.run(self.recovered(container))
         except CorruptDataError as error:
             failure = error
         where = f"container {container}"
@@ -128,7 +128,7 @@ class Inspection:
             missing = self._missing(recovered)
             if missing:
                 # An owner may be at work: what its newest state does not name may go.
-                again = asyncio.run(self._recovered(container))
+                again = asyncio.run(self.recovered(container))
                 named = set() if again is None else {name for name, _ in _named(again)}
                 yield from (finding for finding in missing if finding.where in named)
 
@@ -145,7 +145,13 @@ class Inspection:
                 findings.append(Finding(severity="damage", where=name, message=message))
         return findings
 
-    async def _recovered(self, container: int) -> Recovered | None:
+    async def recovered(self, container: int) -> Recovered | None:
+        """What the journal states; ``None`` when the container was never opened.
+
+        Raises:
+            CorruptDataError: no checkpoint that counts is whole.
+            ChunkError: long-term storage did not answer.
+        """
         assembly = self.assembly
         storage = bridged(self.storage, assembly.environment, assembly.settings.container)
         return await recover(storage, assembly.environment, container, EPOCH_END)

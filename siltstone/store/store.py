@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from siltstone.store.assemble import open_async_store
 from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.closing import Closing
 from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from siltstone.store.async_store import AsyncStore
 
 
-class Store:
+class Store(Closing):
     """An open store, for any thread; ``siltstone.open`` makes one. See ``AsyncStore``.
 
     Of no use in a forked child: open the store there again, and only one of the two may own it.
@@ -46,17 +46,6 @@ class Store:
 
     def __repr__(self) -> str:
         return repr(self._store).replace("AsyncStore", "Store", 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if not self.closed:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from siltstone.store.closing import Closing
 
 if TYPE_CHECKING:
     from siltstone.container.views import TableValue
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from siltstone.store.background_loop import BackgroundLoop
 
 
-class TableSnapshot:
+class TableSnapshot(Closing):
     """A handle to a table as it was, for any thread. See ``AsyncTableSnapshot``."""
 
     def __init__(self, loop: BackgroundLoop, snapshot: AsyncTableSnapshot) -> None:
@@ -22,17 +23,6 @@ class TableSnapshot:
 
     def __repr__(self) -> str:
         return repr(self._snapshot).removeprefix("Async")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def version(self) -> int:

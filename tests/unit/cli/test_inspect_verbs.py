@@ -144,7 +144,7 @@ def test_rows_are_decoded(command: Command, written: Path) -> None:
 
 def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
     with open_inspection(written) as inspection:
-        before = asyncio.run(inspection._recovered(1))
+        before = asyncio.run(inspection.recovered(1))
     for number in range(4):
         with siltstone.open(written) as store:
             store.create(f"{{a}}{number}").append(b"x")
@@ -155,13 +155,13 @@ def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
         gone = inspection._missing(before)
         assert gone, "nothing of the older state is gone, so this shows nothing"
         states = [before]
-        real = Inspection._recovered
+        real = Inspection.recovered
 
         async def older(self: Inspection, container: int) -> Recovered | None:
             return states.pop() if states else await real(self, container)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Inspection, "_recovered", older)
+            patch.setattr(Inspection, "recovered", older)
             assert list(inspection.verify_journal(1)) == []
         assert not states
 
