@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import Found
-from siltstone.container.index_restore import restored_index
+from siltstone.container.index_restore import OpenIndex, restored_index
 from siltstone.container.logged_frame import LoggedFrame, logged, table_records
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
@@ -25,6 +25,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
+from siltstone.metadata.index_watch import IndexWatch
 from siltstone.metadata.tables import Tables
 
 logger = logging.getLogger(__name__)
@@ -61,16 +62,22 @@ async def build_replica(
     """
     # Once: several steps look at them.
     decoded = [logged(frame) for frame in frames]
-    index = await _matching_index(where, decoded, system, environment, settings, index_folder)
+    metrics = storage.metrics
+    open_index = partial(
+        Index.open, cache_bytes=settings.index_cache_bytes, counted=metrics.enabled
+    )
+    index = await _matching_index(where, decoded, system, environment, open_index, index_folder)
     if index is None:
         index, where = await restored_index(
             where,
             storage,
             environment,
             index_folder,
-            cache_bytes=settings.index_cache_bytes,
+            open_index=open_index,
             copies=copies,
         )
+    if metrics.enabled:
+        index.watch = IndexWatch(metrics, environment.monotonic)
     try:
         tables = Tables(index, where.lineage)
         where = await _replay_table_log(tables, where, decoded, system)
@@ -112,15 +119,14 @@ async def _matching_index(
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
-    settings: ContainerSettings,
+    open_index: OpenIndex,
     folder: Path,
 ) -> Index | None:
     """The local index if it is a prefix of this very table log, else ``None``."""
     if not await environment.run_blocking(INDEX_POOL, folder.exists):
         return None
-    open_index = partial(Index.open, folder, cache_bytes=settings.index_cache_bytes)
     try:
-        index = await environment.run_blocking(INDEX_POOL, open_index)
+        index = await environment.run_blocking(INDEX_POOL, partial(open_index, folder))
     except CorruptDataError as error:
         logger.warning("local index is damaged and is built anew: %s", error)
         return None

@@ -52,6 +52,7 @@ class Concatenator:
     Attributes:
         on_joined: called with the id of a segment that got extents of another.
         on_undo: called when a concat failed and may have left something to undo.
+        on_bytes: called with how many bytes were joined, and ``copied`` or ``by_reference``.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Concatenator:
         self._joins = joins
         self.on_joined: Callable[[int], None] = lambda _: None
         self.on_undo: Callable[[], None] = lambda: None
+        self.on_bytes: Callable[[int, str], None] = lambda length, how: None
 
     async def concat(self, target: str, source: str) -> int:
         """Join ``source`` to the end of ``target``; return where its bytes begin. Repeatable.
@@ -164,7 +166,9 @@ class Concatenator:
         except BaseException:
             self._pressure.release(length)
             raise
-        return await future
+        await future
+        self.on_bytes(len(data), "copied")
+        return offset
 
     async def _join_large(self, target: OpenSegment, source: OpenSegment) -> int:
         """Move the source's extents, while appends to the target wait.
@@ -253,6 +257,7 @@ class Concatenator:
             await self._joins.show(joining, entries)
         else:
             await self._segments.concat(joining, extra=entries)
+        self.on_bytes(length, "by_reference")
 
     def _times(self, joining: Joining, length: int) -> list[TableEntry]:
         """The time index of the target: bytes that are joined to it are appended to it now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,9 @@ from siltstone.metadata.index import Index
 
 logger = logging.getLogger(__name__)
 
+OpenIndex = Callable[[Path], Index]
+"""Opens the index in a folder; raises as ``Index.open``."""
+
 
 async def restored_index(
     where: Found,
@@ -31,7 +34,7 @@ async def restored_index(
     environment: Environment,
     folder: Path,
     *,
-    cache_bytes: int,
+    open_index: OpenIndex,
     copies: Sequence[Path],
 ) -> tuple[Index, Found]:
     """Fetch an index that the table log continues; return it and where it begins.
@@ -41,7 +44,7 @@ async def restored_index(
         storage: holds the index files of checkpoints.
         environment: gives threads.
         folder: where the index will lie; what is there goes.
-        cache_bytes: size of its block cache.
+        open_index: opens an index in a folder.
         copies: folders any of which may hold the files of the checkpoint, or of another one of
             this or another owner; see ``link_index``.
 
@@ -51,14 +54,14 @@ async def restored_index(
         ChunkError: long-term storage did not answer.
     """
     try:
-        return await _fetched(where, storage, environment, folder, cache_bytes, copies), where
+        return await _fetched(where, storage, environment, folder, open_index, copies), where
     except CorruptDataError as error:
         failure = error
     warnings = list(where.warnings)
     async for older in _older(where, storage):
         warnings.append(f"passed over index checkpoint: {failure}")
         try:
-            index = await _fetched(older, storage, environment, folder, cache_bytes, ())
+            index = await _fetched(older, storage, environment, folder, open_index, ())
         except CorruptDataError as error:
             warnings.append(f"passed over index checkpoint: {error}")
             continue
@@ -98,7 +101,7 @@ async def _fetched(
     storage: AsyncChunkStorage,
     environment: Environment,
     folder: Path,
-    cache_bytes: int,
+    open_index: OpenIndex,
     copies: Sequence[Path],
 ) -> Index:
     files = where.index_files
@@ -108,13 +111,12 @@ async def _fetched(
     else:
         for candidate in copies:
             linked = await environment.run_blocking(
-                INDEX_POOL, partial(_linked, where, candidate, folder, cache_bytes)
+                INDEX_POOL, partial(_linked, where, candidate, folder, open_index)
             )
             if linked is not None:
                 return linked
         await restore_index(files, storage, folder, environment)
-    open_index = partial(Index.open, folder, cache_bytes=cache_bytes)
-    index = await environment.run_blocking(INDEX_POOL, open_index)
+    index = await environment.run_blocking(INDEX_POOL, partial(open_index, folder))
     if not _is_meant(index, where):
         position = index.position
         index.close()
@@ -127,7 +129,7 @@ async def _fetched(
     return index
 
 
-def _linked(where: Found, copies: Path, folder: Path, cache_bytes: int) -> Index | None:
+def _linked(where: Found, copies: Path, folder: Path, open_index: OpenIndex) -> Index | None:
     """The index from local copies; ``None`` when they are not those of the checkpoint. Blocking.
 
     Owners change their copies meanwhile, so anything may be found here and none of it is damage:
@@ -136,7 +138,7 @@ def _linked(where: Found, copies: Path, folder: Path, cache_bytes: int) -> Index
     if not link_index(where.index_files, copies, folder):
         return None
     try:
-        index = Index.open(folder, cache_bytes=cache_bytes)
+        index = open_index(folder)
     except (CorruptDataError, StoreError) as error:
         logger.info("local copies are not the checkpoint: %s", error)
         return None

@@ -11,10 +11,12 @@ from siltstone.container.health_state import HealthState
 from siltstone.core import metrics as m
 from siltstone.core.circuit import CircuitState
 from siltstone.core.words import TABLE_LOG_ID
+from siltstone.metadata.index_watch import CacheCounts
 
 if TYPE_CHECKING:
     from siltstone.container.checkpointer import Checkpointer
     from siltstone.container.collector import Collector
+    from siltstone.container.concat import Concatenator
     from siltstone.container.health import ContainerHealth, HealthMonitor
     from siltstone.container.optimiser import Optimiser
     from siltstone.container.pipeline import Pipeline
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     from siltstone.core.threads import AsyncChunkStorage
     from siltstone.journal.journal import Journal
     from siltstone.journal.pinned_layout import PinnedLayoutStore
+    from siltstone.metadata.index import Index
+    from siltstone.metadata.recent_rows import RecentRows
 
 TICK_S: Final = 1.0
-TASKS_S: Final = 60.0
-"""Counting tasks reads rows, so it is done less often."""
+SELDOM_S: Final = 60.0
+"""Counting tasks and asking the index cost more, so they are done less often."""
 TASK_PAGES: Final = 10
 
 RECORD_FRAMES: Final = 8
@@ -112,6 +116,9 @@ class MeasuredParts(Protocol):
     checkpointer: Checkpointer
     collector: Collector
     optimiser: Optimiser
+    concatenator: Concatenator
+    index: Index
+    recent_rows: RecentRows
     segments: PackingSegmentStorage
     system: ChunkedSegmentStorage
 
@@ -125,10 +132,15 @@ class Measuring:
         self._kept = KeptBytes()
         self._rewritten = 0
         self._read_backs_failed = 0
-        self._tasks_at = 0.0
+        self._seldom_at = 0.0
+        self._recent = (0, 0)
+        self._blocks = CacheCounts(0, 0)
         parts.pipeline.on_frame = self._frame
         parts.pressure.on_wait = lambda waited_s: self._metrics.observe(m.APPEND_WAIT, waited_s)
         parts.collector.on_outcome = lambda outcome: self._metrics.add(m.GARBAGE, 1, outcome)
+        parts.concatenator.on_bytes = lambda length, how: self._metrics.add(
+            m.CONCAT_BYTES, length, how
+        )
 
     async def run(self) -> None:
         """Set the gauges every second until cancelled."""
@@ -158,9 +170,25 @@ class Measuring:
         metrics.add(m.READ_BACKS_FAILED, failed - self._read_backs_failed)
         self._read_backs_failed = failed
         now = parts.environment.monotonic()
-        if now >= self._tasks_at:
-            self._tasks_at = now + TASKS_S
+        self._count_rows()
+        if now >= self._seldom_at:
+            self._seldom_at = now + SELDOM_S
             metrics.set(m.GARBAGE_TASKS, self._tasks())
+            self._measure_index()
+
+    def _count_rows(self) -> None:
+        recent = self._parts.recent_rows
+        hits, misses = self._recent
+        self._metrics.add(m.RECENT_ROWS, recent.hits - hits, "hit")
+        self._metrics.add(m.RECENT_ROWS, recent.misses - misses, "miss")
+        self._recent = (recent.hits, recent.misses)
+
+    def _measure_index(self) -> None:
+        metrics, index = self._metrics, self._parts.index
+        metrics.set(m.INDEX_BYTES, index.file_bytes())
+        before, self._blocks = self._blocks, index.cache_counts()
+        metrics.add(m.INDEX_BLOCKS, self._blocks.hits - before.hits, "hit")
+        metrics.add(m.INDEX_BLOCKS, self._blocks.misses - before.misses, "miss")
 
     def _measure_health(self, health: ContainerHealth) -> None:
         metrics = self._metrics

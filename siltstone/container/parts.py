@@ -119,6 +119,7 @@ class Parts:
         layouts = TableLayoutStore(
             rows, pipeline, self.container, environment, settings.garbage_delay_s
         )
+        self.recent_rows = layouts.recent
         self.segments = packing_storage(storage, layouts, environment, settings)
         self.policy = settings.resolved(storage.capabilities)
         self.storage_writer = StorageWriter(

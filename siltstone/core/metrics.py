@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from siltstone.core.words import KIB
+
 
 class MetricKind(StrEnum):
     """How values of a metric add up."""
@@ -19,6 +21,17 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
+
+
+class Scale(StrEnum):
+    """Which values a histogram tells apart."""
+
+    CALLS = "calls"
+    """Seconds, from a sync of a fast disk to the deadline of a call."""
+    LOOK_UPS = "look_ups"
+    """Seconds, from a look-up in memory to one on a slow disk."""
+    RATES = "rates"
+    """Bytes per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +43,14 @@ class Metric:
         kind: see ``MetricKind``.
         labels: names of its labels, beside ``store`` and ``container``, which all have.
         text: what it tells, in one line.
+        scale: what a histogram tells apart.
     """
 
     name: str
     kind: MetricKind
     labels: tuple[str, ...] = ()
     text: str
+    scale: Scale = Scale.CALLS
 
 
 def _counter(name: str, text: str, *labels: str) -> Metric:
@@ -46,9 +61,14 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
     return Metric(name=f"siltstone_{name}", kind=MetricKind.GAUGE, labels=labels, text=text)
 
 
-def _histogram(name: str, text: str, *labels: str) -> Metric:
+def _histogram(name: str, text: str, *labels: str, scale: Scale = Scale.CALLS) -> Metric:
+    unit = "bytes_per_second" if scale is Scale.RATES else "seconds"
     return Metric(
-        name=f"siltstone_{name}_seconds", kind=MetricKind.HISTOGRAM, labels=labels, text=text
+        name=f"siltstone_{name}_{unit}",
+        kind=MetricKind.HISTOGRAM,
+        labels=labels,
+        text=text,
+        scale=scale,
     )
 
 
@@ -69,6 +89,14 @@ OPERATION: Final = _histogram("operation", "an operation, waits included", "oper
 OPERATION_BYTES: Final = _counter(
     "operation_bytes", "bytes that operations moved", "operation", "segments"
 )
+OPERATION_RATE: Final = _histogram(
+    "operation",
+    "how fast operations of 64 KiB and more moved their bytes",
+    "operation",
+    "segments",
+    scale=Scale.RATES,
+)
+CONCAT_BYTES: Final = _counter("concat_bytes", "bytes that concats joined", "how")
 CHUNKS_READ: Final = _counter("chunks_read", "parts of chunks that reads were put together from")
 
 # Tier 1.
@@ -107,12 +135,23 @@ GARBAGE: Final = _counter(
 )
 GARBAGE_TASKS: Final = _gauge("garbage_tasks", "tasks that wait, counted up to 10,000")
 REWRITTEN: Final = _counter("rewritten_chunks", "chunks that the optimiser made")
+REWRITTEN_BYTES: Final = _counter("rewritten_bytes", "bytes in them", "how")
 TIDYING_FAILED: Final = _counter(
     "tidying_failed", "tries to drop what a checkpoint made needless that left something"
 )
 READ_BACKS_FAILED: Final = _counter("read_backs_failed", "writes that did not come back")
 
 # Metadata.
+INDEX_LOOK_UP: Final = _histogram(
+    "index_look_up", "a look-up of rows in the local index", "kind", scale=Scale.LOOK_UPS
+)
+INDEX_BLOCKS: Final = _counter(
+    "index_blocks", "blocks that look-ups found in the cache of the index, or not", "outcome"
+)
+INDEX_BYTES: Final = _gauge("index_bytes", "bytes of the files of the local index")
+RECENT_ROWS: Final = _counter(
+    "recent_rows", "rows that reads and flushes found remembered, or looked up", "outcome"
+)
 TABLE_VERSION: Final = _gauge("table_version", "applied table version: bytes of the table log")
 CHECKPOINT_VERSION: Final = _gauge("checkpoint_version", "that of the newest checkpoint")
 TABLE_LOG_LENGTH: Final = _gauge("table_log_bytes", "bytes of the table log on long-term storage")
@@ -122,6 +161,9 @@ METRICS: Final[tuple[Metric, ...]] = tuple(
     value for value in dict(vars()).values() if isinstance(value, Metric)
 )
 """All of them, in this order."""
+
+RATE_BYTES_MIN: Final = 64 * KIB
+"""An operation with fewer bytes tells of waits, not of a rate."""
 
 _NO_SPAN: Final = nullcontext()
 

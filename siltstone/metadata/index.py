@@ -34,6 +34,7 @@ from siltstone.metadata.index_rows import (
     walk_forward,
 )
 from siltstone.metadata.index_snapshot import IndexSnapshot
+from siltstone.metadata.index_watch import CacheCounts, IndexWatch, cache_counts
 from siltstone.metadata.position import Position, decode_position, encode_position
 
 CACHE_BYTES = 64 * MIB
@@ -56,9 +57,13 @@ class Index:
 
     Thread-safe. Point reads and ``apply`` are quick enough for the event loop; long scans and
     ``checkpoint`` are not.
+
+    Attributes:
+        watch: if set, told of each look-up.
     """
 
     def __init__(self, database: rocksdict.Rdict, folder: Path, position: Position | None) -> None:
+        self.watch: IndexWatch | None = None
         self._database = database
         self._folder = folder
         self._position = position
@@ -69,19 +74,20 @@ class Index:
         self._no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
 
     @classmethod
-    def open(cls, folder: Path, *, cache_bytes: int = CACHE_BYTES) -> Index:
+    def open(cls, folder: Path, *, cache_bytes: int = CACHE_BYTES, counted: bool = False) -> Index:
         """Open the index in ``folder``, or make an empty one.
 
         Args:
             folder: its own folder; made, with its parents, when missing.
             cache_bytes: size of the block cache.
+            counted: count what its cache has, for ``cache_counts``; look-ups get a quarter slower.
 
         Raises:
             StoreInUseError: another process, or this one, has it open.
             CorruptDataError: the folder is damaged: remove it and restore a checkpoint.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        database = translated(folder, lambda: _open_database(folder, cache_bytes))
+        database = translated(folder, lambda: _open_database(folder, cache_bytes, counted))
         try:
             return cls(database, folder, _read_position(database, folder))
         except SiltstoneError:
@@ -104,10 +110,14 @@ class Index:
 
     def get_stored(self, key: bytes) -> Entry | None:
         """Return the entry of an index key, or ``None``."""
+        watch = self.watch
+        begun = 0.0 if watch is None else watch.clock()
         try:
             value = self._database.get(key)
         except Exception as error:  # the library has no class of its own
             raise translation(error, self._folder) from error
+        if watch is not None:
+            watch.ended("get", begun)
         return None if value is None else entry_of(value)
 
     def scan(
@@ -132,9 +142,14 @@ class Index:
         """
         walk = walk_backward if reverse else walk_forward
         low, high = scan_bounds(table_id, start, end)
-        return translated(
+        watch = self.watch
+        begun = 0.0 if watch is None else watch.clock()
+        found = translated(
             self._folder, lambda: walk(self._database.iter(), low, high, limit, bytes_max)
         )
+        if watch is not None:
+            watch.ended("scan", begun)
+        return found
 
     def snapshot(self) -> IndexSnapshot:
         """Hold on to the entries as they are now; closed with the index at the latest."""
@@ -205,6 +220,15 @@ class Index:
         translated(self._folder, make)
         return checkpoint_position(folder)
 
+    def cache_counts(self) -> CacheCounts:
+        """Blocks found in the cache, and read from files, since it was opened counted; else 0."""
+        text = self._database.property_value("rocksdb.options-statistics")
+        return cache_counts(text or "")
+
+    def file_bytes(self) -> int:
+        """Bytes of its files."""
+        return self._database.property_int_value("rocksdb.total-sst-files-size") or 0
+
     def close(self) -> None:
         """Flush and close. Idempotent; later calls raise ``ClosedError``."""
         if not self._closed:
@@ -229,7 +253,7 @@ def checkpoint_position(folder: Path) -> Position | None:
         database.close()
 
 
-def _open_database(folder: Path, cache_bytes: int) -> rocksdict.Rdict:
+def _open_database(folder: Path, cache_bytes: int, counted: bool) -> rocksdict.Rdict:
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_block_cache(rocksdict.Cache(cache_bytes))
     blocks.set_bloom_filter(10, block_based=False)
@@ -237,6 +261,8 @@ def _open_database(folder: Path, cache_bytes: int) -> rocksdict.Rdict:
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
+    if counted:
+        options.enable_statistics()
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(4)

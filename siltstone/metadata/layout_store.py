@@ -39,6 +39,9 @@ class TableLayoutStore:
         container: index of the container, for the names of chunks.
         environment: gives the time.
         garbage_delay_s: seconds that a dropped chunk stays at least.
+
+    Attributes:
+        recent: the rows that were looked up last.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class TableLayoutStore:
         garbage_delay_s: float,
     ) -> None:
         self._rows = rows
-        self._recent = RecentRows(rows)
+        self.recent = RecentRows(rows)
         self._log = log_writer
         self._container = container
         self._environment = environment
@@ -70,7 +73,7 @@ class TableLayoutStore:
 
     def layout(self, segment_id: int) -> Layout:
         """See ``LayoutStore.layout``."""
-        return self._recent.layout(segment_id)
+        return self.recent.layout(segment_id)
 
     def floor(self, segment_id: int, offset: int) -> Extent | None:
         """See ``LayoutStore.floor``."""
@@ -78,15 +81,15 @@ class TableLayoutStore:
 
     def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
         """See ``LayoutStore.extents``."""
-        return self._recent.extents(segment_id, start, end, limit)
+        return self.recent.extents(segment_id, start, end, limit)
 
     def chunk(self, chunk_id: int) -> Chunk | None:
         """See ``LayoutStore.chunk``."""
-        return self._recent.chunk(chunk_id)
+        return self.recent.chunk(chunk_id)
 
     def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
         """See ``LayoutStore.sums``."""
-        return self._recent.sums(chunk_id, group)
+        return self.recent.sums(chunk_id, group)
 
     async def new_chunk(self, segment_id: int, start: int) -> NewChunk:
         """See ``LayoutStore.new_chunk``.

@@ -19,11 +19,17 @@ class RecentRows:
 
     Args:
         rows: asked for what is not remembered.
+
+    Attributes:
+        hits: rows that were remembered.
+        misses: rows that were looked up.
     """
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._version = -1
+        self.hits = 0
+        self.misses = 0
         self._layouts: dict[int, Layout] = {}
         self._extents: dict[int, Extent] = {}
         self._chunks: dict[int, Chunk] = {}
@@ -34,7 +40,10 @@ class RecentRows:
         self._refresh()
         found = self._layouts.get(segment_id)
         if found is None:
+            self.misses += 1
             found = self._layouts[segment_id] = self._rows.layout(segment_id)
+        else:
+            self.hits += 1
         return found
 
     def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:
@@ -42,7 +51,9 @@ class RecentRows:
         self._refresh()
         last = self._extents.get(segment_id)
         if last is not None and last.start <= start < end <= last.end and limit > 0:
+            self.hits += 1
             return [last]
+        self.misses += 1
         found = self._rows.extents(segment_id, start, end, limit)
         if found:
             self._extents[segment_id] = found[-1]
@@ -53,9 +64,12 @@ class RecentRows:
         self._refresh()
         found = self._chunks.get(chunk_id)
         if found is None:
+            self.misses += 1
             found = self._rows.chunk(chunk_id)
             if found is not None:
                 self._chunks[chunk_id] = found
+        else:
+            self.hits += 1
         return found
 
     def sums(self, chunk_id: int, group: int) -> tuple[int, ...]:
@@ -63,7 +77,10 @@ class RecentRows:
         self._refresh()
         found = self._sums.get((chunk_id, group))
         if found is None:
+            self.misses += 1
             found = self._sums[chunk_id, group] = self._rows.sums(chunk_id, group)
+        else:
+            self.hits += 1
         return found
 
     def _refresh(self) -> None:

@@ -16,17 +16,32 @@ from siltstone.core.metrics import (
     METRICS,
     OPERATION,
     OPERATION_BYTES,
+    OPERATION_RATE,
+    RATE_BYTES_MIN,
     Metric,
     MetricKind,
     Metrics,
+    Scale,
 )
+from siltstone.core.words import KIB
 from siltstone.store.spans import Spans
 
 BUCKETS_S: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0,
 )  # fmt: skip
-"""From a sync of a fast disk to the deadline of a call."""
+LOOK_UP_BUCKETS_S: Final = (
+    0.000002, 0.000005, 0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005,
+    0.01, 0.05, 0.25,
+)  # fmt: skip
+RATE_BUCKETS: Final = tuple(float(4**power * 64 * KIB) for power in range(9))
+"""From 64 KiB to 4 GiB a second."""
+
+BUCKETS: Final = {
+    Scale.CALLS: BUCKETS_S,
+    Scale.LOOK_UPS: LOOK_UP_BUCKETS_S,
+    Scale.RATES: RATE_BUCKETS,
+}
 
 Instrument = Counter | Gauge | Histogram
 
@@ -47,7 +62,8 @@ def _made(metric: Metric, registry: CollectorRegistry) -> Instrument:
         return Counter(metric.name, metric.text, labels, registry=registry)
     if metric.kind is MetricKind.GAUGE:
         return Gauge(metric.name, metric.text, labels, registry=registry)
-    return Histogram(metric.name, metric.text, labels, registry=registry, buckets=BUCKETS_S)
+    buckets = BUCKETS[metric.scale]
+    return Histogram(metric.name, metric.text, labels, registry=registry, buckets=buckets)
 
 
 class PrometheusMetrics(Metrics):
@@ -118,9 +134,12 @@ class PrometheusMetrics(Metrics):
             with self.span(f"siltstone.{operation}", segments=segments):
                 yield
         finally:
-            self.observe(OPERATION, self._clock() - start, operation, segments)
+            took_s = self._clock() - start
+            self.observe(OPERATION, took_s, operation, segments)
         if length:
             self.add(OPERATION_BYTES, length, operation, segments)
+        if length >= RATE_BYTES_MIN and took_s > 0:
+            self.observe(OPERATION_RATE, length / took_s, operation, segments)
 
     def close(self) -> None:
         """See ``Metrics.close``: gauges go, counters and histograms stay."""

@@ -167,8 +167,8 @@ class World:
         """Know who has which index open, and let RocksDB do nothing by itself."""
         opened: Callable[..., Any] = index._open_database
 
-        def watched(folder: Path, cache_bytes: int) -> Any:
-            database = opened(folder, cache_bytes)
+        def watched(folder: Path, *choices: Any) -> Any:
+            database = opened(folder, *choices)
             process = current_process()
             if process is not None:
                 self._databases.append((process, database, folder))

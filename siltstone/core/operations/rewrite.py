@@ -15,6 +15,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkReadBackError, CorruptDataError, Outcome, SiltstoneError
 from siltstone.core.layout_store import NewChunk
+from siltstone.core.metrics import REWRITTEN_BYTES
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.read import PART_BYTES, read_extents, sums_between
 from siltstone.core.operations.read_back import read_back
@@ -43,8 +44,9 @@ def request_count(context: Context, rewrite: Rewrite) -> int:
 async def run_rewrite(context: Context, lock: asyncio.Lock, rewrite: Rewrite) -> bool:
     """See ``ChunkedSegmentStorage.rewrite``."""
     new = await context.layouts.new_chunk(rewrite.segment_id, rewrite.start)
+    joins = joins_natively(rewrite, context.chunk, context.storage.capabilities)
     try:
-        if joins_natively(rewrite, context.chunk, context.storage.capabilities):
+        if joins:
             sums = await _join(context, rewrite, new)
         else:
             sums = await _copy(context, rewrite, new)
@@ -61,7 +63,10 @@ async def run_rewrite(context: Context, lock: asyncio.Lock, rewrite: Rewrite) ->
             context.memory.abandon([new])
         # Else it may be committed: its chunk is not garbage for us.
         raise
-    if not committed:
+    if committed:
+        how = "joined" if joins else "copied"
+        context.storage.metrics.add(REWRITTEN_BYTES, rewrite.length, how)
+    else:
         context.memory.abandon([new])
     return committed
 

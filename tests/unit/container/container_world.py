@@ -21,6 +21,7 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.words import KIB
 from siltstone.metadata.rows import Rows
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
@@ -105,6 +106,7 @@ class World:
         settings: ContainerSettings | None = None,
         plan: FaultPlan | None = None,
         environment: VirtualEnvironment | None = None,
+        metrics: Metrics = NO_METRICS,
     ) -> Owner:
         """Open a container, with the faults of ``storage_hook`` and ``plan`` from the beginning."""
         storage = FaultyChunkStorage(self.new_storage())
@@ -120,6 +122,7 @@ class World:
             index_folder=self.folder / index,
             owner=f"owner {self.owners}",
             takeover=takeover,
+            metrics=metrics,
         )
         return Owner(container, storage, log, self.folder / index)
 

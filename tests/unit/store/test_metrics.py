@@ -119,12 +119,22 @@ def test_what_is_done_is_counted(folder: Path) -> None:
         read = {"operation": "read", "segments": "user"}
         assert value(uuid, "siltstone_operation_bytes_total", **read) == 5_000
         assert value(uuid, "siltstone_storage_bytes_total", operation="read_into") >= 5_000
+        assert value(uuid, "siltstone_operation_bytes_per_second_count", **read) == 0
+        large = store.create("large")
+        large.append(bytes(200_000))
+        large.flush()
+        large.read(0, 200_000)
+        for labels in (wrote, read):
+            rates = "siltstone_operation_bytes_per_second"
+            assert value(uuid, f"{rates}_count", **labels) == 1
+            assert value(uuid, f"{rates}_sum", **labels) > 0
         segment.truncate(10_003)
         segment.seal()
         segment.delete()
         for verb in ("create", "truncate", "seal", "delete"):
             labels = {"operation": verb, "segments": "user"}
-            assert value(uuid, "siltstone_operation_seconds_count", **labels) == 1, verb
+            times = 2 if verb == "create" else 1
+            assert value(uuid, "siltstone_operation_seconds_count", **labels) == times, verb
 
 
 def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
