@@ -190,9 +190,10 @@ class Collector:
                     await self._storage_writer.flush(segment)
             if not await self._segments.trim(task.subject, start):
                 continue
+            await self._forget_times(task.subject, start)
+            # Nothing is awaited from here until the task goes: a later truncation uses the same.
             pending = self._rows.pending_state(task.subject)
             if pending is None or pending.deleted or pending.start_offset == start:
-                await self._forget_times(task.subject, start)
                 break
             await self._pipeline.barrier()
         await self._pipeline.update([remove_task(task)])

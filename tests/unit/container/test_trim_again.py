@@ -1,0 +1,45 @@
+"""A truncation that comes while the one before is carried out, at any moment of that."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.container.container_world import World, pattern, with_settings, world
+
+SETTINGS = with_settings(
+    flush_age_s=1e6, table_flush_age_s=1e6, garbage_interval_s=1e6, chunk_bytes=1_000
+)
+STEP_S = 0.5
+"""Half of what a frame takes here, so that every wait of the round is met."""
+
+
+async def overlapping(made: World, steps: int) -> bool:
+    """Truncate so many steps behind the beginning of a round; return whether it still went on."""
+    container = (owner := await made.open()).container
+    await container.create("a")
+    for number in range(4):
+        await container.append("a", pattern(number, 1_000))
+        await container.flush("a")
+        await made.environment.sleep(20)
+    await container.truncate("a", 2_000)
+    made.environment.latency = lambda pool, _: 2 * STEP_S if pool.name.startswith("log") else 0.0
+    round_ = asyncio.create_task(container.collect())
+    await made.environment.sleep(steps * STEP_S)
+    met = not round_.done()
+    await container.truncate("a", 3_000)
+    await round_
+    made.environment.latency = lambda pool, _: 0.0
+    await container.collect()
+    assert [chunk.start for chunk in await container.chunks("a")] == [3_000]
+    await made.check(owner)
+    await container.close()
+    return met
+
+
+@pytest.mark.parametrize("steps", range(14))
+def test_no_moment_of_a_round_loses_a_truncation(steps: int) -> None:
+    with world(settings=SETTINGS) as made:
+        met = made.run(overlapping(made, steps))
+    assert met == (steps < 7), "the round is met at its beginning and over at the end"
