@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -226,6 +227,7 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not owner.rows._tables.scan(METADATA_TABLE, low, high)
 
     monkeypatch.setattr(Tables, "assign", counted)
-    monkeypatch.setitem(plan_remove.__kwdefaults__ or {}, "rows_max", 10)
+    sliced = partial(plan_remove, rows_max=10)
+    monkeypatch.setattr("siltstone.core.operations.remove.plan_remove", sliced)
     play(story, with_settings(garbage_delay_s=0.0, chunk_bytes=2_000))
     assert [size for size in sizes if size] == [5] * 12
