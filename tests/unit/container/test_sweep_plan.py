@@ -1,4 +1,4 @@
-"""What a sweep makes of a page, as tables: which names go, which stay, and where the next begins."""
+"""What a sweep makes of a page, as tables: what goes, what stays, where the next one begins."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ def test_epochs_that_are_not_closed_end_the_round_untouched(epoch: int, full: bo
 
 def test_a_full_page_goes_on_behind_its_last_name() -> None:
     last = named(2, 8)
-    page = planned(stat(named(1, 7)), stat(last), full=True)
+    page = planned(stat(named(1, 6)), stat(named(1, 7)), stat(last), full=True)
     assert (page.cursor, page.unfinished) == (last, 2)
-    assert page.epochs == ((1, 1), (2, 1))
+    assert page.epochs == ((1, 2), (2, 1))
     page = planned(stat(named(1, 7)), stat(last), full=False)
     assert (page.cursor, page.unfinished) == (None, None)
 
@@ -159,7 +159,7 @@ def test_a_foreign_name_hides_nothing_behind_it() -> None:
     page = planned(*foreign, stat(named(2, 7)), full=True)
     assert [each for each, _ in page.foreign] == foreign
     reasons = [reason for _, reason in page.foreign]
-    assert reasons == ["not the name of a chunk", "its id was never given"] + reasons[:1]
+    assert reasons == ["not the name of a chunk", "its id was never given", *reasons[:1]]
     assert [each.chunk_id for each in page.old] == [7]
 
 
@@ -230,6 +230,7 @@ def test_an_epoch_whose_listing_goes_on_is_not_judged() -> None:
     found = replace(row, found=True)
     assert listed({2: 0}, [found], unfinished=2, listing=2) == [found]
     assert listed({}, [found], listing=2) == [replace(row, listed_ms=50, clean=0)]
+    assert listed({}, [row], listing=2) == [replace(row, listed_ms=50, clean=2)]
     assert listed({2: 0}, [row], listing=2) == [replace(row, listed_ms=50, clean=2)]
 
 
