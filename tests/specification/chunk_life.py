@@ -35,18 +35,19 @@ from tests.specification.chunk_life_state import (
     rows_of,
 )
 from tests.specification.chunk_life_state import shown as shown_parts
-from tests.specification.search import Interner, Steps, Violation
+from tests.specification.owned import OwnedMachine, spend
+from tests.specification.search import Steps, Violation
 
 APPENDS, WRITES, DROPS, UNKNOWN, PINS = range(5)
 
 
-class ChunkLife:
+class ChunkLife(OwnedMachine):
     """The machine."""
 
     def __init__(self, rules: ChunkRules, bounds: ChunkBounds) -> None:
+        super().__init__()
         self.rules = rules
         self.bounds = bounds
-        self._kept = Interner()
 
     def initial(self) -> State:
         bounds = self.bounds
@@ -116,7 +117,7 @@ class ChunkLife:
     def _owner_steps(self, state: State, epoch: int, owner: Owner) -> Steps[State]:
         rows = rows_of(state.log[: owner.known], owner.unseen)
         if state.left[APPENDS]:
-            spent = _spend(state, APPENDS)
+            spent = spend(state, APPENDS)
             yield from self._log(state, epoch, owner, Frame(APPEND), left=spent)
         if not owner.reserved and state.left[WRITES]:
             yield from self._reserve(state, epoch, owner, rows)
@@ -130,7 +131,7 @@ class ChunkLife:
             done = owner._replace(abandoned=0)
             yield from self._log(state, epoch, done, Frame(TASK, owner.abandoned))
         if state.left[DROPS] and rows.named and not owner.written[0]:
-            spent = _spend(state, DROPS)
+            spent = spend(state, DROPS)
             number = rows.named[0][0]
             done = owner._replace(chunk=0 if owner.chunk == number else owner.chunk)
             yield from self._log(state, epoch, done, Frame(DROP, number), left=spent)
@@ -156,7 +157,7 @@ class ChunkLife:
         left = parts.get("left", state.left)
         if not left[UNKNOWN]:
             return
-        parts["left"] = _spend(state._replace(left=left), UNKNOWN)
+        parts["left"] = spend(state._replace(left=left), UNKNOWN)
         after = Owner(at=DEAD)
         if not self.rules.unknown_append_ends_owner:
             number = frame.chunk if frame.kind == COMMIT else 0
@@ -176,7 +177,7 @@ class ChunkLife:
         yield f"takes id {number}", self._with(state, epoch, owner._replace(reserved=number))
 
     def _write(self, state: State, epoch: int, owner: Owner, rows: Rows) -> Steps[State]:
-        spent = _spend(state, WRITES)
+        spent = spend(state, WRITES)
         end = rows.appends
         if not self.rules.bytes_before_commit and owner.reserved:
             early = owner._replace(reserved=0)
@@ -205,7 +206,7 @@ class ChunkLife:
         if state.left[UNKNOWN]:
             kept = 0 if self.rules.not_written_after_unknown else chunk.number
             after = owner._replace(chunk=kept)
-            left = _spend(state, UNKNOWN)
+            left = spend(state, UNKNOWN)
             for size, what in ((end, "not answered"), (chunk.end, "in vain")):
                 doubtful = _with_chunk(state.chunks, chunk._replace(end=size, doubt=True))
                 done = self._with(state, epoch, after, chunks=doubtful, left=left)
@@ -223,7 +224,7 @@ class ChunkLife:
         chunks = (*state.chunks, chunk)
         yield label, self._with(state, epoch, after, chunks=chunks, used=used)
         if state.left[UNKNOWN]:
-            left = _spend(state, UNKNOWN)
+            left = spend(state, UNKNOWN)
             again = owner
             if self.rules.names_burnt:
                 again = owner._replace(reserved=0, abandoned=number)
@@ -272,7 +273,7 @@ class ChunkLife:
         if state.left[PINS] and reader == Reader():
             after = Reader(pin=state.covered) if first else Reader(opened=state.covered)
             label = "a reader takes a pin" if first else "a reader opens"
-            yield label, self._parts(state, reader=after, left=_spend(state, PINS))
+            yield label, self._parts(state, reader=after, left=spend(state, PINS))
         elif reader.pin >= 0 and reader.opened < 0:
             after = reader._replace(opened=state.covered)
             yield "the reader opens", self._parts(state, reader=after)
@@ -283,21 +284,6 @@ class ChunkLife:
                 yield "the reader takes a pin", self._parts(state, reader=after)
         elif reader != Reader():
             yield "the reader ends", self._parts(state, reader=Reader())
-
-    # --- states -----------------------------------------------------------------------------------
-
-    def _with(self, state: State, epoch: int, owner: Owner, **parts: Any) -> State:
-        owners = (*state.owners[: epoch - 1], self._kept("owner", owner), *state.owners[epoch:])
-        return self._parts(state, owners=owners, **parts)
-
-    def _parts(self, state: State, **parts: Any) -> State:
-        return state._replace(**{key: self._kept(key, value) for key, value in parts.items()})
-
-
-def _spend(state: State, what: int) -> tuple[int, ...]:
-    left = list(state.left)
-    left[what] -= 1
-    return tuple(left)
 
 
 def _with_chunk(chunks: tuple[Chunk, ...], chunk: Chunk) -> tuple[Chunk, ...]:

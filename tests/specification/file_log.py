@@ -47,16 +47,17 @@ from tests.specification.file_log_state import (
     view_of,
 )
 from tests.specification.file_log_state import shown as shown_parts
-from tests.specification.search import Interner, Steps, Violation
+from tests.specification.owned import OwnedMachine
+from tests.specification.search import Steps, Violation
 
 
-class FileLog:
+class FileLog(OwnedMachine):
     """The machine."""
 
     def __init__(self, rules: FileLogRules, bounds: FileLogBounds) -> None:
+        super().__init__()
         self.rules = rules
         self.bounds = bounds
-        self._kept = Interner()
         self._views: dict[tuple[File, ...], View] = {}
         self._disks: dict[tuple[File, ...], View] = {}
 
@@ -377,11 +378,6 @@ class FileLog:
             return newest // 16 == owner.epoch
         return newest == 16 * owner.epoch + number
 
-    def _with(self, state: State, number: int, owner: Owner, **parts: Any) -> State:
-        owners = state.owners
-        owners = (*owners[: number - 1], self._kept("owner", owner), *owners[number:])
-        return self._parts(state, owners=owners, **parts)
-
     def _dead(self, state: State, number: int) -> State:
         marker = state.marker
         if marker.lock == number:
@@ -394,6 +390,3 @@ class FileLog:
 
     def _with_failure(self, state: State, **parts: Any) -> State:
         return self._parts(state, left=(state.left[0] - 1, *state.left[1:]), **parts)
-
-    def _parts(self, state: State, **parts: Any) -> State:
-        return state._replace(**{key: self._kept(key, value) for key, value in parts.items()})

@@ -15,9 +15,9 @@ Which files may go is decided by ``journal/retention.py`` itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from tests.specification.search import Interner, Steps, Violation
+from tests.specification.owned import OwnedMachine, spend
+from tests.specification.search import Steps, Violation
 from tests.specification.system_journal_retention import Retention, made_durable, without
 from tests.specification.system_journal_state import (
     APPEND,
@@ -50,13 +50,13 @@ from tests.specification.system_journal_state import shown as shown_parts
 APPENDS, COMMITS, FLUSHES, CHECKPOINTS, UNKNOWN, DAMAGE = range(6)
 
 
-class SystemJournal:
+class SystemJournal(OwnedMachine):
     """The machine."""
 
     def __init__(self, rules: JournalRules, bounds: JournalBounds) -> None:
+        super().__init__()
         self.rules = rules
         self.bounds = bounds
-        self._kept = Interner()
         self._retention = Retention(rules)
         self._recovered: dict[object, Recovered | None] = {}
         self._missing: dict[object, Violation | None] = {}
@@ -181,7 +181,7 @@ class SystemJournal:
                 yield "finds itself fenced", self._with(state, epoch, Owner(at=DEAD))
                 return
             log = (*state.log, frame)
-            left = _spend(state, spent)
+            left = spend(state, spent)
             known = owner._replace(known=len(log))
             acknowledged = self._with(
                 state, epoch, known, log=log, acknowledged=len(log), left=left
@@ -195,7 +195,7 @@ class SystemJournal:
     def _flush_table_log(self, state: State, epoch: int, owner: Owner) -> Steps[State]:
         if not state.left[FLUSHES] or owner.written[0] or owner.known <= owner.layout.end:
             return
-        left = _spend(state, FLUSHES)
+        left = spend(state, FLUSHES)
         number, chunks = owner.chunk, state.chunks
         if number:
             grown = chunks[number - 1]._replace(end=owner.known)
@@ -220,7 +220,7 @@ class SystemJournal:
         if state.left[CHECKPOINTS] and not owner.index_id and owner.known:
             indexes = (*state.indexes, Index(epoch, owner.known))
             after = owner._replace(index_id=len(indexes))
-            left = _spend(state, CHECKPOINTS)
+            left = spend(state, CHECKPOINTS)
             label = f"uploads index {len(indexes)} of version {owner.known}"
             yield label, self._with(state, epoch, after, indexes=indexes, left=left)
 
@@ -298,7 +298,7 @@ class SystemJournal:
         yield label, self._with(state, epoch, after, journals=journals)
         if not state.left[UNKNOWN]:
             return
-        left = _spend(state, UNKNOWN)
+        left = spend(state, UNKNOWN)
         again = owner._replace(usable=0)
         if not self.rules.unknown_write_repeated:
             again = again._replace(pending=owner.pending[1:])
@@ -353,7 +353,7 @@ class SystemJournal:
 
     def _damages(self, state: State) -> Iterator[tuple[str, State]]:
         """One checkpoint file is damaged, of an epoch that has opened."""
-        left = _spend(state, DAMAGE)
+        left = spend(state, DAMAGE)
         for epoch, files in enumerate(state.journals, 1):
             if state.owners[epoch - 1].at != OPEN:
                 continue
@@ -371,19 +371,6 @@ class SystemJournal:
             newest = self.rules.newest_epoch_counts
             self._recovered[key] = recover(key, newest_epoch_counts=newest)
         return self._recovered[key]
-
-    def _with(self, state: State, epoch: int, owner: Owner, **parts: Any) -> State:
-        owners = (*state.owners[: epoch - 1], self._kept("owner", owner), *state.owners[epoch:])
-        return self._parts(state, owners=owners, **parts)
-
-    def _parts(self, state: State, **parts: Any) -> State:
-        return state._replace(**{key: self._kept(key, value) for key, value in parts.items()})
-
-
-def _spend(state: State, what: int) -> tuple[int, ...]:
-    left = list(state.left)
-    left[what] -= 1
-    return tuple(left)
 
 
 def _at(

@@ -11,6 +11,7 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.words import KIB
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.virtual_time import Latency, instant
 from tests.unit.container.container_world import SETTINGS, Owner, World, world
 
 NEVER = 1e6
@@ -58,19 +59,38 @@ class Requests:
 Story = Callable[[World, Owner, Requests], Awaitable[None]]
 
 
-def play(story: Story, profile: Profile = WRITE_ONCE, settings: ContainerSettings = QUIET) -> None:
-    requests = Requests()
+def play(
+    story: Story,
+    profile: Profile = WRITE_ONCE,
+    settings: ContainerSettings = QUIET,
+    latency: Latency = instant,
+) -> None:
+    """Play a story with an owner who is there at its end; then check and close its container."""
 
-    async def whole(made: World) -> None:
-        owner = await made.open()
+    async def whole(made: World, owner: Owner, requests: Requests) -> None:
         await story(made, owner, requests)
         assert owner.container.failure is None
         await made.check(owner)
         await owner.container.close()
 
+    play_open(whole, profile, settings, latency)
+
+
+def play_open(
+    story: Story,
+    profile: Profile = WRITE_ONCE,
+    settings: ContainerSettings = QUIET,
+    latency: Latency = instant,
+) -> None:
+    """Play a story that ends its owners itself."""
+    requests = Requests()
+
     def hook(storage: FaultyChunkStorage) -> None:
         storage.plan = requests
 
-    with world(profile=profile, settings=settings) as made:
+    async def whole(made: World) -> None:
+        await story(made, await made.open(), requests)
+
+    with world(profile=profile, settings=settings, latency=latency) as made:
         made.storage_hook = hook
         made.run(whole(made))

@@ -24,9 +24,9 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.words import KIB, MIB
 from siltstone.spark.byte_source import ByteSource
 from siltstone.spark.window import Window, cut_window
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from tests.unit.container.container_world import Owner, World, all_chunks, pattern, world
-from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play
+from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
+from tests.unit.container.container_world import Owner, World, all_chunks, pattern
+from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play, play_open
 
 
 def name_of(number: int) -> str:
@@ -104,13 +104,7 @@ def test_a_segment_cut_between_two_chunks_is_whole() -> None:
         await made.check(again)
         await again.container.close()
 
-    with world(profile=WRITE_ONCE, settings=QUIET) as made:
-        requests = Requests()
-
-        async def whole() -> None:
-            await story(made, await made.open(), requests)
-
-        made.run(whole())
+    play_open(story)
 
 
 def test_writers_are_stated_no_further_than_their_bytes() -> None:
@@ -168,20 +162,7 @@ def test_segments_that_are_being_packed_are_packed_again_together() -> None:
         await holds(container, range(100), 10, 2)
         await made.check(owner)
 
-    with world(profile=WRITE_ONCE, settings=QUIET, latency=slow_storage) as made:
-        requests = Requests()
-
-        def hook(storage: FaultyChunkStorage) -> None:
-            storage.plan = requests
-
-        made.storage_hook = hook
-
-        async def whole() -> None:
-            owner = await made.open()
-            await story(made, owner, requests)
-            await owner.container.close()
-
-        made.run(whole())
+    play(story, latency=slow_storage)
 
 
 def test_the_optimiser_unpacks_by_segment() -> None:
@@ -297,23 +278,7 @@ def test_segments_change_while_they_are_packed() -> None:
         await container.flush()
         await made.check(owner)
 
-    def slow(pool: str, random: Any) -> float:
-        return 0.05
-
-    with world(profile=WRITE_ONCE, settings=QUIET, latency=slow) as made:
-        requests = Requests()
-
-        def hook(storage: FaultyChunkStorage) -> None:
-            storage.plan = requests
-
-        made.storage_hook = hook
-
-        async def whole() -> None:
-            owner = await made.open()
-            await story(made, owner, requests)
-            await owner.container.close()
-
-        made.run(whole())
+    play(story, latency=lambda pool, chance: 0.05)
 
 
 def test_writers_survive_the_loss_of_the_log() -> None:
@@ -337,19 +302,7 @@ def test_writers_survive_the_loss_of_the_log() -> None:
             assert (await again.container.info(name_of(number))).length == 14
         await again.container.close()
 
-    with world(profile=WRITE_ONCE, settings=QUIET) as made:
-        requests = Requests()
-
-        def hook(storage: FaultyChunkStorage) -> None:
-            storage.plan = requests
-
-        made.storage_hook = hook
-
-        async def whole() -> None:
-            owner = await made.open()
-            await story(made, owner, requests)
-
-        made.run(whole())
+    play_open(story)
 
 
 def test_check_counts_the_extents_of_segments_that_are_being_removed() -> None:
