@@ -152,6 +152,18 @@ def test_a_known_file_of_other_content_is_uploaded(desk: Desk) -> None:
     assert "lie" not in {file.chunk_name for file in desk.upload(lies).files}
 
 
+@pytest.mark.parametrize("crc", [0, 1, 2**32 - 1])
+def test_a_file_that_was_not_read_yet_is_known_by_no_sum(desk: Desk, crc: int) -> None:
+    desk.fill()
+    first = desk.upload()
+    lies = [
+        IndexFile(file_name=file.file_name, chunk_name="lie", length=file.length, crc=crc)
+        for file in first.files
+    ]
+    desk.sums.clear()
+    assert "lie" not in {file.chunk_name for file in desk.upload(lies).files}
+
+
 def test_doubtful_uploads_get_new_names(desk: Desk) -> None:
     desk.fill()
     desk.storage.failures = [unavailable(Outcome.UNKNOWN), unavailable(Outcome.NOT_APPLIED)]
@@ -197,6 +209,7 @@ def test_an_old_folder_does_not_shine_through(desk: Desk) -> None:
     (desk.folder / "restored" / "CURRENT").write_text("old")
     (desk.folder / "restored" / "junk").write_text("old")
     restored = desk.restore(uploaded.files, "restored")
+    desk.restore(uploaded.files, "not/there/restored").close()
     assert not (desk.folder / "restored" / "junk").exists()
     restored.close()
 

@@ -116,6 +116,17 @@ def test_a_file_that_begins_at_the_stated_end_is_off_the_chain(log: Log, frames:
     )
 
 
+def test_a_file_without_a_header_hides_none_behind_it(log: Log, frames: Frames) -> None:
+    log.put(first_header(2), frames.make(2, 0))
+    for epoch in (1, 3):
+        log.file(epoch, 0).write_bytes(bytes(FRAMES_OFFSET))
+    log.put(header_behind(4, 2, 1, frames.crcs[0]), frames.make(4, 1))
+    log.file(4, 1).write_bytes(bytes(FRAMES_OFFSET))
+    view = build_view(log.folder)
+    assert [key.epoch for key in view.keys] == [1, 2, 3, 4, 4]
+    assert ([part.key.epoch for part in view.ranges], view.end) == ([2, 4], 2)
+
+
 def test_truncation_takes_whole_epochs_and_first_files(log: Log, frames: Frames) -> None:
     _, second, newest = two_epochs(log, frames)
     log.file(2, 0).unlink()
