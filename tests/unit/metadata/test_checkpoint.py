@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_names import index_file
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
@@ -110,7 +113,9 @@ def test_what_was_uploaded_is_restored(desk: Desk) -> None:
     uploaded = desk.upload()
     assert uploaded.position == desk.index.position
     assert {file.chunk_name for file in uploaded.files} == set(desk.storage.created)
-    assert all(name.startswith(f"system/c3/e{7:020d}/index-") for name in desk.storage.created)
+    for file in uploaded.files:
+        nonce = file.chunk_name.rpartition("-")[2]
+        assert file.chunk_name == index_file(3, 7, file.crc, file.length, nonce)
     expected = desk.index.scan(1, b"", None)
     desk.fill(1)
     restored = desk.restore(uploaded.files, "restored")
@@ -197,9 +202,18 @@ def test_a_damaged_file_is_named(desk: Desk, way: str) -> None:
     data = bytearray(file.length)
     desk.storage.read_into(file.chunk_name, 0, data)
     data[file.length // 2] ^= 1
-    desk.damage(file, {"gone": b"", "cut": bytes(data[:-1]), "changed": bytes(data)}[way])
-    with pytest.raises(CorruptDataError, match=file.chunk_name):
+    left = {"gone": b"", "cut": bytes(data[:-1]), "changed": bytes(data)}[way]
+    desk.damage(file, left)
+    with pytest.raises(CorruptDataError) as caught:
         desk.restore(uploaded.files, "restored")
+    if way == "gone":
+        assert str(caught.value) == f"index file is gone where={file.chunk_name}"
+    else:
+        assert str(caught.value) == (
+            f"index file is damaged where={file.chunk_name} file={file.file_name}"
+            f" length={len(left)} expected_length={file.length}"
+            f" crc={crc32c(left)} expected_crc={file.crc}"
+        )
 
 
 def test_an_old_folder_does_not_shine_through(desk: Desk) -> None:
@@ -214,13 +228,35 @@ def test_an_old_folder_does_not_shine_through(desk: Desk) -> None:
     restored.close()
 
 
-@pytest.mark.parametrize("name", ["../evil", "/evil", "a/b", "..", ".", ""])
+def test_a_file_that_is_longer_than_it_was_is_damaged(desk: Desk) -> None:
+    desk.fill()
+    file = desk.upload().files[0]
+    data = bytearray(file.length)
+    desk.storage.read_into(file.chunk_name, 0, data)
+    head = bytes(data[:-1])
+    shorter = replace(file, length=len(head), crc=file.crc)
+    with pytest.raises(CorruptDataError, match="index file is damaged"):
+        desk.restore([shorter], "restored")
+    restored = desk.folder / "whole"
+    desk.run(
+        lambda storage: restore_index(
+            [replace(file, length=len(head), crc=crc32c(head))],
+            storage,
+            restored,
+            desk.environment,
+        )
+    )
+    assert (restored / file.file_name).read_bytes() == head
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/b", "..", ".", "", "a\0b"])
 def test_file_names_do_not_leave_the_folder(desk: Desk, name: str) -> None:
     desk.fill()
     file = desk.upload().files[0]
     evil = IndexFile(file_name=name, chunk_name=file.chunk_name, length=file.length, crc=file.crc)
-    with pytest.raises(CorruptDataError, match="name"):
+    with pytest.raises(CorruptDataError) as caught:
         desk.restore([evil], "restored")
+    assert str(caught.value) == f"impossible name of an index file where={file.chunk_name}"
 
 
 def test_files_that_were_read_are_not_read_again(

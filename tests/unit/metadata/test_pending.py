@@ -83,14 +83,24 @@ def test_what_is_put_behind_a_removal_stays_pending_when_that_is_applied(tables:
     assert other.table_version > tables.version
 
 
-def test_what_is_applied_is_not_kept_as_pending(index: Index, tables: Tables) -> None:
-    removal = tables.assign([put(b"b", b"1"), remove_range(b"b", b"d"), put(b"c", b"2")])
-    single = tables.assign([put(b"e", b"3"), TableEntry(1, b"f", None)])
-    tables.acknowledge([removal, single], 1)
-    # Rows that come from elsewhere show that nothing hides them any more.
-    again = Tables(index, LINEAGE)
-    again.acknowledge([again.assign([put(key, b"4") for key in (b"b", b"c", b"e", b"f")])], 2)
-    assert set(pending(tables, b"b", b"c", b"e", b"f").values()) == {b"4"}
+def test_what_is_applied_hides_nothing_that_comes_later(index: Index, tables: Tables) -> None:
+    puts = tables.assign([put(key, b"1") for key in KEYS])
+    removal = tables.assign([put(b"b", b"2"), remove_range(b"b", b"d"), put(b"c", b"2")])
+    single = tables.assign([remove_range(b"x", b"y"), put(b"a", b"3"), TableEntry(1, b"d", None)])
+    tables.acknowledge([puts, removal, single], 1)
+    # Whoever writes beside these tables shows that they look at the index alone.
+    beside = Tables(index, LINEAGE)
+    beside.acknowledge([beside.assign([put(key, b"4") for key in (*KEYS, b"x")])], 2)
+    assert pending(tables, *KEYS, b"x") == dict.fromkeys((*KEYS, b"x"), b"4")
+
+
+def test_a_row_that_is_put_again_after_its_removal_is_there(tables: Tables) -> None:
+    filled(tables)
+    tables.acknowledge([tables.assign([remove_range(b"b", b"d")])], 1)
+    tables.acknowledge([tables.assign([put(b"b", b"again")])], 2)
+    assert pending(tables, *KEYS) == {b"a": b"old", b"b": b"again", b"d": b"old"}
+    tables.assign([put(b"b", b"!", 5)])
+    assert pending(tables, b"b") == {b"b": b"again!"}
 
 
 # --- splices ---
