@@ -6,6 +6,7 @@ import asyncio
 import logging
 from pathlib import Path
 
+from siltstone.container.ending import ending
 from siltstone.container.fence import Fence
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
@@ -174,7 +175,7 @@ class Checkpointer:
                 return
             # An index ahead of the table log would not be a cut that long-term storage alone holds.
             await self._table_writer.flush()
-            async with self._pipeline.ending():
+            async with ending(self._pipeline):
                 name = await self._journal.write_checkpoint(
                     lambda sequence: self.compose(
                         sequence, uploaded.files, position.version, position.running_crc

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 from siltstone.container.batch import TIME_BYTES, Batch, SealedPiece
 from siltstone.container.open_segment import OpenPiece, OpenSegment
@@ -332,17 +331,6 @@ class Pipeline:
         self.accepting = False
         self._full_until = self._environment.monotonic() + FULL_PAUSE_S
         self._drop(batch, lambda: StorageFullError(str(error)))
-
-    @asynccontextmanager
-    async def ending(self) -> AsyncIterator[None]:
-        """Around a write of the journal: any ``LogError`` is the end of this owner."""
-        try:
-            yield
-        except LogError as error:
-            await self.end(error)
-            if isinstance(self.failure, FencedError):
-                raise self.closed_error() from error
-            raise
 
     async def end(self, error: SiltstoneError) -> None:
         """End this owner: as a fenced one if there is a newer epoch, whatever failed first.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import struct
 
+from siltstone.container.ending import ending
 from siltstone.container.fence import Fence
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
@@ -116,7 +117,7 @@ class TableWriter:
         records = self._replica.table_tail.head(WRITE_BYTES_MAX)
         version = records[-1].version
         # A batch of the journal that may or may not be durable is the end of this owner.
-        async with self._pipeline.ending():
+        async with ending(self._pipeline):
             await self._system.write(
                 TABLE_LOG_ID,
                 self._replica.table_flushed,

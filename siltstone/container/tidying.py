@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
+from siltstone.container.ending import ending
 from siltstone.container.fence import Fence
 from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
@@ -94,7 +95,7 @@ class Tidying:
         """Drop the table log's head below the older of the two newest checkpoints."""
         oldest = self._journal.checkpoints[0].checkpoint.index_version
         self._pinned.set_start(TABLE_LOG_ID, oldest)
-        async with self._pipeline.ending():
+        async with ending(self._pipeline):
             while not await self._system.trim(TABLE_LOG_ID, oldest):
                 pass
 
