@@ -146,8 +146,7 @@ class Appender:
                 sequence=sequence,
                 last_sequence=row.sequence,
             )
-        if row.offset + row.length > segment.length:
-            await self._pipeline.barrier()
+        await self._pipeline.barrier()
         return row.offset
 
     def writer(self, segment: OpenSegment, number: int) -> WriterMemory:

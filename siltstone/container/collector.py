@@ -17,6 +17,7 @@ from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.tombstones import is_due
 from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -195,7 +196,7 @@ class Collector:
             pending = self._rows.pending_state(task.subject)
             if pending is None or pending.deleted or pending.start_offset == start:
                 break
-            await self._pipeline.barrier()
+            await self._pipeline.settled()
         await self._pipeline.update([remove_task(task)])
         self.on_trimmed(task.subject)
 
@@ -220,7 +221,7 @@ class Collector:
     async def _forget(self, task: Task) -> None:
         entries = [remove_task(task)]
         tombstone = self._rows.pending_tombstone(task.name)
-        if tombstone is not None and tombstone.source_id == task.subject:
+        if tombstone is not None and is_due(tombstone, task):
             entries.append(remove_tombstone(task.name))
         await self._pipeline.update(entries)
 

@@ -71,7 +71,7 @@ class Committer:
         await self._admit(size)
         try:
             segments = await self._segments(appends, attributes, conditions)
-            tables = self._table_ids(operations, conditions)
+            tables = await self._table_ids(operations, conditions)
             failed = self._failed(conditions, segments, tables)
             if failed is not None:
                 await self._pipeline.barrier()
@@ -120,7 +120,7 @@ class Committer:
             ):
                 return found
 
-    def _table_ids(
+    async def _table_ids(
         self, operations: Sequence[Operation], conditions: Sequence[Condition]
     ) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -130,6 +130,7 @@ class Committer:
             name = part.table
             table_id = self._replica.rows.table_id(name)
             if table_id is None:
+                await self._pipeline.barrier()
                 raise TableNotFoundError("no such table", table=name)
             found[name] = table_id
         return found

@@ -19,6 +19,7 @@ from siltstone.container.pressure import Pressure
 from siltstone.container.reading import Reading
 from siltstone.container.segment_verbs import deletion_entries
 from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.tombstones import remember
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     BackPressureError,
@@ -31,17 +32,12 @@ from siltstone.core.operations.joining import Joining
 from siltstone.core.records.piece import TABLE_HEADER
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry, record_length
-from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import MIB
-from siltstone.metadata.changes import put_task, put_tombstone
 from siltstone.metadata.time_index import Appended, newest_times, plan_times
 
 SMALL_BYTES = MIB
-TOMBSTONE_MS = 7 * 24 * 3600 * 1000
-"""How long a repeat of a concat is recognised."""
-
 TRUNCATIONS_MAX = 10
 """How often a concat begins anew because its source was truncated meanwhile."""
 
@@ -115,11 +111,12 @@ class Concatenator:
         if state is None or state.deleted:
             raise SegmentNotFoundError("no such segment", segment=source)
         if state.sealed_length is None:
+            await self._pipeline.barrier()
             raise SegmentNotSealedError("source is not sealed", segment=source)
         source_segment.users += 1
         source_segment.joining += 1
         try:
-            await self._pipeline.barrier()
+            await self._pipeline.settled()
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
                 return await self._join_small(target, source_segment)
@@ -133,7 +130,7 @@ class Concatenator:
         tombstone = self._rows.pending_tombstone(source)
         if tombstone is None or self._rows.pending_find(source) is not None:
             return None
-        if tombstone.target_id != self._rows.pending_find(target):
+        if tombstone.is_rename or tombstone.target_id != self._rows.pending_find(target):
             return None
         await self._pipeline.barrier()
         return tombstone.offset
@@ -227,7 +224,7 @@ class Concatenator:
 
     async def _prepare(self, target: OpenSegment, source: OpenSegment) -> tuple[Joining, bool]:
         """Flush both; if one transaction is not enough, place the extents of the source."""
-        await self._pipeline.barrier()
+        await self._pipeline.settled()
         await self._storage_writer.flush(source)
         await self._storage_writer.flush(target)
         await self._joins.clear(target.segment_id)
@@ -276,19 +273,12 @@ class Concatenator:
         self, state: SegmentState, target: OpenSegment, offset: int, length: int
     ) -> list[TableEntry]:
         """The source's deletion, and a tombstone by which a repeat is recognised for a week."""
-        now_ms = int(self._environment.time() * 1000)
         tombstone = Tombstone(
             name=state.name,
             source_id=state.segment_id,
             target_id=target.segment_id,
             offset=offset,
             length=length,
-            made_ms=now_ms,
+            made_ms=int(self._environment.time() * 1000),
         )
-        forget = Task(
-            due_ms=now_ms + TOMBSTONE_MS,
-            kind=TaskKind.FORGET_TOMBSTONE,
-            subject=state.segment_id,
-            name=state.name,
-        )
-        return [*deletion_entries(state), put_tombstone(tombstone), put_task(forget)]
+        return [*deletion_entries(state), *remember(tombstone, self._pipeline.replica.tables)]

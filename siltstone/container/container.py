@@ -38,7 +38,6 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
-    FencedError,
     LostDataError,
     SiltstoneError,
     StorageFullError,
@@ -299,12 +298,11 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
 
     async def _judged(self, error: LostDataError) -> SiltstoneError:
         """Return ``error``, or that this owner is fenced: then a newer one deleted the chunk."""
-        pipeline = self._parts.pipeline
-        if pipeline.failure is None:
-            newest = await pipeline.newest_epoch()
-            if newest > pipeline.epoch:
-                pipeline.fail(FencedError("a newer epoch owns the log", epoch=newest))
-        return error if pipeline.failure is None else pipeline.closed_error()
+        try:
+            await self._parts.pipeline.confirm()
+        except SiltstoneError as ended:
+            return ended
+        return error
 
     def _reading(self) -> Reading:
         if self._closed or self.failure is not None:

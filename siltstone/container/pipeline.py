@@ -164,24 +164,28 @@ class Pipeline:
         batch.size += len(piece)
         return await self.promise(LOG_INDEX)
 
+    async def settled(self) -> bool:
+        """Wait for all that is assigned; return whether that confirmed this owner anew."""
+        self.check_alive()
+        unsent = self._queue[-1] if self.batch.empty and self._queue else self.batch
+        batch = self._sending if unsent.empty else unsent
+        if batch is not None:
+            future: asyncio.Future[int] = self._loop.create_future()
+            batch.futures.append(future)
+            batch.results.append(0)
+            await future
+        # A frame that was on its way may have been confirmed before anybody asked.
+        return batch is unsent
+
     async def barrier(self) -> None:
-        """Wait until everything that was assigned so far is acknowledged.
+        """Wait until all that was assigned is acknowledged, by an owner who is one now.
 
         Raises:
             ClosedError: this owner has ended; what it knows may be out of date.
             LogError: it is fenced, or the log failed meanwhile.
         """
-        self.check_alive()
-        batch = self.batch
-        if batch.empty:
-            newest = self._queue[-1] if self._queue else self._sending
-            if newest is None:
-                return
-            batch = newest
-        future: asyncio.Future[int] = self._loop.create_future()
-        batch.futures.append(future)
-        batch.results.append(0)
-        await future
+        if not await self.settled():
+            await self.confirm()
 
     async def admit_update(self) -> None:
         """Wait until users may add to the tables.
@@ -271,6 +275,14 @@ class Pipeline:
             # If the log was poisoned just before, why that was is what the caller has to know.
             await self.end(error)
             raise self.closed_error() from error
+
+    async def confirm(self) -> None:
+        """Ask the log whether this owner is its newest; raises what ``barrier`` does."""
+        self.check_alive()
+        newest = await self.newest_epoch()
+        if newest > self.epoch:
+            self.fail(FencedError("a newer epoch owns the log", epoch=newest))
+        self.check_alive()
 
     async def close_log(self) -> None:
         """Close the log, in turn with appends."""

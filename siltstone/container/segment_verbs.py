@@ -15,6 +15,7 @@ from siltstone.container.appender import Appender
 from siltstone.container.attributes import check_attribute, check_limits
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.pipeline import Pipeline
+from siltstone.container.tombstones import remember, renamed_before
 from siltstone.container.views import WriterInfo
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -26,6 +27,7 @@ from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import check_segment_name
 from siltstone.metadata.changes import (
@@ -186,6 +188,8 @@ class SegmentVerbs:
     async def rename(self, name: str, new_name: str) -> OpenSegment:
         """Give a segment another name of the same container; everything else of it stays.
 
+        For a week a repeat succeeds, as long as the segment has that name.
+
         Raises:
             SegmentNotFoundError: there is no such segment.
             SegmentExistsError: the new name is taken; nothing was changed.
@@ -193,6 +197,14 @@ class SegmentVerbs:
         """
         check_segment_name(new_name)
         await self._pipeline.admit_update()
+        try:
+            return await self._rename(name, new_name)
+        except SegmentNotFoundError:
+            if not renamed_before(self._rows, name, new_name):
+                raise
+            return await self._appender.existing(new_name)
+
+    async def _rename(self, name: str, new_name: str) -> OpenSegment:
         while True:
             segment = await self._appender.existing(name)
             # A concat has composed its transaction with the names that both segments had.
@@ -211,6 +223,7 @@ class SegmentVerbs:
             remove_name(name),
             put_name(new_name, segment.segment_id),
             put_state(replace(state, name=new_name)),
+            *remember(self._renamed(state), self._replica.tables),
         ]
         if self._rows.pending_tombstone(new_name) is not None:
             entries.append(remove_tombstone(new_name))
@@ -219,6 +232,17 @@ class SegmentVerbs:
         self._replica.by_name.pop(name, None)
         await self._state_change(segment, entries, relief=False)
         return segment
+
+    def _renamed(self, state: SegmentState) -> Tombstone:
+        """What is left under the name that a segment gives up."""
+        return Tombstone(
+            name=state.name,
+            source_id=state.segment_id,
+            target_id=state.segment_id,
+            offset=0,
+            length=0,
+            made_ms=self.now_ms(),
+        )
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """Return the living writer of this name, or make it with a number that was never used."""

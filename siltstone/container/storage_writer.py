@@ -225,7 +225,7 @@ class StorageWriter:
                         await self._step(segment)
                     except SegmentNotFoundError:
                         # Its deletion is on the way to the log: only behind that it is certain.
-                        await self._pipeline.barrier()
+                        await self._pipeline.settled()
         finally:
             segment.users -= 1
             await self.hand_over_abandoned()

@@ -39,7 +39,8 @@ class JournalFile:
         batches: whole batches, each with its own bytes.
         damage: why what stands behind the batches, or the checkpoint, is not whole; ``None`` if it
             is.
-        cut: the file ends inside its first record.
+        cut: no record is whole, and the file is the beginning of one that says it is longer. So is
+            an empty file, and one whose first record has a damaged length that is too large.
     """
 
     name: str

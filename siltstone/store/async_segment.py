@@ -255,7 +255,8 @@ class AsyncSegment:
         Bytes, attributes and writers stay; handles by the old name find nothing any more. Both
         names must belong to one container, as names with the same ``{tag}`` do. Files that hold
         its bytes keep the name under which they were begun. Retention rules go by names, so from
-        now on those of the new one hold.
+        now on those of the new one hold. A repeat within a week succeeds, as long as nothing else
+        has the old name and the segment has the new one.
 
         Raises:
             SegmentNotFoundError: there is no such segment.

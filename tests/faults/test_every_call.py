@@ -26,7 +26,6 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     LogError,
     Outcome,
-    SegmentNotFoundError,
     SiltstoneError,
     StorageFullError,
 )
@@ -213,19 +212,8 @@ class Mortal(Life):
         await self.do(step)
 
     async def rename(self, name: str, new_name: str) -> None:
-        """Give a segment another name; the repeat may find that it has it."""
-        tried: list[str] = []
-
-        async def step(container: Container) -> None:
-            try:
-                await container.rename(name, new_name)
-            except SegmentNotFoundError:
-                assert tried, "renamed before it was"
-                await container.info(new_name)
-            finally:
-                tried.append(name)
-
-        await self.do(step)
+        """Give a segment another name."""
+        await self.do(lambda c: c.rename(name, new_name))
         self.model.segments[new_name] = self.model.segments.pop(name)
 
     async def flush(self, name: str | None = None) -> None:

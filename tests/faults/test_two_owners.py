@@ -9,13 +9,12 @@ has; whatever the older one does when it wakes up destroys nothing and is acknow
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from random import Random
 
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import Deeds, PausingEnvironment, check_deeds, content, duty
+from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -60,29 +59,13 @@ async def newer_owner(made: World, deeds: Deeds) -> Owner:
 async def overtaken(made: World, number: int, *, behind: bool) -> int:
     """Run the whole story; return how many calls the older owner made until it was stopped."""
     await prepare(made)
-    environment = PausingEnvironment(made, number, behind=behind)
     deeds = Deeds()
-    older: list[Owner] = []
-
-    async def old_life() -> None:
-        with suppress(SiltstoneError):
-            older.append(await made.open(index="older", environment=environment))
-            await duty(older[0].container, made, deeds)
-
-    life = asyncio.create_task(old_life())
-    reached = asyncio.create_task(environment.reached.wait())
-    await asyncio.wait([life, reached], return_when=asyncio.FIRST_COMPLETED)
-    environment.stop_now()
+    environment = PausingEnvironment(made, number, behind=behind)
+    older = OldOwner(made, environment, lambda owner: duty(owner.container, made, deeds))
+    calls = await older.begin()
     owner = await newer_owner(made, deeds)
     before = await content(owner, "a"), await content(owner, "b")
-    environment.resume.set()
-    await made.environment.sleep(30)
-    await life
-    reached.cancel()
-    if older:
-        with pytest.raises(SiltstoneError):
-            await older[0].container.append("a", b"late")
-        await older[0].container.close()
+    await older.go_on()
     assert (await content(owner, "a"), await content(owner, "b")) == before
     await check_deeds(owner, deeds)
     await owner.container.collect()
@@ -92,7 +75,7 @@ async def overtaken(made: World, number: int, *, behind: bool) -> int:
     assert (await content(owner, "a"), await content(owner, "b")) == before
     await made.check(owner, strict=False)
     await close_quietly(owner)
-    return environment.calls
+    return calls
 
 
 def play(number: int, *, behind: bool) -> None:

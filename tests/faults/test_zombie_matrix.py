@@ -9,7 +9,6 @@ more and destroys nothing that anybody needs, then and for an owner without a lo
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,7 +19,7 @@ import pytest
 
 from siltstone.container.container import Container
 from siltstone.core.errors import SiltstoneError
-from tests.faults.zombie import Deeds, PausingEnvironment, check_deeds, content, duty
+from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -190,32 +189,15 @@ async def overtaken(made: World, act: str, number: int, *, behind: bool) -> int:
     first = await made.open()
     await first.container.create("a")
     await first.container.close()
-    environment = PausingEnvironment(made, number, behind=behind)
     deeds = Deeds()
-    older: list[Owner] = []
-
-    async def life() -> None:
-        with suppress(SiltstoneError):
-            older.append(await made.open(index="older", environment=environment))
-            await old_life(older[0].container, made, deeds)
-
-    living = asyncio.create_task(life())
-    reached = asyncio.create_task(environment.reached.wait())
-    await asyncio.wait([living, reached], return_when=asyncio.FIRST_COMPLETED)
-    environment.stop_now()
-    calls = environment.calls
+    environment = PausingEnvironment(made, number, behind=behind)
+    older = OldOwner(made, environment, lambda owner: old_life(owner.container, made, deeds))
+    calls = await older.begin()
     newer = Newer(made, await made.open(takeover=True, index="newer"))
     await check_deeds(newer.owner, deeds)
     await ACTS[act](newer)
     before = await seen(newer)
-    environment.resume.set()
-    await made.environment.sleep(30)
-    await living
-    reached.cancel()
-    if older:
-        with pytest.raises(SiltstoneError):
-            await older[0].container.append("a", b"late")
-        await older[0].container.close()
+    await older.go_on()
     assert await seen(newer) == before
     await newer.container.flush()
     await newer.container.collect()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+import pytest
 
 from siltstone.container.container import Container
 from siltstone.core.environment import Pool
@@ -51,9 +54,66 @@ class PausingEnvironment(VirtualEnvironment):
         """Stop at the next call."""
         self._number = self.calls
 
+    def stop_behind_next(self) -> None:
+        """Stop behind the next call."""
+        assert self._behind, "it stops before calls"
+        self._number = self.calls + 1
+
     async def _stop(self) -> None:
         self.reached.set()
         await self.resume.wait()
+
+
+class OldOwner:
+    """An owner that lives until it stops at a call, and goes on when it has been overtaken.
+
+    Attributes:
+        environment: counts its calls, its boot's included.
+        owner: the container, once it is open.
+
+    Args:
+        made: the world; the owner has an index folder of its own there.
+        environment: stops it.
+        life: what it does when it is open.
+    """
+
+    def __init__(
+        self,
+        made: World,
+        environment: PausingEnvironment,
+        life: Callable[[Owner], Awaitable[object]],
+    ) -> None:
+        self.environment = environment
+        self.owner: Owner | None = None
+        self._made = made
+        self._life = life
+        self._living: asyncio.Task[None] | None = None
+
+    async def _live(self) -> None:
+        with suppress(SiltstoneError):
+            self.owner = await self._made.open(index="older", environment=self.environment)
+            await self._life(self.owner)
+
+    async def begin(self) -> int:
+        """Live until it stops or its life ends; return how many calls it made."""
+        self._living = asyncio.create_task(self._live())
+        reached = asyncio.create_task(self.environment.reached.wait())
+        await asyncio.wait([self._living, reached], return_when=asyncio.FIRST_COMPLETED)
+        reached.cancel()
+        calls = self.environment.calls
+        self.environment.stop_now()
+        return calls
+
+    async def go_on(self) -> None:
+        """Let it do whatever it still does; it acknowledges nothing more."""
+        assert self._living is not None, "it has begun to live"
+        self.environment.resume.set()
+        await self._made.environment.sleep(30)
+        await self._living
+        if self.owner is not None:
+            with pytest.raises(SiltstoneError):
+                await self.owner.container.append("a", b"late")
+            await self.owner.container.close()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The tombstone row: what became of a concatenated segment, so that a repeat is recognised.
+"""The tombstone row: what became of a name that is no more, so that a repeat is recognised.
 
 Value, under the key of the name::
 
@@ -23,14 +23,14 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """A segment's name whose bytes became a part of another segment.
+    """A name whose segment became a part of another one, or was renamed.
 
     Attributes:
-        name: the source's name.
-        source_id: the source's id.
-        target_id: the segment that took its bytes.
-        offset: where they begin in the target.
-        length: how many they are.
+        name: the source's name, or the old one.
+        source_id: the segment's id.
+        target_id: the segment that took its bytes; the same segment when it was renamed.
+        offset: where they begin in the target; 0 for a rename.
+        length: how many they are; 0 for a rename.
         made_ms: when, milliseconds since 1970.
     """
 
@@ -40,6 +40,11 @@ class Tombstone:
     offset: int
     length: int
     made_ms: int
+
+    @property
+    def is_rename(self) -> bool:
+        """Whether the segment has another name now: none is ever joined to itself."""
+        return self.source_id == self.target_id
 
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:

@@ -249,3 +249,82 @@ def test_a_reader_follows_names_and_attributes() -> None:
             await owner.container.close()
 
         here.run(work())
+
+
+WEEK_S = 7 * 24 * 3600.0
+
+
+def test_a_repeated_rename_succeeds_while_it_holds() -> None:
+    with world() as here:
+
+        async def work() -> None:
+            owner = await opened(here, ("a", "other"))
+            await owner.container.append("a", b"123")
+            await asyncio.gather(*(owner.container.rename("a", "b") for _ in range(3)))
+            await here.crash(owner, keep_index=False)
+            owner = await here.open()
+            container = owner.container
+            await container.rename("a", "b")
+            assert [info.name for info in await container.list_segments()] == ["b", "other"]
+            # To a name that another segment has, or none, it is no repeat.
+            for new in ("other", "c"):
+                with pytest.raises(SegmentNotFoundError):
+                    await container.rename("a", new)
+            # Nor is it a concat that took place.
+            with pytest.raises(SegmentNotFoundError):
+                await container.concat("b", "a")
+            await container.rename("b", "a")
+            await container.rename("b", "a")
+            await container.rename("a", "c")
+            with pytest.raises(SegmentNotFoundError):
+                await container.rename("a", "b")
+            await container.create("a")
+            await container.rename("a", "b")
+            assert (await container.info("b")).length == 0
+            assert await container.read("c", 0, 3) == b"123"
+            await container.close()
+
+        here.run(work())
+
+
+def test_a_concat_is_not_taken_for_a_rename() -> None:
+    with world() as here:
+
+        async def work() -> None:
+            container = (await opened(here, ("a", "b"))).container
+            await container.seal("a")
+            await container.concat("b", "a")
+            with pytest.raises(SegmentNotFoundError):
+                await container.rename("a", "b")
+            await container.close()
+
+        here.run(work())
+
+
+def test_a_rename_is_forgotten_a_week_after_it() -> None:
+    with world() as here:
+
+        async def work() -> None:
+            owner = await opened(here)
+            container = owner.container
+            # All in one millisecond: each name is forgotten on its own.
+            for old, new in (("a", "b"), ("b", "c"), ("c", "a"), ("a", "d")):
+                await container.rename(old, new)
+            left = ["a", "b", "c"]
+            assert [name for name in left if owner.rows.tombstone(name)] == left
+            here.environment.clock.now += 1000.0
+            await container.rename("d", "b")
+            await container.rename("b", "e")
+            here.environment.clock.now += WEEK_S - 500.0
+            await container.collect()
+            assert [name for name in (*left, "d") if owner.rows.tombstone(name)] == ["b", "d"]
+            await container.rename("b", "e")
+            here.environment.clock.now += 600.0
+            await container.collect()
+            assert not [name for name in (*left, "d") if owner.rows.tombstone(name)]
+            with pytest.raises(SegmentNotFoundError):
+                await container.rename("b", "e")
+            await here.check(owner)
+            await container.close()
+
+        here.run(work())

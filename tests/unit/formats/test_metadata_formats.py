@@ -88,6 +88,9 @@ TOMBSTONE = Tombstone(
     length=500,
     made_ms=1_700_000_000_000,
 )
+RENAMED = Tombstone(
+    name="draft", source_id=300, target_id=300, offset=0, length=0, made_ms=TOMBSTONE.made_ms
+)
 ATTRIBUTES = {"unit": "", "source": "JFK"}
 POSITION = Position(bytes(range(16)), 5000, 0xAABBCCDD, 77)
 
@@ -117,6 +120,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
+    "renamed": (keys.tombstone_key("draft"), encode_tombstone(RENAMED)),
     "attributes": (keys.attributes_key(300), encode_attributes(ATTRIBUTES)),
     "name": (keys.name_key("flights/2013"), encode_number(RowKind.NAME, 300)),
     "writer-name": (
@@ -141,6 +145,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
+    "renamed": (RENAMED, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "attributes": (ATTRIBUTES, lambda _, value: decode_attributes(300, value)),
     "name": (300, lambda _, value: decode_number(RowKind.NAME, value)),
     "writer-name": (5, lambda _, value: decode_number(RowKind.WRITER_NAME, value)),

@@ -72,9 +72,29 @@ def test_a_torn_last_batch_is_told_and_those_before_it_count(whole: int, left: i
     assert file.kind is FileKind.BATCHES
     assert file.damage is not None
     assert file.damage.where == NAME
-    # Cut are files that end inside their first record.
     assert file.cut == (whole == 0)
     assert not file.may_be_failed_boot
+
+
+@pytest.mark.parametrize("whole", [CHECKPOINT, BATCHES[: ENDS[1]]])
+def test_cut_is_every_beginning_of_a_first_record(whole: bytes) -> None:
+    for length in range(len(whole)):
+        assert read_journal_file(NAME, whole[:length]).cut, length
+    assert not read_journal_file(NAME, whole).cut
+    for length in range(1, 5):
+        assert not read_journal_file(NAME, b"\0" * length).cut
+
+
+@pytest.mark.parametrize("whole", [CHECKPOINT, BATCHES[: ENDS[1]]])
+@pytest.mark.parametrize(("change", "cut"), [(1, True), (-1, False)])
+def test_cut_believes_the_length_that_the_first_record_says(
+    whole: bytes, change: int, cut: bool
+) -> None:
+    data = bytearray(whole)
+    length = int.from_bytes(data[LENGTH_BYTE:HEADER_BYTES], "little") + change
+    data[LENGTH_BYTE:HEADER_BYTES] = length.to_bytes(4, "little")
+    file = read_journal_file(NAME, bytes(data))
+    assert (file.cut, file.damage is None) == (cut, False)
 
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])
