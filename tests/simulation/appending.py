@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from siltstone.container.views import Append, LengthIs, Operation, Put, VersionIs
-from tests.simulation.asking import SEGMENTS_MAX, TABLE, Asking, Writer
-from tests.simulation.ledger import Attempt, Bytes, Segment, State, ViolationError
+from tests.simulation.asking import SEGMENTS_MAX, Asking, Writer
+from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 
 
 class Appending(Asking):
@@ -86,8 +86,8 @@ class Appending(Asking):
         row = Bytes(what=f"row {key!r}", epoch=epoch, data=self._data()[:20])
         self._ledger.rows[key] = row
         members = [row]
-        operations: list[Operation] = [Put(TABLE, key, row.data)]
-        conditions: list[LengthIs | VersionIs] = [VersionIs(TABLE, key, None)]
+        operations: list[Operation] = [Put(self._rows.name, key, row.data)]
+        conditions: list[LengthIs | VersionIs] = [VersionIs(self._rows.name, key, None)]
         targets = {id(segment): segment for segment in (self._some(), self._some()) if segment}
         appends = []
         for segment in targets.values():
@@ -103,7 +103,8 @@ class Appending(Asking):
             lambda: self._store.commit(operations, conditions), *members, others=targets.values()
         )
         if result is not None:
-            row.happened()
+            row.done(result.version)
+            self._ledger.heard_of(result.version)
             for (segment, append), offset in zip(appends, result.offsets, strict=True):
                 segment.acknowledged(append, offset)
 
@@ -112,11 +113,12 @@ class Appending(Asking):
         if len(shared) >= SEGMENTS_MAX and not private:
             return None
         self._plans.names += 1
-        return await self._create(f"{'p' if private else 's'}/{self._plans.names}", private=private)
+        kind = "p" if private else "s"
+        return await self._create(f"{self._tag}{kind}/{self._plans.names}", private=private)
 
     async def _create(self, name: str, *, private: bool) -> Segment | None:
         create = Attempt(what=f"create {name}", epoch=self.epoch)
-        segment = Segment(name=name, create=create, private=private)
+        segment = Segment(name=name, create=create, private=private, now_ms=self._ledger.now_ms)
         self._ledger.segments[name] = segment
         made = await self._ask(lambda: self._store.create(name), create)
         if made is not None:

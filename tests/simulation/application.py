@@ -9,16 +9,15 @@ from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
 )
-from tests.simulation.asking import TABLE
-from tests.simulation.ledger import Segment, State, ViolationError
-from tests.simulation.lives import Lives
+from tests.simulation.facts import Segment, State, ViolationError
 from tests.simulation.looking import Look, look
+from tests.simulation.versions import Versions
 
 REFUSALS_MAX = 12
 """A client whose store refuses so often in a row goes home."""
 
 
-class Application(Lives):
+class Application(Versions):
     """The clients of one open store."""
 
     async def run(self, clients: int) -> None:
@@ -28,7 +27,8 @@ class Application(Lives):
                 group.create_task(self._client())
 
     async def _client(self) -> None:
-        await self._ask(lambda: self._store.create_table(TABLE, exist_ok=True))
+        name = self._rows.name
+        await self._ask(lambda: self._store.create_table(name, exist_ok=True))
         verbs = [*VERBS]
         weights = [weight for _, weight in verbs]
         while not self.leaving and self._refusals < REFUSALS_MAX:
@@ -46,6 +46,7 @@ class Application(Lives):
         for segment in list(self._ledger.segments.values()):
             await self._look(segment)
         await self.look_at_rows()
+        await self.look_at_rules()
 
     async def _look(self, segment: Segment) -> None:
         who = Look(
@@ -81,39 +82,6 @@ class Application(Lives):
             rename.failed(f"epoch {epoch} does not have it")
             segment.rename = None
 
-    async def look_at_rows(self) -> None:
-        epoch, ledger = self.epoch, self._ledger
-        current = epoch == ledger.epoch
-        rows = ledger.rows
-        sure = [key for key, row in rows.items() if row.stays]
-        gone = [key for key, row in rows.items() if row.end and row.end.state is State.HAPPENED]
-
-        async def call() -> dict[bytes, bytes]:
-            return {key: v.value async for key, v in self._store.table(TABLE).scan()}
-
-        found = await self._ask(call)
-        if found is None:
-            return
-        for key, value in found.items():
-            ledger.row_seen(key, value)
-        if not current or epoch != ledger.epoch:
-            return
-        for key in sure:
-            if key not in found and rows[key].stays:
-                raise ViolationError(f"row {key!r} is gone from epoch {epoch}")
-        if back := [key for key in gone if key in found]:
-            raise ViolationError(f"removed rows are back in epoch {epoch}: {back}")
-        for key, row in rows.items():
-            end = row.end
-            if end is not None and end.state is State.OPEN and end.epoch < epoch:
-                if key in found:
-                    end.failed(f"epoch {epoch} has it still")
-                else:
-                    end.happened()
-            if key not in found and row.state is State.OPEN and row.epoch < epoch:
-                row.failed(f"epoch {epoch} does not have it")
-            row.check_group()
-
     async def care(self) -> None:
         """What is otherwise done by itself, now."""
         store = self._store
@@ -121,7 +89,7 @@ class Application(Lives):
         if choice == 0:
             await self._ask(store.flush)
         elif choice == 1:
-            await self._ask(lambda: store._slots[0].container.checkpoint())
+            await self._ask(lambda: self._slot.container.checkpoint())
         elif choice == 2:
             await self._ask(store.collect)
         elif choice == 3:
@@ -134,7 +102,7 @@ class Application(Lives):
             await self._ask(sweep)
 
     async def _optimise(self) -> None:
-        parts = self._store._slots[0].container._parts
+        parts = self._slot.container._parts
         try:
             await parts.optimiser.round()
         except CorruptDataError:
@@ -155,6 +123,12 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.rename, 2),
     (Application.set_attribute, 3),
     (Application.remove_row, 3),
+    (Application.set_twins, 3),
+    (Application.snapshot, 2),
+    (Application.set_rule, 2),
+    (Application.remove_rule, 1),
+    (Application.look_at_rules, 1),
+    (Application.retain, 1),
     (Application.join, 6),
     (Application.join_again, 4),
     (Application.look, 14),

@@ -16,15 +16,18 @@ from siltstone.core.errors import (
     SegmentSealedError,
     SiltstoneError,
 )
+from siltstone.core.words import container_of
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_store import AsyncStore
+from siltstone.store.async_table import AsyncTable
 from siltstone.testing.processes import Process
-from tests.simulation.ledger import Attempt, Bytes, Ledger, Segment, State, ViolationError
+from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
+from tests.simulation.ledger import Ledger
 
 T = TypeVar("T")
 
-TABLE = "rows"
 SEGMENTS_MAX = 7
+TAGS = 64
 SIZES = (8, 9, 40, 300, 300, 1_000, 1_000, 3_000, 9_000)
 
 
@@ -80,6 +83,8 @@ class Asking:
         self, store: AsyncStore, process: Process, ledger: Ledger, plans: Plans, chance: Random
     ) -> None:
         self._store = store
+        self._slot = store._slots[ledger.index]
+        self._tag = tag_of(ledger.index, store.container_count)
         self._process = process
         self._ledger = ledger
         self._plans = plans
@@ -90,7 +95,7 @@ class Asking:
     @property
     def epoch(self) -> int:
         """Of the owner that would be asked now."""
-        return self._store._slots[0].epoch
+        return self._slot.epoch
 
     async def _ask(
         self,
@@ -140,6 +145,11 @@ class Asking:
         elif isinstance(error, OffsetError) and error.expected < segment.start:
             raise ViolationError(f"{segment.name} became shorter: {error!r}")
 
+    @property
+    def _rows(self) -> AsyncTable:
+        """The table of this container."""
+        return self._store.table(f"{self._tag}rows")
+
     def _handle(self, segment: Segment) -> AsyncSegment:
         return self._store.segment(segment.name)
 
@@ -156,6 +166,14 @@ class Asking:
 
     def _data(self) -> bytes:
         return self._chance.randbytes(self._chance.choice(SIZES))
+
+
+def tag_of(index: int, count: int) -> str:
+    """What names of a container begin with; nothing when there is only one."""
+    if count == 1:
+        return ""
+    tags = (f"{{{number}}}" for number in range(TAGS))
+    return next(tag for tag in tags if container_of(tag, count) == index)
 
 
 async def true(work: Awaitable[None]) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from siltstone.core.chunk_names import data_prefix, system_prefix
 from siltstone.core.records.task import TaskKind
-from tests.simulation.asking import Plans
+from tests.simulation.asking import Plans, tag_of
+from tests.simulation.facts import State, ViolationError
 from tests.simulation.host import Host
-from tests.simulation.ledger import State, ViolationError
+from tests.simulation.ledger import Ledger
 from tests.simulation.looking import Look, look
 from tests.simulation.world import World
 from tests.unit.container.row_checks import all_chunks, check_rows
@@ -25,7 +26,7 @@ CHECKPOINTS = 4
 SYSTEM_FILES_MAX = 60
 
 
-async def bring_to_an_end(world: World, plans: Plans) -> None:
+async def bring_to_an_end(world: World, plans: list[Plans]) -> None:
     """Look at everything as the last owners and a reader, and check all that is left."""
     await _own(world, plans, _first)
     # What the dead left on its way arrives.
@@ -37,7 +38,7 @@ async def bring_to_an_end(world: World, plans: Plans) -> None:
     await _read(world)
 
 
-async def _own(world: World, plans: Plans, work: Callable[[Host], Awaitable[None]]) -> None:
+async def _own(world: World, plans: list[Plans], work: Callable[[Host], Awaitable[None]]) -> None:
     host = Host(world, "last", world.machines[0])
     host.start_owner(plans, work, takeover=True)
     await asyncio.wait([host.task])
@@ -52,24 +53,51 @@ async def _first(host: Host) -> None:
     for _ in range(ROUNDS_MAX):
         await host.process.sleep(5)
         await host.store.flush()
-        (stats,) = host.store.stats()
+        every = host.store.stats()
         # The optimiser adds updates meanwhile.
-        if not stats.unflushed_bytes and not stats.unflushed_table_bytes:
+        if not any(stats.unflushed_bytes or stats.unflushed_table_bytes for stats in every):
             break
     else:
-        raise ViolationError(f"something is not flushed: {stats}")
+        raise ViolationError(f"something is not flushed: {every}")
     await _look(host)
-    await check_rows(host.container, host.world.bare_storage(), strict=False)
+    for ledger in host.world.ledgers:
+        container = host.container(ledger.index)
+        await check_rows(container, host.world.bare_storage(), strict=False)
 
 
 async def _last(host: Host) -> None:
     assert host.store is not None
-    store, container, storage = host.store, host.container, host.world.bare_storage()
     await _look(host)
     _nothing_open(host.world)
-    await store.replay_garbage()
-    async for _ in store.sweep(delete=True, all_epochs=True):
+    await _retain(host)
+    await host.store.replay_garbage()
+    async for _ in host.store.sweep(delete=True, all_epochs=True):
         pass
+    for ledger in host.world.ledgers:
+        await _drain(host, ledger)
+    await _look(host)
+    for stats in host.store.stats():
+        if stats.last_error is not None:
+            raise ViolationError(f"something fails although nothing fails: {stats.last_error}")
+
+
+async def _retain(host: Host) -> None:
+    """All is old and flushed: of what rules of age are about nothing is left."""
+    assert host.store is not None
+    cuts = [cut async for cut in host.store.retain()]
+    for ledger in host.world.ledgers:
+        for segment in ledger.segments.values():
+            rule, info = ledger.rules.must_hold(segment.name), await host.info(segment.name)
+            all_is_old = rule is not None and (rule.age_max_s is not None or rule.bytes_max == 0)
+            if all_is_old and info.start_offset != info.length:
+                raise ViolationError(f"{rule} leaves {segment.name} {info}, cut {cuts}")
+
+
+async def _drain(host: Host, ledger: Ledger) -> None:
+    """Nothing is left that nobody needs."""
+    assert host.store is not None
+    index, tag = ledger.index, tag_of(ledger.index, host.world.containers)
+    store, container, storage = host.store, host.container(index), host.world.bare_storage()
     rows = container._parts.pipeline.replica.rows
     for _ in range(ROUNDS_MAX):
         await container.checkpoint()
@@ -82,7 +110,7 @@ async def _last(host: Host) -> None:
     else:
         raise ViolationError(f"tasks are left: {left}")
     for number in range(CHECKPOINTS):
-        await store.create(f"end/{number}")
+        await store.create(f"{tag}end/{number}")
         await container.checkpoint()
     for attempt in range(ROUNDS_MAX):
         try:
@@ -97,29 +125,25 @@ async def _last(host: Host) -> None:
     # The optimiser's garbage may be on its way out: its task names it until it is gone.
     chunk_names = {chunk.name for chunk in all_chunks(rows).values()}
     chunk_names |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
-    if unnamed := {stat.name for stat in storage.list(data_prefix(0))} - chunk_names:
+    if unnamed := {stat.name for stat in storage.list(data_prefix(index))} - chunk_names:
         raise ViolationError(f"chunks are left that nothing names: {unnamed}")
-    system = [stat.name for stat in storage.list(system_prefix(0))]
+    system = [stat.name for stat in storage.list(system_prefix(index))]
     if len(system) > SYSTEM_FILES_MAX:
         raise ViolationError(f"{len(system)} system files are left: {system}")
-    await _look(host)
-    (stats,) = store.stats()
-    if stats.last_error is not None:
-        raise ViolationError(f"something fails although nothing fails: {stats.last_error}")
 
 
 async def _look(host: Host) -> None:
     """Look at everything twice: what the first look taught, the second one has to agree with."""
-    assert host.application is not None
-    for _ in range(2):
-        await host.application.look_at_all()
+    for application in host.applications:
+        for _ in range(2):
+            await application.look_at_all()
 
 
 def _nothing_open(world: World) -> None:
     """Nobody is left who could make an open attempt happen, so all is known."""
-    for segment in world.ledger.segments.values():
-        attempts = [segment.create, segment.seal, segment.end, *segment.appends]
-        for attempt in attempts:
+    for segment in (segment for ledger in world.ledgers for segment in ledger.segments.values()):
+        seen = [append for append in segment.appends if not append.hidden]
+        for attempt in (segment.create, segment.seal, segment.end, *seen):
             if attempt is not None and attempt.state is State.OPEN:
                 raise ViolationError(f"nobody knows what became of: {attempt.what}")
 
@@ -130,7 +154,7 @@ async def _read(world: World) -> None:
 
     async def work(who: Look) -> None:
         assert host.store is not None
-        for segment in list(world.ledger.segments.values()):
+        for segment in list(who.ledger.segments.values()):
             await look(who, host.store.segment(segment.name), segment)
 
     host.start_reader(work)

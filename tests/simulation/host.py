@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
+from typing import cast
 
 from siltstone.container.container import Container, open_container
 from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.container.views import SegmentInfo
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.store.assemble import Assembly, _opened
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
-from siltstone.store.container_verbs import read_only_container
 from siltstone.testing.faulty_fenced_log import FaultyFencedLog
 from siltstone.testing.processes import Process
 from tests.simulation.application import Application
 from tests.simulation.asking import Plans
-from tests.simulation.ledger import ViolationError
+from tests.simulation.facts import ViolationError
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World
 
@@ -41,21 +43,27 @@ class HostParts:
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """See ``Opener``."""
-        world = self._world
-        log = world.log(self._process)
+        world, ledger = self._world, self._world.ledgers[index]
+        log = world.log(self._process, index)
         self.logs.append(log)
-        container = await open_container(
+        opening = open_container(
             container=index,
             log=log,
             storage=world.storage(self._process),
             environment=self._process,
             settings=world.settings,
-            index_folder=self._machine.folder / "index",
+            index_folder=self._machine.folder / f"c{index}",
             owner=self.owner,
             takeover=takeover,
         )
-        world.ledger.opened(container.epoch)
-        world.trace.note(self._process.name, f"opened epoch {container.epoch}")
+        try:
+            container = await opening
+        except LogLostError as error:
+            if ledger.epoch:
+                raise ViolationError(f"{self._process.name} finds no log: {error!r}") from error
+            raise
+        ledger.opened(container.epoch)
+        world.trace.note(self._process.name, f"opened epoch {container.epoch} of {index}")
         return container
 
     async def open_reader(self, index: int) -> ReadContainer:
@@ -63,16 +71,16 @@ class HostParts:
         world = self._world
         return await open_reader(
             container=index,
-            log=world.log(self._process),
+            log=world.log(self._process, index),
             storage=world.storage(self._process),
             environment=self._process,
             settings=world.settings,
-            index_folders=[machine.folder / "index" for machine in world.machines],
+            index_folders=[machine.folder / f"c{index}" for machine in world.machines],
         )
 
     async def holder(self, index: int) -> LogOwner:
         """See ``Opener``."""
-        log = self._world.log(self._process)
+        log = self._world.log(self._process, index)
         try:
             return log.holder()
         finally:
@@ -89,7 +97,7 @@ class Host:
         process: see there.
         machine: where its index is.
         store: once it is open.
-        application: its clients, once it is open.
+        applications: the clients of each container, once it is open.
         task: its life; what it raises ends the run.
     """
 
@@ -99,45 +107,61 @@ class Host:
         self.machine = machine
         self.parts = HostParts(world, self.process, machine)
         self.store: AsyncStore | None = None
-        self.application: Application | None = None
+        self.applications: list[Application] = []
         self.task: asyncio.Task[None]
         self.refusal: SiltstoneError | None = None
         self.opened = asyncio.Event()
 
-    @property
-    def container(self) -> Container:
-        """What serves its calls now."""
+    def container(self, index: int) -> Container:
+        """What serves the calls to a container now."""
         assert self.store is not None, "it is open"
-        return self.store._slots[0].container
+        return self.store._slots[index].container
 
-    def start_owner(self, plans: Plans, work: Work, *, takeover: bool) -> None:
+    async def info(self, name: str) -> SegmentInfo:
+        """What the store says of a segment."""
+        assert self.store is not None, "it is open"
+        return await self.store.segment(name).info()
+
+    def leave(self) -> None:
+        """Let its clients come to their end."""
+        for application in self.applications:
+            application.leaving = True
+
+    def start_owner(self, plans: list[Plans], work: Work, *, takeover: bool) -> None:
         """Open the store, do ``work`` in it, and close it."""
         self.machine.busy = True
         self.task = self.process.start(self._own(plans, work, takeover=takeover))
 
-    async def _own(self, plans: Plans, work: Work, *, takeover: bool) -> None:
+    async def _own(self, plans: list[Plans], work: Work, *, takeover: bool) -> None:
+        world = self.world
         try:
-            container = await self.parts.open_owner(0, takeover=takeover)
+            slots = await self._slots(read_only=False, takeover=takeover)
         except SiltstoneError as error:
             self._refused(error)
             return
         finally:
             self.opened.set()
-        slot = ContainerSlot(0, container, container.epoch)
-        self.store = AsyncStore(self.parts, [slot], read_only=False, closes=None)
-        chance = Random(f"{self.world.seed}/{self.process.name}/clients")
-        self.application = Application(self.store, self.process, self.world.ledger, plans, chance)
+        self.store = AsyncStore(self.parts, slots, read_only=False, closes=None)
+        for slot, ledger in zip(slots, world.ledgers, strict=True):
+            chance = Random(f"{world.seed}/{self.process.name}/clients-{slot.index}")
+            self.applications.append(
+                Application(self.store, self.process, ledger, plans[slot.index], chance)
+            )
         await work(self)
         with suppress(SiltstoneError):
             await self.store.close()
         self.machine.busy = False
 
+    async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:
+        """Open all containers, as the store does that people have."""
+        parts = cast("Assembly", self.parts)
+        return await _opened(parts, read_only=read_only, takeover=takeover)
+
     def _refused(self, error: SiltstoneError) -> None:
         """The store could not be opened."""
         world = self.world
         world.trace.note(self.process.name, f"not opened: {type(error).__name__}")
-        damaged = isinstance(error, CorruptDataError)
-        if damaged or (isinstance(error, LogLostError) and world.ledger.epoch):
+        if isinstance(error, CorruptDataError):
             raise ViolationError(f"{self.process.name} can not open: {error!r}") from error
         self.refusal = error
         self.machine.busy = False
@@ -147,19 +171,21 @@ class Host:
         self.task = self.process.start(self._read(work or self._follow))
 
     async def _read(self, work: Callable[[Look], Awaitable[None]]) -> None:
-        ledger = self.world.ledger
         try:
-            reader = await self.parts.open_reader(0)
-            slot = ContainerSlot(0, read_only_container(reader), reader.stats().epoch)
-            self.store = AsyncStore(self.parts, [slot], read_only=True, closes=None)
-            who = Look(
-                name=self.process.name,
-                ledger=ledger,
-                epoch=None,
-                process=self.process,
-                refresh=reader.refresh,
-            )
-            await work(who)
+            slots = await self._slots(read_only=True, takeover=False)
+            self.store = AsyncStore(self.parts, slots, read_only=True, closes=None)
+            lookers = [
+                Look(
+                    name=self.process.name,
+                    ledger=ledger,
+                    epoch=None,
+                    process=self.process,
+                    refresh=self.container(ledger.index).refresh,  # type: ignore[attr-defined]
+                )
+                for ledger in self.world.ledgers
+            ]
+            for who in lookers:
+                await work(who)
             await self.store.close()
         except CorruptDataError as error:
             raise ViolationError(f"{self.process.name}: {error!r}") from error

@@ -1,263 +1,39 @@
-"""What the applications of all processes know together: what was asked, answered and seen.
-
-An attempt is open until it is known whether it happened. It *happened* once anybody heard so or saw
-it, and from then on it is a fact for ever. It *failed* once an error said that it was not applied,
-or once a newer owner had a look and it was not there: from then on nobody may see it or hear that
-it happened. Facts are compared with every answer; what no attempt explains is an invention.
-"""
+"""What the applications of all processes know together: what was asked, answered and seen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable
 
-
-class ViolationError(AssertionError):
-    """The store broke a promise."""
-
-
-class State(Enum):
-    """What is known of an attempt."""
-
-    OPEN = "open"
-    HAPPENED = "happened"
-    FAILED = "failed"
-
-
-@dataclass(eq=False)
-class Attempt:
-    """Something that was asked of an owner.
-
-    Attributes:
-        what: for people.
-        epoch: of the owner that it was last asked of.
-        state: what is known.
-        why: it is known that it failed.
-    """
-
-    what: str
-    epoch: int
-    state: State = State.OPEN
-    why: str = ""
-
-    def happened(self) -> None:
-        if self.state is State.FAILED:
-            raise ViolationError(f"{self.what} of epoch {self.epoch} happened after it had failed")
-        self.state = State.HAPPENED
-
-    def failed(self, why: str) -> None:
-        """It did not happen, and never will."""
-        if self.state is State.HAPPENED:
-            raise ViolationError(f"{self.what} of epoch {self.epoch} had happened, but {why}")
-        self.state = State.FAILED
-        self.why = why
-
-    def again(self, epoch: int) -> None:
-        """It is asked again, of a later owner."""
-        self.epoch = epoch
-        if self.state is State.FAILED:
-            self.state = State.OPEN
-
-
-@dataclass(eq=False)
-class Bytes(Attempt):
-    """An append, or what a concat adds.
-
-    Attributes:
-        data: unlike any other's.
-        offset: where it is, once that is known.
-        group: those that happen together with it, or not at all.
-        end: the attempt to remove it, if it is a row.
-    """
-
-    data: bytes = b""
-    offset: int | None = None
-    group: list[Bytes] = field(default_factory=list)
-    end: Attempt | None = None
-
-    @property
-    def stays(self) -> bool:
-        """Whether a row is there for certain."""
-        removed = self.end is not None and self.end.state is not State.FAILED
-        return self.state is State.HAPPENED and not removed
-
-    def check_group(self) -> None:
-        """What was asked for as one happened as one."""
-        if len({member.state for member in self.group} - {State.OPEN}) > 1:
-            raise ViolationError(f"{self.what}: a part of its commit happened, a part did not")
-
-
-@dataclass(eq=False)
-class Segment:
-    """One segment: one life of a name.
-
-    Attributes:
-        name: its name.
-        create: the attempt that made it.
-        known: its bytes as far as they are known without a gap.
-        ahead: what is known beyond a gap, by offset.
-        appends: those that may still happen, or happened nobody knows where.
-        every: all appends, for people.
-        start: the highest start that is a fact.
-        start_tried: the highest that was asked for.
-        seal: the attempt to seal it, if any.
-        end: the attempt to delete or join it, if any.
-        private: whether only the client that made it uses it.
-        segment_id: what the store calls it, once that is known.
-        sealed_length: its length for ever.
-        calls: calls in progress that name it.
-        rename: the attempt to give it another name, while its outcome is unknown.
-        new_name: that name.
-        values: what its one attribute was set to, from the last value that is certain on.
-        is_set: whether somebody is setting it.
-    """
-
-    name: str
-    create: Attempt
-    known: bytearray = field(default_factory=bytearray)
-    ahead: dict[int, Bytes] = field(default_factory=dict)
-    appends: list[Bytes] = field(default_factory=list)
-    every: list[Bytes] = field(default_factory=list)
-    start: int = 0
-    start_tried: int = 0
-    seal: Attempt | None = None
-    end: Attempt | None = None
-    private: bool = False
-    segment_id: int | None = None
-    sealed_length: int | None = None
-    calls: int = 0
-    rename: Attempt | None = None
-    new_name: str = ""
-    values: list[Bytes] = field(default_factory=list)
-    is_set: bool = False
-
-    @property
-    def length(self) -> int:
-        """Length as far as it is known without a gap."""
-        return len(self.known)
-
-    @property
-    def ended(self) -> bool:
-        return self.end is not None and self.end.state is State.HAPPENED
-
-    @property
-    def sealed(self) -> bool:
-        return self.seal is not None and self.seal.state is State.HAPPENED
-
-    def append(self, data: bytes, epoch: int, what: str = "append") -> Bytes:
-        """Note that an append is asked for."""
-        made = Bytes(what=f"{what} to {self.name} ({len(data)} bytes)", epoch=epoch, data=data)
-        self.asked(made)
-        return made
-
-    def asked(self, append: Bytes) -> None:
-        """An append is on its way, perhaps once more. One of nothing can not be seen."""
-        if append.data and append not in self.appends:
-            self.appends.append(append)
-            self.every.append(append)
-
-    def acknowledged(self, append: Bytes, offset: int) -> None:
-        """An owner said that it happened, and where."""
-        self._place(append, offset)
-
-    def _place(self, append: Bytes, offset: int) -> None:
-        append.happened()
-        if append.offset is not None:
-            if append.offset != offset:
-                raise ViolationError(f"{append.what} is at {append.offset} and at {offset}")
-            return
-        append.offset = offset
-        if offset < self.length:
-            raise ViolationError(f"{append.what} at {offset}, where other bytes are")
-        self.ahead[offset] = append
-        while (following := self.ahead.pop(self.length, None)) is not None:
-            self.known += following.data
-
-    def seen(self, offset: int, data: bytes, who: str) -> None:
-        """Somebody read these bytes: compare them, and learn what happened."""
-        assert offset <= self.length, "reads begin at what is known"
-        while self.length < offset + len(data):
-            position = self.length
-            rest = data[position - offset :]
-            append = self._explain(position, rest)
-            if append is None:
-                known = [each for each in self.every if _agree(each.data, rest)]
-                told = [f"{each.what} {each.state} epoch {each.epoch} {each.why}" for each in known]
-                raise ViolationError(
-                    f"{who} read invented bytes of {self.name} at {position}: {told}"
-                )
-            # One that is seen in part is certain all the same.
-            self._place(append, position)
-        if data != self.known[offset : offset + len(data)]:
-            raise ViolationError(f"{who} read wrong bytes of {self.name} from {offset} on")
-
-    def _explain(self, position: int, rest: bytes) -> Bytes | None:
-        """The append whose bytes these are, as far as they go."""
-        for append in self.appends:
-            waiting = append.state is not State.FAILED and append.offset is None
-            if waiting and _agree(append.data, rest):
-                return append
-        return None
-
-    def set_to(self, value: Bytes) -> None:
-        """It is certain that the attribute got this value, and none before it any more."""
-        value.happened()
-        self.values = self.values[self.values.index(value) :]
-
-    def value_seen(self, value: str | None, known: list[Bytes], who: str, *, was_set: bool) -> None:
-        """Somebody saw the attribute.
-
-        Args:
-            value: what it was.
-            known: what it may have been before that somebody looked.
-            who: looked.
-            was_set: whether it was certain beforehand that it had some value.
-        """
-        if value is None:
-            if was_set:
-                raise ViolationError(f"{who}: the attribute of {self.name} is gone")
-            return
-        for attempt in (*known, *self.values):
-            if attempt.data.decode() == value and attempt.state is not State.FAILED:
-                if attempt in self.values:
-                    self.set_to(attempt)
-                return
-        raise ViolationError(f"{who}: an old or invented attribute of {self.name}: {value}")
-
-    def looked_through(self, epoch: int) -> None:
-        """An owner of ``epoch`` showed everything: what older ones left open did not happen."""
-        for append in self.appends:
-            if append.state is State.OPEN and append.epoch < epoch:
-                append.failed(f"an owner of epoch {epoch} does not have it")
-            elif append.offset is None and append.state is State.HAPPENED and append.epoch < epoch:
-                raise ViolationError(f"{append.what} happened, but epoch {epoch} does not have it")
-            append.check_group()
-        self.appends = [
-            append
-            for append in self.appends
-            if append.state is not State.FAILED and append.offset is None
-        ]
-
-
-def _agree(data: bytes, rest: bytes) -> bool:
-    count = min(len(data), len(rest))
-    return data[:count] == rest[:count]
+from siltstone.container.views import TableValue
+from tests.simulation.facts import Bytes, Segment, State, ViolationError
+from tests.simulation.rules import Rules
+from tests.simulation.twins import Twins
 
 
 class Ledger:
-    """All segments by name, and rows of one table.
+    """All segments of one container by name, the rows of one table, and the rules of retention.
 
     Attributes:
+        index: of the container.
+        now_ms: tells the time.
         segments: the living ones, and those of which that is not known.
         rows: attempts by key; a row is written once.
+        twins: what two rows were set to as one, again and again.
+        rules: of retention.
         epoch: the newest epoch that opened.
+        version: the newest table version that anybody heard of.
         acknowledged: appends that were acknowledged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, index: int, now_ms: Callable[[], int]) -> None:
+        self.index = index
+        self.now_ms = now_ms
         self.segments: dict[str, Segment] = {}
         self.rows: dict[bytes, Bytes] = {}
+        self.twins = Twins()
+        self.rules = Rules()
         self.epoch = 0
+        self.version = 0
         self.acknowledged = 0
 
     def opened(self, epoch: int) -> None:
@@ -265,6 +41,10 @@ class Ledger:
         if epoch <= self.epoch:
             raise ViolationError(f"epoch {epoch} opened behind epoch {self.epoch}")
         self.epoch = epoch
+
+    def heard_of(self, version: int) -> None:
+        """An update was acknowledged."""
+        self.version = max(self.version, version)
 
     def missing(self, segment: Segment, epoch: int, *, was_there: bool) -> None:
         """A current owner says that there is no such segment.
@@ -292,14 +72,21 @@ class Ledger:
     def renamed(self, segment: Segment) -> None:
         """It has its new name for certain."""
         assert segment.rename is not None, "a rename was asked for"
+        self.allow_cuts()
         segment.rename.happened()
         del self.segments[segment.name]
         segment.name, segment.rename = segment.new_name, None
         self.segments[segment.name] = segment
 
-    def row_seen(self, key: bytes, value: bytes) -> None:
+    def allow_cuts(self) -> None:
+        """Note how far rules may have cut by now: a rule or a name is about to change."""
+        for segment in self.segments.values():
+            self.rules.allow(segment, segment.length_max)
+
+    def row_seen(self, key: bytes, value: TableValue) -> None:
         """Somebody read this row."""
         attempt = self.rows.get(key)
-        if attempt is None or attempt.data != value:
+        if attempt is None or attempt.data != value.value:
             raise ViolationError(f"a row that nobody wrote: {key!r}")
         attempt.happened()
+        attempt.done(value.version)

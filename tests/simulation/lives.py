@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.simulation.appending import Appending
-from tests.simulation.asking import TABLE, Joining, true
-from tests.simulation.ledger import Attempt, Bytes, Segment, State, ViolationError
+from tests.simulation.asking import Joining, true
+from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 from tests.simulation.looking import KEY
 
 
@@ -17,6 +17,7 @@ class Lives(Appending):
             return
         offset = self._chance.randint(segment.start, segment.length)
         segment.start_tried = max(segment.start_tried, offset)
+        segment.cuts.add(offset)
         handle = self._handle(segment)
 
         async def call() -> bool:
@@ -60,7 +61,7 @@ class Lives(Appending):
         if segment is None or segment.calls or segment.end is not None:
             return
         self._plans.names += 1
-        segment.new_name = f"r/{self._plans.names}"
+        segment.new_name = f"{self._tag}r/{self._plans.names}"
         segment.rename = rename = Attempt(what=f"rename {segment.name}", epoch=self.epoch)
         handle = self._handle(segment)
         if await self._ask(lambda: handle.rename(segment.new_name), rename) is not None:
@@ -103,6 +104,7 @@ class Lives(Appending):
         if self._chance.random() < 0.3:
             cut = self._chance.randint(0, source.length)
             source.start_tried = cut
+            source.cuts.add(cut)
             if await self._ask(lambda: true(handle.truncate(cut)), segment=source) is None:
                 return
             source.start = cut
@@ -172,10 +174,11 @@ class Lives(Appending):
         key = self._chance.choice(free)
         end = Attempt(what=f"removal of {key!r}", epoch=self.epoch)
         self._ledger.rows[key].end = end
-        table = self._store.table(TABLE)
+        table = self._rows
         if self._chance.random() < 0.5:
             removed = await self._ask(lambda: table.remove(key), end)
         else:
             removed = await self._ask(lambda: table.remove_range(key, key + b"\0"), end)
         if removed is not None:
-            end.happened()
+            end.done(removed)
+            self._ledger.heard_of(removed)

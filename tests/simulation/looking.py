@@ -9,7 +9,11 @@ from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.testing.processes import Process
-from tests.simulation.ledger import Bytes, Ledger, Segment, State, ViolationError
+from tests.simulation.facts import Bytes, Segment, State, ViolationError
+from tests.simulation.ledger import Ledger
+from tests.simulation.times import check_offset_at
+
+LOOKS_AT_TIMES = 0.5
 
 KEY = "key"
 """The attribute that is set."""
@@ -87,24 +91,59 @@ async def look(who: Look, handle: AsyncSegment, segment: Segment) -> bool:
         return True
     if before.current and who.current:
         _check_info(who, info, segment, before)
-    if info.start_offset > segment.start_tried:
-        raise ViolationError(
-            f"{who.name}: {segment.name} starts at {info.start_offset}: nobody asked"
-        )
     try:
         data = await handle.read(info.start_offset, info.length - info.start_offset)
     except (SegmentNotFoundError, SegmentTruncatedError) as error:
-        if isinstance(error, SegmentTruncatedError) and info.start_offset >= segment.start_tried:
+        most = max(segment.start_max, who.ledger.rules.limit(segment, segment.length_max))
+        if isinstance(error, SegmentTruncatedError) and info.start_offset >= most:
             raise ViolationError(f"{who.name}: {segment.name} was truncated by nobody") from error
         return True
     if who.is_void() or who.ledger.segments.get(segment.name) is not segment:
         return True
     if len(data) != info.length - info.start_offset:
         raise ViolationError(f"{who.name}: a read of {segment.name} is short")
+    segment.cut_unseen(info.start_offset)
     segment.seen(info.start_offset, data, who.name)
+    _check_start(who, info, segment)
     if before.current and who.current and who.epoch is not None:
         _settle(who.epoch, info, segment)
+    if segment.placed and who.process.chance.random() < LOOKS_AT_TIMES:
+        await _look_at_times(who, handle, segment, info)
     return True
+
+
+def _check_start(who: Look, info: SegmentInfo, segment: Segment) -> None:
+    """Nothing may be cut but what somebody asked for, or what a rule allows at an append border."""
+    start = info.start_offset
+    who.ledger.rules.allow(segment, info.length)
+    if start > segment.start_max:
+        raise ViolationError(
+            f"{who.name}: {segment.name} of {info.length} bytes starts at {start}, beyond "
+            f"{segment.start_tried} that was asked for and {segment.ruled} that a rule allows"
+        )
+    if not segment.is_border(start):
+        raise ViolationError(f"{who.name}: {segment.name} is cut inside an append, at {start}")
+
+
+async def _look_at_times(
+    who: Look, handle: AsyncSegment, segment: Segment, info: SegmentInfo
+) -> None:
+    """Ask for an offset by a time, and compare that with what was asked and heard when."""
+    chance, current = who.process.chance, who.current and who.epoch is not None
+    some = chance.choice(segment.placed)
+    time_ms = chance.choice((some.asked_ms, some.heard_ms, some.heard_ms + 1, segment.now_ms()))
+    time_ms = min(time_ms, segment.now_ms())
+    try:
+        # In the middle of a millisecond, which is rounded down.
+        found = await handle.offset_at((time_ms + 0.5) / 1000)
+        again = await handle.info()
+    except SegmentNotFoundError:
+        return
+    # A segment of another life may have had the name meanwhile, and never this one's id.
+    same = again.segment_id == info.segment_id and who.ledger.segments.get(segment.name) is segment
+    if same and not who.is_void() and found <= segment.length:
+        sure = current and who.current
+        check_offset_at(segment, found, time_ms, again.start_offset, current=sure)
 
 
 def _missing(who: Look, segment: Segment, before: _Before) -> None:

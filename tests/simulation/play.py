@@ -48,8 +48,8 @@ def play(seed: int) -> Played:
     return Played(
         lines=world.trace.lines,
         digest=world.trace.digest,
-        acknowledged=world.ledger.acknowledged,
-        epoch=world.ledger.epoch,
+        acknowledged=sum(ledger.acknowledged for ledger in world.ledgers),
+        epoch=max(ledger.epoch for ledger in world.ledgers),
     )
 
 

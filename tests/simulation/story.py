@@ -6,8 +6,8 @@ import asyncio
 
 from tests.simulation.asking import Plans
 from tests.simulation.ending import bring_to_an_end
+from tests.simulation.facts import ViolationError
 from tests.simulation.host import Host
-from tests.simulation.ledger import ViolationError
 from tests.simulation.world import World
 
 SECONDS = 60.0
@@ -30,7 +30,7 @@ class Story:
     def __init__(self, world: World) -> None:
         self.world = world
         self.chance = world.chance
-        self.plans = Plans()
+        self.plans = [Plans() for _ in world.ledgers]
         self.hosts: list[Host] = []
         self.owner: Host | None = None
 
@@ -141,8 +141,8 @@ class Story:
 
     async def _close(self) -> None:
         owner = self.owner
-        if owner is not None and owner.application is not None:
-            owner.application.leaving = True
+        if owner is not None and owner.applications:
+            owner.leave()
             await asyncio.wait([owner.task], timeout=20)
 
     async def _reader(self) -> None:
@@ -161,8 +161,7 @@ class Story:
         world.weather.climate = type(world.weather.climate)()
         for host in list(self.hosts):
             host.process.go_on()
-            if host.application is not None:
-                host.application.leaving = True
+            host.leave()
         if self.hosts:
             await asyncio.wait([host.task for host in self.hosts], timeout=120)
         for host in list(self.hosts):
@@ -173,8 +172,10 @@ class Story:
 
 async def be_busy(host: Host) -> None:
     """What every owner but the last ones does."""
-    assert host.application is not None
-    await host.application.run(CLIENTS)
+    clients = max(1, CLIENTS // len(host.applications))
+    async with asyncio.TaskGroup() as group:
+        for application in host.applications:
+            group.create_task(application.run(clients))
 
 
 EVENT = {

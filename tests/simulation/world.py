@@ -23,13 +23,15 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.words import KIB
 from siltstone.metadata import index
+from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
 from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.testing.processes import Process, ProcessLoop, current_process
-from siltstone.testing.virtual_time import Clock
+from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
-from tests.simulation.ledger import Ledger, ViolationError
+from tests.simulation.facts import ViolationError
+from tests.simulation.ledger import Ledger
 from tests.simulation.weather import Weather
 
 INDEX_FILE = re.compile(r"index-[^ ]*")
@@ -78,19 +80,21 @@ class World:
         self.chance = Random(f"{seed}/story")
         self.trace = Trace(self.clock)
         self.weather = Weather(Random(f"{seed}/weather"))
-        self.ledger = Ledger()
+        self.containers = 1
+        self.ledgers = [Ledger(index, self.now_ms) for index in range(self.containers)]
         self.profile = self.chance.choice(PROFILES)
         self.settings = settings(self.chance)
         self.bucket = Bucket()
-        self.shared_log = SharedLog()
+        self.shared_logs = [SharedLog() for _ in range(self.containers)]
         self.manifest = StoreManifest(
-            store_id=self.chance.randbytes(16), container_count=1, created_ms=0
+            store_id=self.chance.randbytes(16), container_count=self.containers, created_ms=0
         )
         shm = Path("/dev/shm")
         self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=shm if shm.is_dir() else None))
         self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
         self.processes = 0
         self.failures_unheard: list[str] = []
+        self._snapshots: list[tuple[Process, IndexSnapshot]] = []
         self._databases: list[tuple[Process, Any, Path]] = []
         self._cleanup = ExitStack()
         self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -103,6 +107,10 @@ class World:
         for _, database, _ in self._databases:
             _close(database)
         self._cleanup.close()
+
+    def now_ms(self) -> int:
+        """The time as every process has it, milliseconds since 1970."""
+        return int((START_S + self.clock.now) * 1000)
 
     def loop(self) -> ProcessLoop:
         """A new loop on this world's time."""
@@ -137,8 +145,8 @@ class World:
 
         return FaultyChunkStorage(self.bare_storage(), plan)
 
-    def log(self, process: Process) -> FaultyFencedLog:
-        """A handle to the log for one container of a process."""
+    def log(self, process: Process, container: int) -> FaultyFencedLog:
+        """A handle to the log of a container for a process."""
         plan = FaultPlan()
 
         def before(method: str, number: int) -> None:
@@ -150,7 +158,8 @@ class World:
             self.trace.note(process.name, f"log {method} {told}")
 
         plan.before = before
-        return FaultyFencedLog(MemoryFencedLog("sim", 0, shared=self.shared_log), plan)
+        shared = self.shared_logs[container]
+        return FaultyFencedLog(MemoryFencedLog("sim", container, shared=shared), plan)
 
     def _make_small(self) -> None:
         """Let few bytes and few rows be many, where no setting does."""
@@ -160,6 +169,12 @@ class World:
         self._patched.setattr(
             "siltstone.core.operations.placing.PLACED_PER_SLICE", choice((1, 3, 400))
         )
+        self._patched.setattr("siltstone.container.retention.ROUND_S", choice((2.0, 10.0)))
+        self._patched.setattr("siltstone.container.retention.ROWS_PER_SLICE", choice((1, 3, 400)))
+        self._patched.setattr(
+            "siltstone.metadata.time_index.STEP_BYTES", choice((1, 2 * KIB, 20 * KIB))
+        )
+        self._patched.setattr("siltstone.metadata.time_index.STEP_MS", choice((300, 10_000)))
 
     # --- local indexes ----------------------------------------------------------------------------
 
@@ -179,7 +194,15 @@ class World:
             made.set_disable_auto_compactions(True)
             return made
 
+        def snapshot(rows: Any, folder: Path) -> IndexSnapshot:
+            taken = IndexSnapshot(rows, folder)
+            process = current_process()
+            if process is not None:
+                self._snapshots.append((process, taken))
+            return taken
+
         plain = rocksdict.Options
+        self._patched.setattr(index, "IndexSnapshot", snapshot)
         self._patched.setattr(index, "_open_database", watched)
         self._patched.setattr(rocksdict, "Options", options)
 
@@ -204,6 +227,10 @@ class World:
         for folder, kept in folders.items():
             if keep and folder.exists():
                 shutil.copytree(folder, kept)
+        # An index that somebody reads can not be closed.
+        for owner, taken in self._snapshots:
+            if owner is process:
+                taken.close()
         for _, database, _ in mine:
             _close(database)
         for folder, kept in folders.items():

@@ -67,9 +67,10 @@ def _check_accounted(
 ) -> None:
     """I4: what lies on storage is named by a row or a task, or its id is reserved."""
     named |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
-    own = f"{data_prefix(0)}e{container.epoch:020d}/"
+    prefix = data_prefix(container._parts.journal.container)
+    own = f"{prefix}e{container.epoch:020d}/"
     for name in found - named:
-        if not name.startswith(data_prefix(0)):
+        if not name.startswith(prefix):
             continue
         assert not strict or not name.startswith(own), f"nobody accounts for {name}"
         chunk_id = int(name.rpartition("-")[2].partition(".")[0], 16)
