@@ -82,6 +82,25 @@ class Application(Versions):
             rename.failed(f"epoch {epoch} does not have it")
             segment.rename = None
 
+    async def list_all(self) -> None:
+        """All names of the store, in their order, those that are certain among them."""
+        epoch, ledger = self.epoch, self._ledger
+        current, every = epoch == ledger.epoch, [*ledger.segments.values()]
+        sure = {s.name: s for s in every if s.create.state is State.HAPPENED and s.is_quiet}
+
+        async def call() -> list[str]:
+            return [info.name async for info in self._store.list()]
+
+        found = await self._ask(call)
+        if found is None:
+            return
+        if found != sorted(set(found), key=str.encode):
+            raise ViolationError(f"a listing in disorder: {found}")
+        if current and epoch == ledger.epoch:
+            for name, segment in sure.items():
+                if segment.is_quiet and segment.name == name and name not in found:
+                    raise ViolationError(f"{name} is not listed by epoch {epoch}: {found}")
+
     async def care(self) -> None:
         """What is otherwise done by itself, now."""
         store = self._store
@@ -133,5 +152,6 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.join_again, 4),
     (Application.look, 14),
     (Application.look_at_rows, 3),
+    (Application.list_all, 1),
     (Application.care, 5),
 )

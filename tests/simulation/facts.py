@@ -168,6 +168,11 @@ class Segment:
         return len(self.known)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nobody asked for its end or for another name."""
+        return self.end is None and self.rename is None
+
+    @property
     def ended(self) -> bool:
         return self.end is not None and self.end.state is State.HAPPENED
 

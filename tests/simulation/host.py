@@ -122,6 +122,13 @@ class Host:
         assert self.store is not None, "it is open"
         return await self.store.segment(name).info()
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether it has all containers, as far as anybody knows."""
+        assert self.store is not None, "it is open"
+        epochs = (slot.epoch for slot in self.store._slots)
+        return all(e == ledger.epoch for e, ledger in zip(epochs, self.world.ledgers, strict=True))
+
     def leave(self) -> None:
         """Let its clients come to their end."""
         for application in self.applications:

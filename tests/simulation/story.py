@@ -13,9 +13,12 @@ from tests.simulation.world import World
 SECONDS = 60.0
 CLIENTS = 3
 OPENING_S = 30.0
+CUT_TICKS_MAX = 500
 EVENTS = (
     ("crash", 5),
+    ("power", 3),
     ("take over", 3),
+    ("ask", 2),
     ("stop", 5),
     ("crash in boot", 2),
     ("close", 2),
@@ -74,7 +77,8 @@ class Story:
         """Have an owner whose clients work, if the weather allows one soon."""
         for _ in range(4):
             owner = self.owner
-            if owner is not None and not owner.task.done() and not owner.process.stopped:
+            busy = owner is not None and not owner.task.done() and not owner.process.stopped
+            if owner is not None and busy and (owner.is_newest or self.chance.random() < 0.2):
                 return
             await self._open(takeover=self.chance.random() < 0.3)
             self._check()
@@ -113,9 +117,30 @@ class Story:
         if self.owner is not None:
             await self._kill(self.owner)
 
+    async def _power(self) -> None:
+        """The power of the disk under the log fails at one of the next calls, with all on it."""
+        disk = self.world.log_disk
+        if disk is None:
+            await self._crash()
+            return
+        disk.cut_at(self.chance.randint(1, 80), keep=self.chance.choice((0.0, 0.3, 0.7, 1.0)))
+        for _ in range(CUT_TICKS_MAX):
+            await asyncio.sleep(0.01)
+            if disk.is_down:
+                break
+        else:
+            disk.cut_now()
+        for host in [*self.hosts, *([] if self.owner is None else [self.owner])]:
+            await self._kill(host)
+        disk.restart()
+
     async def _take_over(self) -> None:
         """A new owner beside one that knows nothing of it."""
         await self._open(takeover=True)
+
+    async def _ask(self) -> None:
+        """A new owner beside one that lives, with manners: it may get what is free just then."""
+        await self._open(takeover=False)
 
     async def _stop(self) -> None:
         """The owner stands still for a while, and another one takes its place."""
@@ -159,6 +184,8 @@ class Story:
         """No more failures; some of those that live die, the others come to their end."""
         world = self.world
         world.weather.climate = type(world.weather.climate)()
+        if world.log_disk is not None:
+            world.log_disk.calls.forget()
         for host in list(self.hosts):
             host.process.go_on()
             host.leave()
@@ -180,7 +207,9 @@ async def be_busy(host: Host) -> None:
 
 EVENT = {
     "crash": Story._crash,
+    "power": Story._power,
     "take over": Story._take_over,
+    "ask": Story._ask,
     "stop": Story._stop,
     "crash in boot": Story._crash_in_boot,
     "close": Story._close,

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
@@ -32,6 +33,7 @@ from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
 from tests.simulation.ledger import Ledger
+from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
 
 INDEX_FILE = re.compile(r"index-[^ ]*")
@@ -41,6 +43,9 @@ PROFILES = (
     Profile(append=False, concat=False, seal=False),
     Profile(list_page_count=3, appends_max=4),
 )
+CONTAINERS = (1, 1, 1, 2, 2, 3)
+FILE_LOGS = 0.3
+"""Share of the runs whose logs are files."""
 MACHINES = 4
 
 
@@ -80,7 +85,7 @@ class World:
         self.chance = Random(f"{seed}/story")
         self.trace = Trace(self.clock)
         self.weather = Weather(Random(f"{seed}/weather"))
-        self.containers = 1
+        self.containers = self.chance.choice(CONTAINERS)
         self.ledgers = [Ledger(index, self.now_ms) for index in range(self.containers)]
         self.profile = self.chance.choice(PROFILES)
         self.settings = settings(self.chance)
@@ -91,6 +96,10 @@ class World:
         )
         shm = Path("/dev/shm")
         self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=shm if shm.is_dir() else None))
+        self.log_disk: LogDisk | None = None
+        if self.chance.random() < FILE_LOGS:
+            note = partial(self.trace.note, "disk")
+            self.log_disk = LogDisk(self.folder / "disk", Random(f"{seed}/disk"), note)
         self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
         self.processes = 0
         self.failures_unheard: list[str] = []
@@ -106,6 +115,8 @@ class World:
         """Free everything."""
         for _, database, _ in self._databases:
             _close(database)
+        if self.log_disk is not None:
+            self.log_disk.close()
         self._cleanup.close()
 
     def now_ms(self) -> int:
@@ -153,11 +164,19 @@ class World:
             told = ""
             if method in ("append", "claim", "truncate"):
                 found = self.weather.log_fault(method)
-                if found is not None:
+                if (
+                    found is not None
+                    and self.log_disk is not None
+                    and self.weather.chance.random() < 0.7
+                ):
+                    told = self.log_disk.fail_soon()
+                elif found is not None:
                     told, plan.faults[method, number] = found
             self.trace.note(process.name, f"log {method} {told}")
 
         plan.before = before
+        if self.log_disk is not None:
+            return FaultyFencedLog(self.log_disk.log(container, process), plan)
         shared = self.shared_logs[container]
         return FaultyFencedLog(MemoryFencedLog("sim", container, shared=shared), plan)
 
