@@ -1,0 +1,103 @@
+"""Rules of retention, of append times and of snapshots, each left out."""
+
+from __future__ import annotations
+
+from tests.simulation.mutant import Mutant
+
+AGE_MUTANTS = (
+    Mutant(
+        "retention takes bytes inside its limit of bytes",
+        "container/retention_plan.py",
+        "_border(tables, extent, extent.length - row.bytes_max)",
+        "_border(tables, extent, extent.length - row.bytes_max // 2)",
+    ),
+    Mutant(
+        "retention takes bytes inside its limit of age",
+        "container/retention_plan.py",
+        "        now_ms - row.age_max_ms,\n",
+        "        now_ms - row.age_max_ms // 2,\n",
+    ),
+    Mutant(
+        "retention cuts inside appends",
+        "container/retention_plan.py",
+        "return max(extent.start, rows[0].offset) if rows else extent.start",
+        "return max(extent.start, limit)",
+    ),
+    Mutant(
+        "retention cuts nothing",
+        "container/retention_plan.py",
+        "    if cut <= extent.start:\n",
+        "    if cut >= extent.start:\n",
+    ),
+    Mutant(
+        "the rule of the shortest prefix counts",
+        "metadata/retention_rules.py",
+        "in self._prefixes}, reverse=True)",
+        "in self._prefixes})",
+    ),
+    Mutant(
+        "a prefix counts more than the segment itself",
+        "metadata/retention_rules.py",
+        """        if own is not None:
+            return own
+        for""",
+        "        for",
+    ),
+    Mutant(
+        "rules that were changed hold on",
+        "container/replica.py",
+        "                self._rules = None\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a border knows the time of the first bytes below it",
+        "metadata/time_index.py",
+        "        latest_ms = max(latest_ms, part.time_ms)\n",
+        "",
+    ),
+    Mutant(
+        "a border knows the time of bytes behind it",
+        "metadata/time_index.py",
+        """        if due and part.offset >= begin and part.offset > last.offset:
+            last = _row(segment_id, part.offset, latest_ms)
+            rows.append(last)
+        latest_ms = max(latest_ms, part.time_ms)
+""",
+        """        latest_ms = max(latest_ms, part.time_ms)
+        if due and part.offset >= begin and part.offset > last.offset:
+            last = _row(segment_id, part.offset, latest_ms)
+            rows.append(last)
+""",
+    ),
+    Mutant(
+        "a part of an append counts as a border",
+        "metadata/time_index.py",
+        "        if due and part.offset >= begin and part.offset > last.offset:",
+        "        if due:",
+    ),
+    Mutant(
+        "bytes that are joined are as old as their source",
+        "container/concat.py",
+        "joined = Appended(begin, begin + length, int(self._environment.time() * 1000))",
+        "joined = Appended(begin, begin + length, 0)",
+    ),
+    Mutant(
+        "a time is looked for among flushed bytes only",
+        "metadata/time_index.py",
+        "            return max(start, found)\n",
+        "            return max(start, part.end)\n",
+    ),
+    Mutant(
+        "a snapshot shows what is newest",
+        "container/table_snapshots.py",
+        "LivingSnapshot(table, table_id, version, self._tables.snapshot())",
+        """LivingSnapshot(table, table_id, version, self._tables.snapshot())
+        snapshot._taken.scan = self._tables.scan""",
+    ),
+    Mutant(
+        "a snapshot names a version behind the one that it shows",
+        "container/table_snapshots.py",
+        "version = self._tables.applied_version",
+        "version = self._tables.applied_version - 1",
+    ),
+)

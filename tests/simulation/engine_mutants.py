@@ -1,0 +1,176 @@
+"""Rules of the pipeline, the flush, the journal, the garbage and the boot, each left out."""
+
+from __future__ import annotations
+
+from tests.simulation.mutant import Mutant
+
+ENGINE_MUTANTS = (
+    Mutant(
+        "the log does not fence",
+        "tier1/memory/fenced_log.py",
+        """            if shared.epoch != self._epoch:
+                self._state = _State.POISONED
+                raise FencedError(
+                    "a newer epoch was claimed", epoch=self._epoch, newer=shared.epoch
+                )
+            frame = decode""",
+        "            frame = decode",
+    ),
+    Mutant(
+        "the journal is not listed again behind the claim",
+        "container/owner.py",
+        "recovered = await recover(storage, environment, container, epoch)",
+        "recovered = before",
+    ),
+    Mutant(
+        "garbage goes although long-term storage does not know of its drop",
+        "container/collector.py",
+        "if task.dropped_version <= covered and (",
+        "if (",
+    ),
+    Mutant(
+        "garbage goes without a look for a newer owner and without a statement",
+        "container/collector.py",
+        """        await self._pipeline.update(entries)
+        if not stated:
+            return 0
+""",
+        """        if not stated:
+            return 0
+""",
+    ),
+    Mutant(
+        "an open chunk of another epoch is written",
+        "core/operations/write.py",
+        "chunk.epoch == context.layouts.epoch\n        and not chunk.closed",
+        "not chunk.closed",
+    ),
+    Mutant(
+        "a chunk is appended to behind an append that may have happened",
+        "core/operations/write.py",
+        "and not context.memory.is_spoilt(chunk.chunk_id)\n",
+        "",
+    ),
+    Mutant(
+        "the safe index does not wait for unflushed bytes",
+        "container/table_writer.py",
+        "lowest = min(lowest, segment.tail.first.index)",
+        "pass",
+    ),
+    Mutant(
+        "the safe index does not wait for the table log",
+        "container/table_writer.py",
+        "lowest = min(lowest, behind)",
+        "pass",
+    ),
+    Mutant(
+        "the log is truncated beyond the newest checkpoint record",
+        "container/table_writer.py",
+        "index = min(self._journal.stated_safe_index, checkpoint)",
+        "index = checkpoint + 1",
+    ),
+    Mutant(
+        "a deleted segment is flushed",
+        "metadata/layout_store.py",
+        """                if state is None or state.deleted:
+                    return ()
+            for""",
+        """                if state is None:
+                    return ()
+            for""",
+    ),
+    Mutant(
+        "appends are told before the log has them",
+        "container/pipeline.py",
+        "        self._sending = batch\n",
+        """        self._sending = batch
+        for future, result in zip(batch.futures, batch.results, strict=True):
+            if not future.done():
+                future.set_result(result)
+""",
+    ),
+    Mutant(
+        "an unknown journal write is taken for one that failed",
+        "journal/journal.py",
+        """            except ChunkError:
+                self._file.usable = False
+                await self._pause(attempt)""",
+        """            except ChunkError:
+                await self._pause(attempt)""",
+    ),
+    Mutant(
+        "a log that failed leaves what was pending",
+        "container/pipeline.py",
+        "        self.replica.tables.drop_pending()\n",
+        "",
+    ),
+    Mutant(
+        "the marks of writers do not move with a flush",
+        "container/storage_writer.py",
+        "                rows.append(advanced(base, mark))",
+        "                pass",
+    ),
+    Mutant(
+        "a concat does not hold back appends to its target",
+        "container/concat.py",
+        "        target.writable = False\n",
+        "",
+    ),
+    Mutant(
+        "replay takes appends first and table updates then",
+        "container/replica.py",
+        "            appends += self._apply_tables(frame)\n",
+        """            for append in self._apply_tables(frame):
+                self._apply_append(append)
+""",
+    ),
+    Mutant(
+        "files of the second newest checkpoint go",
+        "journal/journal.py",
+        "self._checkpoints = [*self._checkpoints[-1:], durable]",
+        "self._checkpoints = [durable]",
+    ),
+    Mutant(
+        "a checkpoint counts at once",
+        "journal/journal.py",
+        "            stated = self._checkpoints[-1].checkpoint.safe_index\n",
+        "            stated = checkpoint.safe_index\n",
+    ),
+    Mutant(
+        "a checkpoint is written before the table log",
+        "container/checkpointer.py",
+        """            await self._table_writer.flush()
+            async with""",
+        "            async with",
+    ),
+    Mutant(
+        "a read takes sums later than lengths",
+        "core/operations/read.py",
+        "        sums=sums,\n",
+        "        sums=_sums_of(context, part),\n",
+    ),
+    Mutant(
+        "whoever closes a container loses his cancelling",
+        "container/container.py",
+        "await finish(self._main)",
+        "await self._main",
+    ),
+    Mutant(
+        "the local index is used whatever history it is of",
+        "container/boot.py",
+        "            and await _crc_at(",
+        "            or await _crc_at(",
+    ),
+    Mutant(
+        "chunk ids begin where the last owner used them",
+        "metadata/layout_store.py",
+        "await self._log.update([changes.put_counter(CounterKind.CHUNK_ID, end)])",
+        "pass",
+    ),
+    Mutant(
+        "an unknown create is repeated under its name",
+        "core/operations/create.py",
+        "burnt = error.outcome is Outcome.UNKNOWN",
+        "burnt = False",
+    ),
+)
