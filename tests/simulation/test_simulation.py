@@ -21,7 +21,7 @@ import pytest
 
 from tests.simulation.play import play
 
-FIRST = 434
+FIRST = 8000
 SEEDS = 500
 BATCH = 10
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
