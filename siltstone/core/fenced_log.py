@@ -13,6 +13,9 @@ from typing import Protocol, runtime_checkable
 from siltstone.core.records.frame import Frame
 from siltstone.core.words import Buffer
 
+OWNER_CHARACTERS_MAX = 200
+"""Longest description of an owner, in characters."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOwner:
@@ -123,7 +126,7 @@ class FencedLog(Protocol):
                 ``lineage``.
             above: the highest epoch that was seen elsewhere, at least 0.
             takeover: claim although a live holder is known.
-            owner: what to tell others about this holder, at most 200 characters.
+            owner: what others are told of this holder, ``OWNER_CHARACTERS_MAX`` at most.
 
         Raises:
             StoreInUseError: a live holder exists and ``takeover`` is false.

@@ -26,7 +26,7 @@ from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.core.fenced_log import FencedLog, LogOwner
+from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.metrics import Metrics
 from siltstone.core.records.store_manifest import StoreManifest
@@ -41,7 +41,6 @@ from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
 
 _log = logging.getLogger(__name__)
 _POOL: Final = Pool(name="siltstone-open", threads=1)
-OWNER_CHARACTERS_MAX: Final = 200
 
 T = TypeVar("T")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from enum import Enum
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
-    ClosedError,
     FencedError,
     LogError,
     LogTruncatedError,
@@ -18,10 +16,11 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
 from siltstone.core.records.marker_slot import NONCE_BYTES
-from siltstone.core.words import FRAME_BYTES_MAX, KIB, LINEAGE_BYTES, MIB, Buffer
+from siltstone.core.words import FRAME_BYTES_MAX, KIB, MIB, Buffer
 from siltstone.tier1.file.chain import FileRange, build_view
 from siltstone.tier1.file.claim import (
     Claimed,
@@ -41,18 +40,10 @@ from siltstone.tier1.file.reader import FileLogReader
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
 from siltstone.tier1.file.writer import EpochWriter
 
-OWNER_CHARACTERS_MAX = 200
 _BLOCK_BYTES = 4 * KIB
 
 
-class _State(Enum):
-    UNCLAIMED = "unclaimed"
-    CLAIMED = "claimed"
-    POISONED = "poisoned"
-    CLOSED = "closed"
-
-
-class FileFencedLog:
+class FileFencedLog(LogHandle):
     """A ``FencedLog`` in a folder of a local disk. Thread-safe.
 
     Args:
@@ -74,6 +65,7 @@ class FileFencedLog:
         environment: Environment | None = None,
         file_system: FileSystemOf = file_system_of,
     ) -> None:
+        super().__init__()
         self._folder = LogFolder(calls or SystemFileCalls(), path, container)
         self._file_bytes = -(-file_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
         self._frame_bytes_max = min(FRAME_BYTES_MAX, room_for(self._file_bytes))
@@ -81,13 +73,11 @@ class FileFencedLog:
         self._file_system = file_system
         self._in_use = InUseLock(self._folder)
         self._lock = threading.RLock()
-        self._state = _State.UNCLAIMED
         self._marker: Marker | None = None
         self._writer: EpochWriter | None = None
         self._older: tuple[FileRange, ...] = ()
         self._dropped_tail = 0
         self._first = 0
-        self._epoch = 0
         self._lineage = b""
 
     @property
@@ -95,21 +85,15 @@ class FileFencedLog:
         """Largest frame in bytes: what fits into a file, at most 8 MiB."""
         return self._frame_bytes_max
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of this handle; 0 before the claim."""
-        return self._epoch
-
     # --- claim ---
 
     def claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool, owner: str) -> int:
         """See ``FencedLog.claim``. After ``StorageFullError`` the claim may be repeated."""
-        if len(lineage) != LINEAGE_BYTES or above < 0 or len(owner) > OWNER_CHARACTERS_MAX:
-            raise ValueError("impossible argument of a claim")
+        self._check_claim(lineage, above, owner)
         with self._lock:
-            if self._state is _State.CLAIMED:
+            if self._state is HandleState.CLAIMED:
                 raise LogError("the handle is claimed already", outcome=Outcome.NOT_APPLIED)
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             try:
                 claimed = self._claim(lineage=lineage, new=new, above=above, takeover=takeover)
                 self._start(claimed)
@@ -117,7 +101,7 @@ class FileFencedLog:
                 self._release()
                 if error.errno in FULL:
                     raise StorageFullError("no room to claim", path=self._folder.path) from error
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise log_error("claim", self._folder.path, error) from error
             except BaseException:
                 self._release()
@@ -169,15 +153,15 @@ class FileFencedLog:
             on_second_frame=lambda: sweep(self._folder, self._older, epoch),
         )
         self._writer.prepare_spare()
-        self._state = _State.CLAIMED
+        self._state = HandleState.CLAIMED
 
     # --- append ---
 
     def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
         """See ``FencedLog.append``."""
         with self._lock:
-            if self._state is not _State.CLAIMED:
-                self._require(_State.CLAIMED)
+            if self._state is not HandleState.CLAIMED:
+                self._require(HandleState.CLAIMED)
             return self._append(buffers, KIND_BATCH, count, reserve)
 
     def _append(self, buffers: Sequence[Buffer], kind: int, count: int, reserve: bool) -> int:
@@ -200,11 +184,11 @@ class FileFencedLog:
         except StorageFullError:
             raise
         except OSError as error:
-            self._state = _State.POISONED
+            self._state = HandleState.POISONED
             raise log_error("append", self._folder.path, error) from error
         except BaseException:
             # Whatever it was, nobody knows how far the write came.
-            self._state = _State.POISONED
+            self._state = HandleState.POISONED
             raise
         return index
 
@@ -213,7 +197,7 @@ class FileFencedLog:
     def first(self) -> int:
         """See ``FencedLog.first``."""
         with self._lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._first
 
     def end(self) -> int:
@@ -232,7 +216,7 @@ class FileFencedLog:
     def dropped_tail(self) -> int:
         """See ``FencedLog.dropped_tail``."""
         with self._lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._dropped_tail
 
     def truncate(self, before_index: int) -> None:
@@ -248,10 +232,10 @@ class FileFencedLog:
             try:
                 self._truncate(before_index)
             except OSError as error:
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise log_error("truncate", self._folder.path, error) from error
             except BaseException:
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise
 
     def _truncate(self, before_index: int) -> None:
@@ -298,13 +282,13 @@ class FileFencedLog:
     def fence_all(self) -> None:
         """See ``ReplaceableLog.fence_all``."""
         with self._lock, translated("write marker", self._folder.path):
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             fence_all(self._folder, self._environment)
 
     def set_aside(self) -> str | None:
         """See ``ReplaceableLog.set_aside``: the folder gets another name beside the old one."""
         with self._lock, translated("rename", self._folder.path):
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             return set_folder_aside(self._folder)
 
     # --- the end ---
@@ -312,7 +296,7 @@ class FileFencedLog:
     def close(self) -> None:
         """See ``FencedLog.close``."""
         with self._lock:
-            if self._state is _State.CLAIMED:
+            if self._state is HandleState.CLAIMED:
                 # A courtesy to the next owner, who does well without it.
                 with suppress(SiltstoneError):
                     self._append([], KIND_END, 0, reserve=True)
@@ -321,7 +305,7 @@ class FileFencedLog:
     def abandon(self) -> None:
         """Free everything and write nothing, as the death of the process would. Idempotent."""
         with self._lock:
-            self._state = _State.CLOSED
+            self._state = HandleState.CLOSED
             self._release()
 
     def _release(self) -> None:
@@ -339,25 +323,8 @@ class FileFencedLog:
 
     # --- state ---
 
-    def _require(self, state: _State) -> None:
-        if self._state is state:
-            return
-        if self._state is _State.CLOSED:
-            raise ClosedError("the log was closed")
-        if self._state is _State.POISONED:
-            raise LogError("the handle is poisoned", epoch=self._epoch, outcome=Outcome.NOT_APPLIED)
-        raise LogError("the log was not claimed", outcome=Outcome.NOT_APPLIED)
-
-    def _require_usable(self) -> None:
-        if self._state is not _State.UNCLAIMED:
-            self._require(_State.CLAIMED)
-
-    def _require_open(self) -> None:
-        if self._state is _State.CLOSED:
-            self._require(_State.CLAIMED)
-
     def _claimed(self) -> EpochWriter:
-        self._require(_State.CLAIMED)
+        self._require(HandleState.CLAIMED)
         assert self._writer is not None, "a claimed handle has a writer"
         return self._writer
 

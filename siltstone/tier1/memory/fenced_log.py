@@ -6,10 +6,8 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from enum import Enum
 
 from siltstone.core.errors import (
-    ClosedError,
     FencedError,
     LogError,
     LogLostError,
@@ -17,22 +15,14 @@ from siltstone.core.errors import (
     StoreInUseError,
 )
 from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, decode_frame, encode_frame
-from siltstone.core.words import FRAME_BYTES_MAX, LINEAGE_BYTES, Buffer
+from siltstone.core.words import FRAME_BYTES_MAX, Buffer
 from siltstone.tier1.memory.reader import MemoryLogReader
 from siltstone.tier1.memory.shared_log import SharedLog, shared_log
 
-OWNER_CHARACTERS_MAX = 200
 
-
-class _State(Enum):
-    UNCLAIMED = "unclaimed"
-    CLAIMED = "claimed"
-    POISONED = "poisoned"
-    CLOSED = "closed"
-
-
-class MemoryFencedLog:
+class MemoryFencedLog(LogHandle):
     """A ``FencedLog`` in memory. Thread-safe.
 
     A handle that is dropped without ``close`` is a crash; the log outlives it.
@@ -44,11 +34,10 @@ class MemoryFencedLog:
     """
 
     def __init__(self, name: str, container: int, *, shared: SharedLog | None = None) -> None:
+        super().__init__()
         self._name = f"{name}/{container}"
         self._shared = shared or shared_log(name, container)
-        self._state = _State.UNCLAIMED
         self._lock = threading.RLock()
-        self._epoch = 0
         self._lineage = b""
 
     @property
@@ -56,19 +45,13 @@ class MemoryFencedLog:
         """Largest frame in bytes."""
         return FRAME_BYTES_MAX
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of this handle; 0 before the claim."""
-        return self._epoch
-
     def claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool, owner: str) -> int:
         """See ``FencedLog.claim``."""
-        if len(lineage) != LINEAGE_BYTES or above < 0 or len(owner) > OWNER_CHARACTERS_MAX:
-            raise ValueError("impossible argument of a claim")
+        self._check_claim(lineage, above, owner)
         with self._lock, self._shared.lock:
-            if self._state is _State.CLAIMED:
+            if self._state is HandleState.CLAIMED:
                 raise LogError("the handle is claimed already", outcome=Outcome.NOT_APPLIED)
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             shared = self._shared
             self._check_lineage(lineage, new=new)
             if shared.is_held and not takeover:
@@ -80,7 +63,7 @@ class MemoryFencedLog:
                 shared.lineage = lineage
             shared.holder = weakref.ref(self)
             shared.description = owner
-            self._state = _State.CLAIMED
+            self._state = HandleState.CLAIMED
             return self._epoch
 
     def _check_lineage(self, lineage: bytes, *, new: bool) -> None:
@@ -97,7 +80,7 @@ class MemoryFencedLog:
     def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
         """See ``FencedLog.append``. ``reserve`` changes nothing: memory is not bounded here."""
         with self._lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._append(buffers, KIND_BATCH, count)
 
     def _append(self, buffers: Sequence[Buffer], kind: int, count: int) -> int:
@@ -113,7 +96,7 @@ class MemoryFencedLog:
                 count=count,
             )
             if shared.epoch != self._epoch:
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise FencedError(
                     "a newer epoch was claimed", epoch=self._epoch, newer=shared.epoch
                 )
@@ -128,25 +111,25 @@ class MemoryFencedLog:
     def first(self) -> int:
         """See ``FencedLog.first``."""
         with self._lock, self._shared.lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._shared.first
 
     def end(self) -> int:
         """See ``FencedLog.end``."""
         with self._lock, self._shared.lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._shared.end
 
     def read(self, from_index: int) -> Iterator[Frame]:
         """See ``FencedLog.read``."""
         with self._lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._shared.read(from_index)
 
     def dropped_tail(self) -> int:
         """See ``FencedLog.dropped_tail``; memory tears nothing."""
         with self._lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return 0
 
     def truncate(self, before_index: int) -> None:
@@ -157,12 +140,12 @@ class MemoryFencedLog:
             FencedError: a newer epoch was claimed; nothing was removed. The handle is poisoned.
         """
         with self._lock, self._shared.lock:
-            self._require(_State.CLAIMED)
+            self._require(HandleState.CLAIMED)
             shared = self._shared
             if before_index > shared.end:
                 raise ValueError(f"truncation at {before_index} beyond the end")
             if shared.epoch != self._epoch:
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise FencedError(
                     "a newer epoch was claimed", epoch=self._epoch, newer=shared.epoch
                 )
@@ -192,19 +175,19 @@ class MemoryFencedLog:
     def fence_all(self) -> None:
         """See ``ReplaceableLog.fence_all``."""
         with self._lock, self._shared.lock:
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             self._shared.epoch += 1
 
     def set_aside(self) -> str | None:
         """See ``ReplaceableLog.set_aside``."""
         with self._lock, self._shared.lock:
-            self._require(_State.UNCLAIMED)
+            self._require(HandleState.UNCLAIMED)
             return self._shared.set_aside(self._name)
 
     def close(self) -> None:
         """See ``FencedLog.close``."""
         with self._lock:
-            if self._state is _State.CLAIMED:
+            if self._state is HandleState.CLAIMED:
                 with suppress(FencedError):  # Then the newer owner's log is none of our business.
                     self._append([], KIND_END, 0)
             self.abandon()
@@ -212,24 +195,7 @@ class MemoryFencedLog:
     def abandon(self) -> None:
         """Free everything and append nothing, as the death of the process would. Idempotent."""
         with self._lock, self._shared.lock:
-            self._state = _State.CLOSED
+            self._state = HandleState.CLOSED
             shared = self._shared
             if shared.holder is not None and shared.holder() is self:
                 shared.holder = None
-
-    def _require(self, state: _State) -> None:
-        if self._state is state:
-            return
-        if self._state is _State.CLOSED:
-            raise ClosedError("the log was closed")
-        if self._state is _State.POISONED:
-            raise LogError("the handle is poisoned", epoch=self._epoch, outcome=Outcome.NOT_APPLIED)
-        raise LogError("the log was not claimed", outcome=Outcome.NOT_APPLIED)
-
-    def _require_usable(self) -> None:
-        if self._state is not _State.UNCLAIMED:
-            self._require(_State.CLAIMED)
-
-    def _require_open(self) -> None:
-        if self._state is _State.CLOSED:
-            self._require(_State.CLAIMED)
