@@ -348,6 +348,8 @@ def test_a_bad_frame_before_a_valid_one_is_reported(log: Log, frames: Frames) ->
     one, two, three = (frames.make(1, index) for index in range(3))
     log.put(header, one, two.replace(b"body", b"BODY"), three)
     reported(log, 1, 0, "a bad frame before a valid one", " index=1")
+    log.put(header, one.replace(b"body", b"BODY"), two)
+    reported(log, 1, 0, "a bad frame before a valid one", " index=0")
     two = two.replace(b"body", b"BODY")
     log.put(header, one, two, frames.make(1, 1, b"a copy"))
     assert build_view(log.folder).end == 1
