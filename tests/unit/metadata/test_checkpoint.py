@@ -169,6 +169,15 @@ def test_a_file_that_was_not_read_yet_is_known_by_no_sum(desk: Desk, crc: int) -
     assert "lie" not in {file.chunk_name for file in desk.upload(lies).files}
 
 
+def test_a_write_ahead_log_is_no_part_of_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "000009.log").touch()
+    (tmp_path / "CURRENT").write_bytes(b"m")
+    assert checkpoint._needed(tmp_path) == [tmp_path / "CURRENT"]
+    (tmp_path / "000009.log").write_bytes(b"rows")
+    with pytest.raises(AssertionError, match="write-ahead log"):
+        checkpoint._needed(tmp_path)
+
+
 def test_doubtful_uploads_get_new_names(desk: Desk) -> None:
     desk.fill()
     desk.storage.failures = [unavailable(Outcome.UNKNOWN), unavailable(Outcome.NOT_APPLIED)]

@@ -223,8 +223,9 @@ def test_damage_is_found(tmp_path: Path, way: str) -> None:
     fill(index, 1, 1, [b"%05d" % n for n in range(1_000)])
     index.close()
     damage(tmp_path / "i", way)
-    with pytest.raises(CorruptDataError):
+    with pytest.raises(CorruptDataError) as caught:
         read_all(tmp_path / "i")
+    assert f"where={tmp_path / 'i'} " in str(caught.value)
 
 
 def read_all(folder: Path) -> list[tuple[bytes, Entry]]:
@@ -245,8 +246,67 @@ def test_a_scan_that_meets_damage_is_no_short_scan(tmp_path: Path, reverse: bool
     data[len(data) // 2 : len(data) // 2 + 50] = bytes(50)
     file.write_bytes(data)
     index = Index.open(tmp_path / "i")
-    with pytest.raises(CorruptDataError):
-        index.scan(1, b"", None, reverse=reverse, limit=5_000)
+    snapshot = index.snapshot()
+    for scan in (index.scan, snapshot.scan):
+        with pytest.raises(CorruptDataError) as caught:
+            scan(1, b"", None, reverse=reverse, limit=5_000)
+        assert f"where={tmp_path / 'i'} " in str(caught.value)
+    index.close()
+
+
+def test_a_read_that_meets_damage_finds_no_missing_key(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    keys = [b"%05d" % n for n in range(5_000)]
+    fill(index, 1, 1, keys)
+    index.close()
+    (file,) = (tmp_path / "i").glob("*.sst")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 50] = bytes(50)
+    file.write_bytes(data)
+    index = Index.open(tmp_path / "i")
+    errors = []
+    for key in keys:
+        try:
+            assert index.get(1, key) == Entry(1, b"v" + key)
+        except CorruptDataError as error:
+            errors.append(str(error))
+    assert errors
+    assert all(f"where={tmp_path / 'i'} " in error for error in errors)
+    index.close()
+
+
+@pytest.mark.parametrize("way", ["missing", "changed", "current"])
+def test_the_position_of_a_damaged_checkpoint_is_not_told(
+    index: Index, tmp_path: Path, way: str
+) -> None:
+    fill(index, 1, 1, [b"%05d" % n for n in range(1_000)])
+    index.checkpoint(tmp_path / "c")
+    damage(tmp_path / "c", way)
+    with pytest.raises(CorruptDataError) as caught:
+        checkpoint_position(tmp_path / "c")
+    assert f"where={tmp_path / 'c'} " in str(caught.value)
+
+
+def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "not" / "there" / "i")
+    fill(index, 4, 1, [b"a"])
+    copy = tmp_path / "neither" / "this" / "c"
+    assert index.checkpoint(copy) == checkpoint_position(copy) == position(4)
+    index.close()
+
+
+def test_a_write_that_fails_moves_nothing(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "i")
+    fill(index, 4, 1, [b"a"])
+    index._database.close()  # what the library refuses then stands for any failure
+    with pytest.raises(ClosedError, match=f"index is closed folder={tmp_path / 'i'}"):
+        fill(index, 5, 1, [b"b"])
+    assert index.position == position(4)
+    with pytest.raises(ClosedError, match=f"index is closed folder={tmp_path / 'i'}"):
+        index.close()
+    index.close()
+    index = Index.open(tmp_path / "i")
+    assert (index.position, index.get(1, b"b")) == (position(4), None)
     index.close()
 
 
