@@ -8,11 +8,22 @@ import pytest
 
 from siltstone.core.chunk_names import system_chunk
 from siltstone.core.errors import LogError
-from siltstone.core.layout_store import LayoutStore
+from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.records.layout import Layout
 from siltstone.core.words import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.journal.journal import ATTEMPTS_MAX
-from tests.unit.journal.world import CONTAINER, Bucket, Client, Fate, Owner, make_owner
+from siltstone.journal.pinned_layout import EPOCH_MAX, PinnedLayoutStore
+from siltstone.journal.pinned_state import empty_layout
+from tests.unit.journal.world import (
+    CONTAINER,
+    Bucket,
+    Client,
+    Fate,
+    Owner,
+    flush_change,
+    make_owner,
+    recover_from,
+)
 
 
 async def opened(*, epoch: int = 1, flushes: int = 0) -> Owner:
@@ -66,6 +77,57 @@ def test_chunk_ids_hold_the_epoch_and_names_hold_the_id() -> None:
         assert (first.chunk_id, second.chunk_id) == (9 << 32 | 1, 9 << 32 | 2)
         assert second.name == system_chunk(CONTAINER, 9, 70, second.chunk_id)
         assert store.uncommitted == {first.name, second.name}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("epoch", [0, EPOCH_MAX + 1])
+def test_an_epoch_that_does_not_fit_into_chunk_ids_is_a_defect(epoch: int) -> None:
+    with pytest.raises(AssertionError, match="an epoch has to fit"):
+        make_owner(Client(Bucket()), epoch=epoch)
+
+
+def test_the_last_epoch_fits_and_the_last_chunk_of_one_too() -> None:
+    async def run() -> None:
+        store = (await opened(epoch=EPOCH_MAX)).store
+        ids = [(await store.new_chunk(0, 0)).chunk_id for _ in range(100)]
+        assert ids == [EPOCH_MAX << 32 | counter for counter in range(1, 101)]
+        store._last_counter = 2**32 - 2
+        assert (await store.new_chunk(0, 0)).chunk_id == 2**63 - 1
+        with pytest.raises(AssertionError, match="used up its chunk ids"):
+            await store.new_chunk(0, 0)
+
+    asyncio.run(run())
+
+
+def test_layouts_are_kept_in_the_order_of_their_segments() -> None:
+    async def run() -> None:
+        filled = (await opened(flushes=1)).store.snapshot()
+        journal = (await opened()).journal
+        given = (empty_layout(7), *filled, empty_layout(2))
+        store = PinnedLayoutStore(journal, given, lambda _: (0, 0))
+        assert store.snapshot() == (filled[0], empty_layout(2), empty_layout(7))
+
+    asyncio.run(run())
+
+
+def test_the_statement_is_asked_about_the_change_that_is_committed() -> None:
+    async def run() -> None:
+        owner = await opened()
+        asked: list[LayoutChange] = []
+
+        def statement(change: LayoutChange) -> tuple[int, int]:
+            asked.append(change)
+            return 31, 47
+
+        store = PinnedLayoutStore(owner.journal, (), statement)
+        change = await flush_change(store, owner.client, 100)
+        assert await store.commit(change) is True
+        assert asked == [change]
+        recovered = await recover_from(owner.client.bucket)
+        assert recovered is not None
+        assert (recovered.safe_index, recovered.newest_index) == (31, 47)
+        assert recovered.layouts == store.snapshot()
 
     asyncio.run(run())
 
