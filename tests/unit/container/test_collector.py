@@ -346,3 +346,34 @@ def test_one_round_at_a_time() -> None:
         assert len(deletes) == len(set(deletes)) == 5
 
     play(story)
+
+
+# --- the verb -------------------------------------------------------------------------------------
+
+
+def test_a_run_deletes_what_its_own_flush_of_the_table_log_covers() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        await owner.container.flush()
+        before = owner.container._parts.pipeline.replica.table_flushed
+        planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
+        await put(owner, planted)
+        assert await owner.container.garbage.run() == 2
+        assert (left(made), tasks(owner)) == ([], [])
+
+    play(story)
+
+
+def test_a_run_goes_on_behind_a_failure_and_raises_the_first_one() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        await owner.container.flush()
+        before = owner.container._parts.pipeline.replica.table_flushed
+        planted = [garbage(made, 0), garbage(made, 1, dropped_version=before + 1)]
+        await put(owner, planted)
+        owner.storage.plan = lambda call: (
+            Fate.REFUSED if call.name == planted[0].name else Fate.DONE
+        )
+        with pytest.raises(ChunkUnavailableError, match="injected"):
+            await owner.container.garbage.run()
+        assert left(made) == [0]
+
+    play(story)

@@ -1,0 +1,384 @@
+"""The sweep by its rules: what gets a task, what is stated first, when it works, what it tells."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from siltstone.container.collector import NEVER_MS
+from siltstone.container.garbage_views import SweepFinding
+from siltstone.container.sweeper import FAILED_S, PIN_KEPT_MS, ROUND_S, START_S
+from siltstone.core.chunk_names import claim_file, data_chunk, data_prefix
+from siltstone.core.errors import ChunkError, CorruptDataError, FencedError
+from siltstone.core.records.claim import Claim, encode_claim
+from siltstone.core.records.pin import Pin, encode_pin
+from siltstone.core.records.task import Task, TaskKind, TaskStage
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.testing.faulty_chunk_storage import Fate
+from tests.unit.container.collecting import now_ms, put, tasks
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    pattern,
+    with_settings,
+    world,
+)
+
+DAY_S = 86_400.0
+SETTINGS = with_settings(
+    flush_age_s=1e8,
+    table_flush_age_s=1e8,
+    checkpoint_age_s=1e8,
+    garbage_delay_s=0.0,
+    garbage_interval_s=1e8,
+    space_interval_s=1e8,
+    optimiser_interval_s=1e8,
+    sweep_requests_hour=60,
+)
+PAUSE_S = 60.0
+
+
+async def second_owner(made: World) -> Owner:
+    """An owner behind an epoch with one chunk that counts, and chunk ids that are given."""
+    owner = await made.open()
+    await owner.container.create("a")
+    await owner.container.append("a", pattern(1, 3_000))
+    await owner.container.flush()
+    await owner.container.close()
+    return await made.open()
+
+
+def lost(made: World, *ids: int, epoch: int = 1) -> list[str]:
+    """Chunks that nothing names."""
+    names = [data_chunk(0, epoch, "lost", number, number) for number in ids]
+    for name in names:
+        made.new_storage().create(name, [b"lost"])
+    return names
+
+
+async def swept(owner: Owner, *, delete: bool = True, all_epochs: bool = False) -> list[str]:
+    return [f"{each.kind} {each.name}" for each in await told(owner, delete, all_epochs)]
+
+
+async def told(owner: Owner, delete: bool = True, all_epochs: bool = False) -> list[SweepFinding]:
+    found = owner.container.garbage.sweep(delete=delete, all_epochs=all_epochs)
+    return [finding async for finding in found]
+
+
+def to_delete(owner: Owner) -> list[str]:
+    return [task.name for task in tasks(owner) if task.kind is TaskKind.DELETE_CHUNK]
+
+
+def listings(owner: Owner) -> int:
+    return sum(
+        call.operation == "list" and call.name == data_prefix(0) for call in owner.storage.calls
+    )
+
+
+def test_what_nothing_names_gets_a_task_of_now_and_of_its_name() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        names = lost(made, 500, 501)
+        made.environment.clock.now += DAY_S
+        assert await swept(owner, delete=False) == [f"garbage {name}" for name in names]
+        assert tasks(owner) == []
+        assert await swept(owner) == [f"garbage {name}" for name in names]
+        found = [(task.due_ms, task.kind, task.subject, task.name) for task in tasks(owner)]
+        assert found == [
+            (now_ms(made), TaskKind.DELETE_CHUNK, chunk_id, name)
+            for chunk_id, name in zip((500, 501), names, strict=True)
+        ]
+        before = tasks(owner)
+        made.environment.clock.now += 1
+        assert await swept(owner) == [f"waiting {name}" for name in names]
+        assert tasks(owner) == before
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
+    """Not one of another kind with the same number; and one that failed is one."""
+
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        names = lost(made, 500, 501)
+        made.environment.clock.now += DAY_S
+        far_ms = now_ms(made) + 10**9
+        others = [
+            Task(due_ms=far_ms, kind=TaskKind.FORGET_TOMBSTONE, subject=number, name="x")
+            for number in range(499, 499 + ROWS_PER_SLICE)
+        ]
+        failed = Task(
+            due_ms=NEVER_MS,
+            kind=TaskKind.DELETE_CHUNK,
+            subject=501,
+            name=names[1],
+            stage=TaskStage.FAILED,
+        )
+        await put(owner, [*others, failed])
+        assert await swept(owner) == [f"garbage {names[0]}", f"waiting {names[1]}"]
+        assert to_delete(owner) == [names[0]]
+        await owner.container.garbage.run()
+        assert [name in made.names() for name in names] == [False, True]
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_a_round_of_many_pages_finds_everything_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siltstone.container.sweeper.PAGE", 2)
+
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        await owner.container.append("a", pattern(2, 1_000))
+        await owner.container.flush()
+        await owner.container.close()
+        owner = await made.open()
+        names = lost(made, 500, 501, 502) + lost(made, 503, 504, 505, epoch=2)
+        made.environment.clock.now += DAY_S
+        assert await swept(owner, delete=False) == [f"garbage {name}" for name in names]
+        assert await swept(owner) == [f"garbage {name}" for name in names]
+        assert to_delete(owner) == names
+        epochs = [owner.rows.epoch(number) for number in (1, 2)]
+        assert [(row.clean, row.found) for row in epochs if row] == [(0, False), (0, False)]
+        await owner.container.garbage.run()
+        await swept(owner)
+        epochs = [owner.rows.epoch(number) for number in (1, 2)]
+        assert [row.clean for row in epochs if row] == [1, 1]
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_the_background_takes_the_same_pages_with_pauses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("siltstone.container.sweeper.PAGE", 2)
+    caplog.set_level(logging.INFO, "siltstone.container.sweeper")
+
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        names = lost(made, 500, 501, 502)
+        foreign = f"{data_prefix(0)}e{1:020d}/note"
+        made.new_storage().create(foreign, [b"x"])
+        made.new_storage().create("system/c0/note", [b"x"])
+        made.environment.clock.now += DAY_S
+        await made.environment.sleep(START_S - 1)
+        assert listings(owner) == 0
+        await made.environment.sleep(2)
+        counts = []
+        for _ in range(4):
+            counts.append(listings(owner))
+            await made.environment.sleep(PAUSE_S)
+        assert counts[0] == 1
+        assert counts[1:] == [2, 3, 3], "five names in pages of two, then the round is over"
+        assert sorted(to_delete(owner)) == names
+        assert len(tasks(owner)) == len(names), "how far the round came is no longer on record"
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages.count(f"foreign name: {foreign}: not the name of a chunk") == 1
+        assert "foreign name: system/c0/note: not the name of a system file" in messages
+        found = [m for m in messages if m.startswith("sweep found")]
+        assert found in (
+            [f"sweep found {n} chunks that nothing names" for n in (1, 2)],
+            [f"sweep found {n} chunks that nothing names" for n in (2, 1)],
+        )
+        made.environment.clock.now += ROUND_S - 10 * PAUSE_S
+        await made.environment.sleep(1)
+        assert listings(owner) == 3
+        made.environment.clock.now += 10 * PAUSE_S
+        await made.environment.sleep(1)
+        assert listings(owner) == 4
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_a_failed_round_comes_again_after_an_hour() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        owner.storage.plan = lambda call: (
+            Fate.REFUSED if call.operation == "list" and call.name == data_prefix(0) else Fate.DONE
+        )
+        await made.environment.sleep(START_S + 30)
+        failed = listings(owner)
+        assert failed >= 1
+        assert "injected" in str(owner.container.stats().last_error)
+        owner.storage.plan = lambda call: Fate.DONE
+        await made.environment.sleep(FAILED_S - 60)
+        assert listings(owner) == failed
+        await made.environment.sleep(60)
+        assert listings(owner) == failed + 1
+        assert owner.container.stats().last_error is None
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_foreign_system_files_are_told_however_many_there_are() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        names = [f"system/c0/x{number:04}" for number in range(1_001)]
+        for name in names:
+            made.new_storage().create(name, [b"abc"])
+        made.new_storage().create("system/c1/note", [b"x"])
+        found = await told(owner)
+        assert [each.name for each in found] == names
+        modified_ms = int(made.new_storage().stat(names[0]).modified_s * 1000)
+        assert modified_ms > 0
+        assert found[0] == SweepFinding(
+            kind="foreign",
+            name=names[0],
+            length=3,
+            modified_ms=modified_ms,
+            reason="not the name of a system file",
+        )
+        assert await told(owner, False) == found
+        assert set(names) <= set(made.names())
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+# --- whose storage it is --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["gone", "lineage", "epoch"])
+def test_a_storage_that_was_not_claimed_by_this_owner_is_not_swept(change: str) -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        (late,) = lost(made, 500)
+        made.environment.clock.now += DAY_S
+        name = claim_file(0, owner.container.epoch)
+        storage = made.new_storage()
+        storage.delete(name)
+        claim = Claim(
+            lineage=owner.container._parts.journal.lineage,
+            epoch=owner.container.epoch,
+            owner="x",
+            claimed_ms=1,
+        )
+        others = {"lineage": replace(claim, lineage=bytes(16)), "epoch": replace(claim, epoch=1)}
+        if change in others:
+            storage.create(name, [encode_claim(others[change])])
+        with pytest.raises(CorruptDataError, match=name):
+            await swept(owner)
+        assert tasks(owner) == []
+        if change in others:
+            storage.delete(name)
+        storage.create(name, [encode_claim(claim)])
+        assert await swept(owner) == [f"garbage {late}"]
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_an_overtaken_owner_hears_that_it_is_fenced_and_sweeps_nothing() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        lost(made, 500)
+        made.environment.clock.now += DAY_S
+        newer = await made.open(takeover=True, index="newer")
+        made.new_storage().delete(claim_file(0, owner.container.epoch))
+        with pytest.raises(FencedError):
+            await swept(owner)
+        assert to_delete(newer) == []
+        await close_quietly(owner)
+        await close_quietly(newer)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+# --- pins -----------------------------------------------------------------------------------------
+
+
+def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:
+    names = [f"system/pins/0-{number:02}" for number in range(len(expiries_ms))]
+    for name, expires_ms in zip(names, expiries_ms, strict=True):
+        pin = Pin(lineage=bytes(16), version=1, expires_ms=expires_ms)
+        made.new_storage().create(name, [encode_pin(pin)])
+    return names
+
+
+def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        limit_ms = now_ms(made) - PIN_KEPT_MS
+        assert PIN_KEPT_MS == 7 * DAY_S * 1000
+        expired, *kept = plant_pins(made, [limit_ms - 1, limit_ms, limit_ms + 1])
+        found = await told(owner, False)
+        length = made.new_storage().stat(expired).length
+        assert found == [
+            SweepFinding(
+                kind="pin",
+                name=expired,
+                length=length,
+                modified_ms=0,
+                reason="it expired more than 7 days ago",
+            )
+        ]
+        assert expired in made.names()
+        assert await told(owner) == found
+        assert made.names("system/pins/") == kept
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_the_names_of_pins_are_in_the_log_before_they_are_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("siltstone.container.sweeper.PAGE", 2)
+
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        names = plant_pins(made, [0, 0, 0, 0, 0])
+        begin = made.shared_log.frames[-1].index
+        stated: list[str] = []
+
+        def deleting(operation: str, name: str) -> None:
+            if operation == "delete":
+                frames = [frame for frame in made.shared_log.frames if frame.index > begin]
+                body = b"".join(frame.body for frame in frames)
+                assert name.encode() in body
+                stated.append(name)
+                if name == names[2]:
+                    made.new_storage().delete(name)
+
+        owner.storage.before = deleting
+        assert await swept(owner) == [f"pin {name}" for name in names]
+        assert stated == names
+        assert made.names("system/pins/") == []
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_pins_whose_deletion_was_not_acknowledged_stay() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        await swept(owner)
+        names = plant_pins(made, [0, 0])
+        # The first frame is the row of the epoch, the second one states the deletion.
+        owner.log.plan.fail("append", 2, applied=False)
+        with pytest.raises((FencedError, ChunkError, Exception), match="injected"):
+            await swept(owner)
+        assert made.names("system/pins/") == names
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
