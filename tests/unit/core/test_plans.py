@@ -177,7 +177,8 @@ def test_dropping(
 
 
 def test_dropping_more_extents_than_references() -> None:
-    with pytest.raises(CorruptDataError, match="I17"):
+    told = r"^I17: fewer references than extents where=c1 references=1 extents=2$"
+    with pytest.raises(CorruptDataError, match=told):
         plan_dropping([extent(0, 1), extent(10, 1)], lambda key: chunk(key))
 
 
