@@ -185,6 +185,37 @@ def test_names_are_listed_in_pages(tables: Tables, rows: Rows) -> None:
     assert rows.table_names("a", "a/t") == []
 
 
+def test_all_tasks_come_page_by_page(tables: Tables, rows: Rows) -> None:
+    """Due or not, each once, and what was removed before its page came does not come."""
+    kind = TaskKind.DELETE_CHUNK
+    tasks = [
+        Task(due_ms=due, kind=kind, subject=subject, name="x")
+        for due in (1, 2**40, 2**62)
+        for subject in range(1, 701)
+    ]
+    for at in range(0, len(tasks), 700):
+        commit(tables, [changes.put_task(task) for task in tasks[at : at + 700]])
+    pages = list(rows.task_pages())
+    assert [len(page) for page in pages] == [1_000, 1_000, 100]
+    assert [(t.due_ms, t.subject) for page in pages for t in page] == [
+        (task.due_ms, task.subject) for task in tasks
+    ]
+    walk = rows.task_pages()
+    assert len(next(walk)) == 1_000
+    commit(tables, [changes.remove_task(task) for task in tasks[1_000:1_600]])
+    assert [len(page) for page in walk] == [500]
+
+
+def test_a_walk_ends_at_the_borders_of_its_range(tables: Tables) -> None:
+    commit(tables, [TableEntry(table_id=5, key=bytes((key,)), value=b"v") for key in range(1, 9)])
+    for low in range(1, 10):
+        for high in range(low, 10):
+            there = [bytes((key,)) for key in range(low, min(high, 9))]
+            for reverse in (False, True):
+                found = tables.scan(5, bytes((low,)), bytes((high,)), reverse=reverse)
+                assert [key for key, _ in found] == (there[::-1] if reverse else there)
+
+
 def test_tasks_come_when_they_are_due(tables: Tables, rows: Rows) -> None:
     tasks = [
         Task(due_ms=due, kind=TaskKind.DELETE_CHUNK, subject=subject, name="x")

@@ -1,0 +1,50 @@
+"""What has a block ends with it, also when the block fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from siltstone.store.closing import AsyncClosing, Closing
+
+
+class Door(Closing):
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class AsyncDoor(AsyncClosing):
+    closed = 0
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+        self.closed += 1
+
+
+def test_the_end_of_a_block_closes() -> None:
+    door = Door()
+    with door as inside:
+        assert inside is door
+        assert door.closed == 0
+    assert door.closed == 1
+    with pytest.raises(KeyError), door:
+        raise KeyError("of the block")
+    assert door.closed == 2
+
+
+def test_the_end_of_an_async_block_closes() -> None:
+    async def whole() -> None:
+        door = AsyncDoor()
+        async with door as inside:
+            assert inside is door
+            assert door.closed == 0
+        assert door.closed == 1
+        with pytest.raises(KeyError):
+            async with door:
+                raise KeyError("of the block")
+        assert door.closed == 2
+
+    asyncio.run(whole())
