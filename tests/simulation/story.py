@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.simulation.alone import check_alone
 from tests.simulation.asking import Plans
 from tests.simulation.ending import bring_to_an_end
 from tests.simulation.facts import ViolationError
@@ -14,6 +15,7 @@ SECONDS = 60.0
 CLIENTS = 3
 OPENING_S = 30.0
 CUT_TICKS_MAX = 500
+LOOKS_ALONE = 0.4
 EVENTS = (
     ("crash", 5),
     ("power", 3),
@@ -47,6 +49,8 @@ class Story:
                 await self._have_owner()
                 await asyncio.sleep(1 + 8 * self.chance.random())
                 self._check()
+                if self.chance.random() < LOOKS_ALONE:
+                    await self._look_alone()
                 names = [name for name, _ in EVENTS]
                 name = self.chance.choices(names, [weight for _, weight in EVENTS])[0]
                 world.trace.note("story", name)
@@ -59,6 +63,11 @@ class Story:
         world.check_closed()
         if world.failures_unheard:
             raise ViolationError(f"nobody heard of: {world.failures_unheard}")
+
+    async def _look_alone(self) -> None:
+        """Were tier 1 lost at this moment, what is on long-term storage would be whole."""
+        process = self.world.auditor()
+        await process.start(check_alone(self.world, process))
 
     def _check(self) -> None:
         """Raise what a process found."""

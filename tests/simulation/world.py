@@ -27,7 +27,7 @@ from siltstone.metadata import index
 from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
 from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
-from siltstone.testing.processes import Process, ProcessLoop, current_process
+from siltstone.testing.processes import Delays, Process, ProcessLoop, current_process
 from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
@@ -136,6 +136,17 @@ class World:
             self.seed,
             delays=self.weather.delays,
             outlives=self.weather.outlives,
+        )
+
+    def auditor(self) -> Process:
+        """A process whose calls take no time."""
+        self.processes += 1
+        return Process(
+            f"auditor-{self.processes}",
+            self.clock,
+            self.seed,
+            delays=lambda pool, chance: Delays(before_s=0.0, behind_s=0.0),
+            outlives=lambda pool: False,
         )
 
     # --- services ---------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""Long-term storage alone, at any moment, is a whole and consistent state of a container.
+
+A copy of all chunks is made between two steps; what a recovery without tier 1 would go on from is
+built from it, while the processes of the run go on.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from siltstone.bindings.memory.bucket import Bucket
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.container.owner import EPOCH_END, bridged
+from siltstone.container.recovering import _Recovering
+from siltstone.container.recovery_cut import Cut
+from siltstone.container.recovery_report import RecoveryState
+from siltstone.core.errors import SiltstoneError
+from siltstone.core.invariants import check_chunk, check_references
+from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from siltstone.tier1.memory.shared_log import SharedLog
+from tests.simulation.facts import ViolationError
+from tests.unit.container.row_checks import all_chunks, all_extents
+
+if TYPE_CHECKING:
+    from siltstone.testing.processes import Process
+    from tests.simulation.world import World
+
+
+async def check_alone(world: World, process: Process) -> None:
+    """Check every container as if its log were lost now.
+
+    Raises:
+        ViolationError: something that its tables name is not there.
+    """
+    copy = Bucket()
+    for key, chunk in world.bucket.chunks.items():
+        copy.insert(key, deepcopy(chunk))
+    for index in range(world.containers):
+        try:
+            await _check(world, process, copy, index)
+        except (SiltstoneError, AssertionError, KeyError) as error:
+            raise ViolationError(f"storage alone, container {index}: {error!r}") from error
+
+
+async def _check(world: World, process: Process, copy: Bucket, index: int) -> None:
+    storage = MemoryChunkStorage(copy, world.profile, clock=lambda: 0.0, sleep=lambda _: None)
+    chunks = bridged(storage, process, world.settings)
+    scratch = world.folder / process.name / f"{index}"
+    scratch.mkdir(parents=True)
+    shared = SharedLog()
+    work = _Recovering(
+        index,
+        lambda: MemoryFencedLog("lost", index, shared=shared),
+        chunks,
+        process,
+        world.settings,
+        process.name,
+        scratch,
+    )
+    look = await work._look(EPOCH_END)
+    if look.state is RecoveryState.NEW or look.recovered is None:
+        return
+    cut = await work._cut(look, look.recovered)
+    try:
+        _check_cut(cut, storage)
+    finally:
+        cut.index.close()
+        chunks.close()
+
+
+def _check_cut(cut: Cut, storage: MemoryChunkStorage) -> None:
+    rows = cut.replica.rows
+    found, extents = all_chunks(rows), all_extents(rows)
+    check_references(found, extents)
+    stats = {stat.name: stat for stat in storage.list("")}
+    for chunk in found.values():
+        if chunk.references:
+            assert chunk.name in stats, f"{chunk.name} is gone"
+            check_chunk(chunk, stats[chunk.name])
