@@ -1,4 +1,4 @@
-"""Rules of retention, of append times and of snapshots, each left out."""
+"""Rules of retention, append times, snapshots, packing, names and attributes, each left out."""
 
 from __future__ import annotations
 
@@ -86,6 +86,37 @@ AGE_MUTANTS = (
         "metadata/time_index.py",
         "            return max(start, found)\n",
         "            return max(start, part.end)\n",
+    ),
+    Mutant(
+        "a run of a segment is packed although more of it is flushed",
+        "core/operations/pack.py",
+        "    return layout.storage_length == run.offset\n",
+        "    return True\n",
+    ),
+    Mutant(
+        "a shared chunk counts one reference",
+        "core/operations/pack.py",
+        "references=chunk.references + len(living))",
+        "references=1)",
+    ),
+    Mutant(
+        "runs of a deleted segment are packed",
+        "core/operations/pack.py",
+        "if state is None or state.deleted or state.start_offset >= run.end:",
+        "if state is None or state.start_offset >= run.end:",
+    ),
+    Mutant(
+        "the older name stays when a segment gets another one",
+        "container/segment_verbs.py",
+        """            remove_name(name),
+            put_name(new_name""",
+        "            put_name(new_name",
+    ),
+    Mutant(
+        "an attribute keeps its first value",
+        "container/attributes.py",
+        "            after[change.key] = change.value\n",
+        "            after.setdefault(change.key, change.value)\n",
     ),
     Mutant(
         "a snapshot shows what is newest",

@@ -9,7 +9,7 @@ ENGINE_MUTANTS = (
         "the log does not fence",
         "tier1/memory/fenced_log.py",
         """            if shared.epoch != self._epoch:
-                self._state = _State.POISONED
+                self._state = HandleState.POISONED
                 raise FencedError(
                     "a newer epoch was claimed", epoch=self._epoch, newer=shared.epoch
                 )

@@ -49,7 +49,7 @@ LOG_MUTANTS = (
         "a log that failed goes on",
         "tier1/file/fenced_log.py",
         """        except OSError as error:
-            self._state = _State.POISONED
+            self._state = HandleState.POISONED
             raise log_error("append\"""",
         """        except OSError as error:
             raise log_error("append\"""",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.play import play
 
 FIRST = 8000
@@ -71,6 +72,13 @@ def test_another_process_repeats_everything() -> None:
     assert b"power cut" in first
     assert b"opened epoch 1 of 2" in first
     assert first == again
+
+
+def test_every_rule_to_leave_out_has_its_place() -> None:
+    """The code changes; a mutant whose text is gone, or is there twice, tells nothing."""
+    for mutant in MUTANTS:
+        text = (ROOT / "siltstone" / mutant.file).read_text(encoding="utf-8")
+        assert text.count(mutant.old) == 1, mutant.name
 
 
 @pytest.mark.soak
