@@ -181,6 +181,16 @@ def test_a_value_carries_its_version() -> None:
 # --- ranges that an index removes ---
 
 
+@pytest.mark.parametrize("behind", [b"\0", b"A", b"X\0", b"\xff"])
+def test_a_longer_key_is_not_taken_for_the_one_it_begins_with(index: Index, behind: bytes) -> None:
+    index.apply([(index_key(1, b"a" + behind), stored(1, b"longer"))], POSITION)
+    snapshot = index.snapshot()
+    assert (index.get(1, b"a"), snapshot.get(1, b"a")) == (None, None)
+    index.apply([(index_key(1, b"a"), stored(2, b"a"))], POSITION)
+    snapshot = index.snapshot()
+    assert index.get(1, b"a") == snapshot.get(1, b"a") == Entry(2, b"a")
+
+
 def filled(index: Index, count: int) -> None:
     keys = [b"%06d" % number for number in range(count)]
     index.apply([(index_key(t, key), stored(1, b"v")) for t in (1, 2) for key in keys], POSITION)
