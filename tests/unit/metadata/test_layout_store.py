@@ -317,5 +317,15 @@ def test_one_range_serves_all_who_wait_for_it(house: House) -> None:
 
 
 def test_a_segment_that_is_gone_gets_no_chunk(house: House) -> None:
-    with pytest.raises(SegmentNotFoundError):
+    with pytest.raises(SegmentNotFoundError) as caught:
         run(house.store.new_chunk(SEGMENT + 1, 0))
+    assert str(caught.value) == f"segment was removed segment=id {SEGMENT + 1}"
+
+
+def test_a_shared_chunk_has_an_id_of_the_same_range(house: House) -> None:
+    own = run(house.store.new_chunk(SEGMENT, 0))
+    shared = run(house.store.new_shared_chunk(12))
+    assert shared.chunk_id == own.chunk_id + 1
+    name = f"data/c3/e{7:020d}/_shared/{12:020d}-{shared.chunk_id:016x}.chunk"
+    assert shared.name == name
+    assert len(house.log.updates) == 1
