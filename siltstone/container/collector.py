@@ -188,7 +188,7 @@ class Collector:
             if start > self._replica.flushed_length(task.subject):
                 segment = self._replica.open(task.subject)
                 if segment is not None:
-                    await self._storage_writer.flush(segment)
+                    await self._storage_writer.pass_over(segment)
             if not await self._segments.trim(task.subject, start):
                 continue
             await self._forget_times(task.subject, start)

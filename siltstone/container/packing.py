@@ -1,8 +1,9 @@
 """Which segments are flushed together, into shared chunks. Pure functions.
 
-On a service that takes no appends every flush of a segment makes a chunk, so two small ones are
-better off in one. Elsewhere a segment gets a chunk of its own that later flushes go to, and only
-many new ones in one round are worth scattering their bytes for.
+On a service that takes no appends every flush makes a chunk, so all segments of a round share
+chunks, and a round of two or more makes at most ``1 + bytes / chunk size``. Elsewhere a segment
+gets a chunk of its own that later flushes go to without making one, and only many small new ones
+in one round are worth scattering their bytes for; for those the same bound holds.
 """
 
 from __future__ import annotations
@@ -43,8 +44,17 @@ class Share:
 
 
 def share_of(segment: OpenSegment) -> Share:
-    """All that a segment holds at this moment."""
-    return Share(segment=segment, start=segment.flushed, end=segment.length)
+    """All that a segment holds at this moment; where it begins with dead bytes, only those.
+
+    They are passed over without a chunk, and what lives behind them has its turn after that.
+    """
+    end = segment.length if is_readable(segment) else segment.state.start_offset
+    return Share(segment=segment, start=segment.flushed, end=min(end, segment.length))
+
+
+def is_readable(segment: OpenSegment) -> bool:
+    """Whether the next bytes to flush are not truncated already."""
+    return segment.state.start_offset <= segment.flushed
 
 
 def remaining(shares: Iterable[Share]) -> list[Share]:
@@ -68,8 +78,7 @@ def bytes_of(share: Share) -> list[Buffer]:
 
 def is_small(segment: OpenSegment, policy: FlushPolicy) -> bool:
     """Whether the unflushed bytes of a segment may share a chunk."""
-    readable = segment.state.start_offset <= segment.flushed
-    return readable and 0 < segment.length - segment.flushed < policy.pack_bytes
+    return is_readable(segment) and 0 < segment.length - segment.flushed < policy.pack_bytes
 
 
 def plan_shares(
@@ -81,7 +90,8 @@ def plan_shares(
     """Divide a round of flushes: those of one list are flushed together, a list of one is alone.
 
     As soon as one small segment is due, all small ones go with it: another few bytes in a chunk
-    that is made anyway cost less than a chunk of their own a moment later.
+    that is made anyway cost less than a chunk of their own a moment later. Larger ones go when they
+    are due, so that theirs are not scattered.
 
     Args:
         due: segments that have to be flushed now.
@@ -95,15 +105,17 @@ def plan_shares(
         return is_small(segment, policy) and not takes_append(segment.segment_id)
 
     due = list(due)
-    small: dict[int, OpenSegment] = {}
+    together: dict[int, OpenSegment] = {}
     if any(map(packable, due)):
-        small = {segment.segment_id: segment for segment in waiting if packable(segment)}
-    if len(small) < policy.pack_count_min:
-        small = {}
-    planned = [[share_of(segment)] for segment in due if segment.segment_id not in small]
-    if small:
+        together = {segment.segment_id: segment for segment in waiting if packable(segment)}
+    if policy.creates_always:
+        together |= {segment.segment_id: segment for segment in due if is_readable(segment)}
+    if len(together) < policy.pack_count_min:
+        together = {}
+    planned = [[share_of(segment)] for segment in due if segment.segment_id not in together]
+    if together:
         # In the order of their ids, so that neighbours stay neighbours from round to round.
-        planned.append([share_of(small[segment_id]) for segment_id in sorted(small)])
+        planned.append([share_of(together[segment_id]) for segment_id in sorted(together)])
     return planned
 
 

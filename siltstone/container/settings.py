@@ -185,6 +185,7 @@ class ContainerSettings:
             write_bytes=WRITE_BYTES if capabilities.append else max(chunk_bytes, WRITE_BYTES),
             pack_bytes=min(pack_bytes, chunk_bytes),
             pack_count_min=PACK_APPENDS_MIN if capabilities.append else PACK_CREATES_MIN,
+            creates_always=not capabilities.append,
         )
 
 
@@ -199,6 +200,8 @@ class FlushPolicy:
         write_bytes: most bytes of one segment that one transaction states.
         pack_bytes: fewer unflushed bytes than this may share a chunk with those of others.
         pack_count_min: so many segments with so few bytes, in one round, do.
+        creates_always: every flush makes a chunk, so that what is due in one round shares them,
+            however much it is.
     """
 
     size_bytes: int
@@ -207,3 +210,4 @@ class FlushPolicy:
     write_bytes: int
     pack_bytes: int
     pack_count_min: int
+    creates_always: bool = False

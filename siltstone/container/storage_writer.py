@@ -18,6 +18,7 @@ from siltstone.container.packing import (
     Share,
     bytes_of,
     fill,
+    is_readable,
     is_shared,
     plan_shares,
     remaining,
@@ -162,9 +163,14 @@ class StorageWriter:
 
     async def flush_all(self) -> None:
         """Bring what all segments hold now into chunks and wait for it. Raises as ``flush``."""
-        dirty = list(self._replica.dirty.values())
-        for shares in plan_shares(dirty, dirty, self._policy, self._storage.takes_append):
-            await self._flush_shares(shares)
+        targets = [(segment, segment.length) for segment in self._replica.dirty.values()]
+        # First, or what lives behind dead bytes would come too late to share a chunk.
+        for segment, _ in targets:
+            if not is_readable(segment):
+                await self.pass_over(segment)
+        while left := [s for s, end in targets if s.flushed < end and not s.state.deleted]:
+            for shares in plan_shares(left, left, self._policy, self._storage.takes_append):
+                await self._flush_shares(shares)
 
     async def _flush_shares(self, shares: list[Share]) -> None:
         """Flush these segments, into shared chunks if they are several."""
@@ -174,6 +180,8 @@ class StorageWriter:
                 for chunk in fill(left, self._policy.chunk_bytes):
                     if is_shared(chunk):
                         await self._flush_together(chunk)
+                    else:
+                        await self._flush_to(chunk[0].segment, chunk[0].end, exactly=True)
                 left = remaining(left)
             if left:
                 # Passed over: somebody else was changing it. When that is over, and it has had its
@@ -216,13 +224,18 @@ class StorageWriter:
         """
         await self._flush_to(segment, segment.length)
 
-    async def _flush_to(self, segment: OpenSegment, target: int) -> None:
+    async def pass_over(self, segment: OpenSegment) -> None:
+        """Let the flushed length jump over what is truncated already. Raises as ``flush``."""
+        await self._flush_to(segment, min(segment.state.start_offset, segment.length))
+
+    async def _flush_to(self, segment: OpenSegment, target: int, *, exactly: bool = False) -> None:
+        """Flush a segment alone up to ``target``, and beyond unless ``exactly`` so far."""
         segment.users += 1
         try:
             async with self._locks.of(segment.segment_id):
                 while segment.flushed < target and not segment.state.deleted:
                     try:
-                        await self._step(segment)
+                        await self._step(segment, target if exactly else None)
                     except SegmentNotFoundError:
                         # Its deletion is on the way to the log: only behind that it is certain.
                         await self._pipeline.settled()
@@ -230,7 +243,8 @@ class StorageWriter:
             segment.users -= 1
             await self.hand_over_abandoned()
 
-    async def _step(self, segment: OpenSegment) -> None:
+    async def _step(self, segment: OpenSegment, until: int | None) -> None:
+        """Flush some of a segment; with ``until`` all up to there, if possible as one chunk."""
         start = segment.state.start_offset
         if start > segment.flushed:
             to = min(start, segment.length)
@@ -242,13 +256,17 @@ class StorageWriter:
                 extra=self._time_entries(segment, dead, to),
             )
             return
-        pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
-        end = pieces[-1].end
+        if until is None:
+            pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
+            end = pieces[-1].end
+        else:
+            pieces = [piece for piece in segment.tail.pieces if piece.offset < until]
+            end = until
         await self._storage.write(
             segment.segment_id,
             segment.flushed,
             bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
-            cuts=[border for piece in pieces for border in piece.borders],
+            cuts=[border for piece in pieces for border in piece.borders if border < end],
             writers=self._writer_rows(segment, pieces, end),
             extra=self._time_entries(segment, pieces, end),
         )

@@ -140,8 +140,8 @@ class Flush(Section):
     )
     pack_bytes: Size | None = Field(
         default=_DEFAULTS.pack_bytes,
-        description="segments with fewer unflushed bytes than this may share a chunk; unless set, "
-        "1MiB, or an eighth of a chunk",
+        description="segments with fewer unflushed bytes than this may share a chunk, before they "
+        "are due too; unless set, 1MiB, or an eighth of a chunk",
     )
     read_back: bool = Field(
         default=_DEFAULTS.read_back,

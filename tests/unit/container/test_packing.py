@@ -245,7 +245,7 @@ def test_large_and_small_in_one_round() -> None:
         await fill_segments(owner, range(3), 10_000)
         await fill_segments(owner, range(3, 30), 10)
         await owner.container.flush()
-        assert requests.data == {"create": 4}
+        assert requests.data == {"create": 1}
         await holds(owner.container, range(3), 10_000)
         await holds(owner.container, range(3, 30), 10)
 

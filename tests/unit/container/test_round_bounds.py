@@ -1,0 +1,153 @@
+"""How many creates a round of flushes makes at most, for segments of any sizes.
+
+Where every flush makes a chunk: ``1 + bytes / chunk size`` for a round of two segments or more.
+Elsewhere an append to a segment's own open chunk is no create; what begins or fills a chunk is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from siltstone.bindings.memory.chunk_storage import Profile
+from siltstone.core.words import KIB
+from tests.unit.container.container_world import Owner, World, all_chunks, pattern
+from tests.unit.container.counting import QUIET, Requests, play
+
+CHUNK = QUIET.chunk_bytes
+APPEND = 4 * KIB
+"""Divides a chunk, so that cutting at borders of appends leaves no chunk short of its size."""
+
+AGED = replace(QUIET, flush_age_s=10.0)
+
+
+async def append(owner: Owner, name: str, seed: int, length: int) -> bytes:
+    """Append ``length`` bytes, a few at a time; return them."""
+    data = pattern(seed, length)
+    await owner.container.create(name, exist_ok=True)
+    await owner.container.append_many(
+        name, [data[start : start + APPEND] for start in range(0, length, APPEND)]
+    )
+    return data
+
+
+def sizes(random: Random) -> list[int]:
+    """Sizes of the segments of a round: tiny ones, chunks and about, and several chunks."""
+    kinds = (1, 100, 5_000, CHUNK - 1, CHUNK, CHUNK + 1, 100_000, 3 * CHUNK + 7)
+    return [random.choice(kinds) for _ in range(random.randrange(2, 12))]
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("by_age", [True, False])
+def test_every_flush_makes_a_chunk_and_a_round_few(seed: int, by_age: bool) -> None:
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        container = owner.container
+        random = Random(seed)
+        wrote: dict[str, bytes] = {}
+        for _ in range(3):
+            lengths = sizes(random)
+            requests.clear()
+            for number, length in enumerate(lengths):
+                name = f"s{number}"
+                wrote[name] = wrote.get(name, b"") + await append(owner, name, number, length)
+            if by_age:
+                await made.environment.sleep(15.0)
+            else:
+                await container.flush()
+            assert requests.data["create"] <= 1 + sum(lengths) / CHUNK, lengths
+            assert not requests.data["write"]
+            for name, whole in wrote.items():
+                assert (await container.info(name)).flushed_length == len(whole)
+                assert await container.read(name, 0, len(whole) + 1) == whole
+
+    play(story, settings=AGED if by_age else QUIET)
+
+
+@pytest.mark.parametrize("by_age", [True, False])
+def test_what_is_truncated_before_it_is_flushed_costs_no_chunk(by_age: bool) -> None:
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        container = owner.container
+        wrote = [await append(owner, f"s{number}", number, 9_000) for number in range(10)]
+        for number in range(10):
+            await container.truncate(f"s{number}", 5_000)
+        if by_age:
+            await made.environment.sleep(5.0)
+            assert not requests.data, "the dead bytes are passed over, the others are not due"
+            await made.environment.sleep(10.0)
+        else:
+            await made.environment.sleep(1.0)
+            await container.flush()
+        assert requests.data == {"create": 1}
+        for number, data in enumerate(wrote):
+            info = await container.info(f"s{number}")
+            assert (info.start_offset, info.flushed_length) == (5_000, 9_000)
+            assert await container.read(f"s{number}", 5_000, 9_999) == data[5_000:]
+
+    play(story, settings=AGED if by_age else QUIET)
+
+
+def test_a_large_segment_goes_along_only_when_it_is_due() -> None:
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        for number in range(3):
+            await append(owner, f"s{number}", number, 10)
+        await made.environment.sleep(8.0)
+        await append(owner, "small", 3, 10)
+        large = await append(owner, "large", 4, 50_000)
+        await made.environment.sleep(4.0)
+        assert requests.data == {"create": 1}
+        assert (await owner.container.info("small")).flushed_length == 10
+        assert (await owner.container.info("large")).flushed_length == 0
+        await made.environment.sleep(10.0)
+        assert await owner.container.read("large", 0, 50_000) == large
+        assert (await owner.container.info("large")).flushed_length == 50_000
+
+    play(story, settings=AGED)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
+    """An oracle of its own: what each segment has room for, and whether small ones are many."""
+
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        container = owner.container
+        random = Random(seed)
+        room: dict[str, int] = {}
+        small_max = CHUNK // 8
+        for _ in range(4):
+            count = random.choice((3, 15, 16, 40))
+            lengths = {
+                f"s{number}": random.choice((APPEND, 2 * APPEND, CHUNK, 3 * CHUNK + APPEND))
+                for number in random.sample(range(50), count)
+            }
+            requests.clear()
+            for name, length in lengths.items():
+                await append(owner, name, 1, length)
+            await container.flush()
+            new = [n for name, n in lengths.items() if not room.get(name) and n < small_max]
+            packed = len(new) >= 16
+            bound = 1 + sum(new) / CHUNK if packed else 0.0
+            for name, length in lengths.items():
+                if packed and not room.get(name) and length < small_max:
+                    continue
+                left = length - room.get(name, 0)
+                bound += max(0, -(-left // CHUNK))
+                room[name] = max(0, -left) if left <= 0 else -left % CHUNK
+            assert requests.data["create"] <= bound, lengths
+            made_now = len(all_chunks(owner.rows))
+            assert made_now >= requests.data["create"]
+
+    play(story, Profile())
+
+
+def test_a_round_of_appends_to_open_chunks_makes_none() -> None:
+    async def story(made: World, owner: Owner, requests: Requests) -> None:
+        for round_ in range(4):
+            requests.clear()
+            for number in range(12):
+                await append(owner, f"s{number}", round_, APPEND)
+            await owner.container.flush()
+            assert requests.data == ({"write": 12} if round_ else {"create": 12})
+
+    play(story, Profile())
