@@ -213,6 +213,7 @@ def bridged(
         environment,
         threads=settings.storage_threads,
         deadline_s=settings.storage_deadline_s,
+        rate_min=settings.storage_rate_min,
         metrics=metrics,
         limits=CallLimits(
             slow_s=settings.slow_call_s,

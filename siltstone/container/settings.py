@@ -59,6 +59,8 @@ class ContainerSettings:
         relocation_percent: at least so much of the chunk is dead.
         relocation_live_bytes_max: at most so many live bytes are copied.
         storage_deadline_s: a call to long-term storage that takes longer has an unknown outcome.
+        storage_rate_min: bytes a second; a call has so much more time as its bytes need at this
+            rate, so that a large write over a slow link comes to its end.
         storage_threads: calls to long-term storage at a time.
         storage_attempts: a read, stat, listing or delete that got no answer is tried so often.
         slow_call_s: a call that takes longer is slow, and warned of.
@@ -107,6 +109,7 @@ class ContainerSettings:
     relocation_percent: int = 80
     relocation_live_bytes_max: int = 256 * MIB
     storage_deadline_s: float = 60.0
+    storage_rate_min: int = MIB
     storage_threads: int = 16
     storage_attempts: int = 4
     slow_call_s: float = 1.0

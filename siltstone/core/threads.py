@@ -58,6 +58,8 @@ class AsyncChunkStorage:
         threads: most calls at a time.
         deadline_s: seconds after which a call is answered with an unknown outcome. It waits as long
             for a thread at most, and if there is none it was not sent.
+        rate_min: bytes a second that the service moves at least: a call has so much more time than
+            ``deadline_s`` as its bytes need at this rate.
         limits: what is expected of calls.
         metrics: takes what is measured of calls, and of those that make them; closed by ``close``.
 
@@ -73,6 +75,7 @@ class AsyncChunkStorage:
         *,
         threads: int = 16,
         deadline_s: float = 60.0,
+        rate_min: float = float("inf"),
         limits: CallLimits = NO_LIMITS,
         metrics: Metrics = NO_METRICS,
     ) -> None:
@@ -80,6 +83,7 @@ class AsyncChunkStorage:
         self._environment = environment
         self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
         self._deadline_s = deadline_s
+        self._rate_min = rate_min
         self._threads = threads
         self._slots = asyncio.Semaphore(threads)
         self._late: set[asyncio.Future[Any]] = set()
@@ -105,7 +109,13 @@ class AsyncChunkStorage:
         return not self.healthy or self.watch.circuit.state is not CircuitState.CLOSED
 
     async def _call(
-        self, operation: str, chunk: str, call: Callable[[], T], *, length: int = 0
+        self,
+        operation: str,
+        chunk: str,
+        call: Callable[[], T],
+        *,
+        length: int = 0,
+        moved: int | None = None,
     ) -> T:
         """Run ``call`` until it ends or misses its deadline, even when cancelled meanwhile."""
         loop = asyncio.get_running_loop()
@@ -124,7 +134,8 @@ class AsyncChunkStorage:
         sent = _Sent(operation, chunk, length, begun - asked, begun)
         # It is reported before its thread is free, so that whoever waits for that knows of it.
         work.add_done_callback(partial(self._ended, sent))
-        deadline = begun + self._deadline_s
+        allowed_s = self._deadline_s + (length if moved is None else moved) / self._rate_min
+        deadline = begun + allowed_s
         cancelled: asyncio.CancelledError | None = None
         while not work.done() and loop.time() < deadline:
             try:
@@ -143,7 +154,7 @@ class AsyncChunkStorage:
             chunk=chunk,
             operation=operation,
             outcome=Outcome.UNKNOWN,
-            deadline_s=self._deadline_s,
+            deadline_s=allowed_s,
         )
 
     def _check_sendable(self, operation: str, chunk: str) -> None:
@@ -238,13 +249,22 @@ class AsyncChunkStorage:
         return await self._call("read_into", name, call, length=length)
 
     async def run(
-        self, operation: str, name: str, call: Callable[[ChunkStorage], T], *, length: int = 0
+        self,
+        operation: str,
+        name: str,
+        call: Callable[[ChunkStorage], T],
+        *,
+        length: int = 0,
+        moved: int | None = None,
     ) -> T:
         """Run several steps on one thread as one call, such as a read with its checks.
 
-        ``length`` is how many bytes it moves, for the metrics.
+        ``length`` is how many bytes it moves, for the metrics, and ``moved`` for the deadline if
+        that is another number.
         """
-        return await self._call(operation, name, lambda: call(self._storage), length=length)
+        return await self._call(
+            operation, name, lambda: call(self._storage), length=length, moved=moved
+        )
 
     async def stat(self, name: str) -> ChunkStat:
         """See ``ChunkStorage.stat``."""

@@ -47,6 +47,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "relocation_percent": ("relocation", "percent"),
     "relocation_live_bytes_max": ("relocation", "live"),
     "storage_deadline_s": ("deadlines", "storage"),
+    "storage_rate_min": ("deadlines", "storage_rate"),
     "storage_threads": ("long_term_storage", "threads"),
     "storage_attempts": ("long_term_storage", "attempts"),
     "slow_call_s": ("health", "slow_call"),

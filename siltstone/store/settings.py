@@ -353,6 +353,11 @@ class Deadlines(Section):
         default=_DEFAULTS.storage_deadline_s,
         description="a call to long-term storage that takes longer has an unknown outcome",
     )
+    storage_rate: Size = Field(
+        default=_DEFAULTS.storage_rate_min,
+        description="bytes a second: such a call has so much more time as its bytes need at this "
+        "rate; lower it for a link that is slower",
+    )
 
 
 class Settings(Section):

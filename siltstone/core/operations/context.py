@@ -53,6 +53,10 @@ class Context:
         """A chunk of so many bytes is full."""
         return min(self.settings.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
 
+    def moved(self, length: int) -> int:
+        """Bytes that a write of ``length`` moves, there and back if it is read back."""
+        return 2 * length if self.settings.read_back else length
+
     def takes_appends(self, chunk_id: int) -> bool:
         """Whether the service lets a chunk of this owner be written once more."""
         capabilities = self.storage.capabilities

@@ -49,7 +49,9 @@ async def create_chunk(
             return sums
 
         try:
-            return new, await context.storage.run("create", new.name, call, length=length)
+            return new, await context.storage.run(
+                "create", new.name, call, length=length, moved=context.moved(length)
+            )
         except ChunkError as error:
             burnt = error.outcome is Outcome.UNKNOWN
             if burnt:

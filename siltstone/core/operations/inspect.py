@@ -103,4 +103,4 @@ async def _read_all(context: Context, chunk: Chunk, sums: tuple[int, ...]) -> No
         def call(storage: ChunkStorage, blocks: BlockRange = blocks, length: int = length) -> None:
             read_blocks(storage, blocks, buffer[:length])
 
-        await context.storage.run("read_into", chunk.name, call)
+        await context.storage.run("read_into", chunk.name, call, moved=length)

@@ -111,7 +111,11 @@ async def _copy(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
             return found
 
         sums += await context.storage.run(
-            "write" if offset else "create", new.name, call, length=len(view)
+            "write" if offset else "create",
+            new.name,
+            call,
+            length=len(view),
+            moved=context.moved(len(view)),
         )
     return sums
 
@@ -129,7 +133,7 @@ async def _join(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
         end += extent.length
     await context.storage.concat(new.name, sources)
     return await context.storage.run(
-        "read_into", new.name, lambda storage: _verified(storage, new.name, blocks)
+        "read_into", new.name, lambda storage: _verified(storage, new.name, blocks), moved=end
     )
 
 

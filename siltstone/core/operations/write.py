@@ -280,8 +280,9 @@ class _Writing:
             return sums
 
         try:
+            length = step.end - step.start
             sums = await context.storage.run(
-                "write", chunk.name, call, length=step.end - step.start
+                "write", chunk.name, call, length=length, moved=context.moved(length)
             )
         except ChunkError as error:
             if _is_lost(error):
