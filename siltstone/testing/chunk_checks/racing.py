@@ -36,7 +36,7 @@ class RaceChecks(ChunkSubject):
                 [partial(storage.create, name, [b"%d" % index] * 50) for index in range(THREADS)]
             )
             winners = [index for index, result in enumerate(results) if result is None]
-            assert len(winners) == 1
+            assert len(winners) == 1, results
             assert service.outside_read(name) == b"%d" % winners[0] * 50
             self._all_of(results, ChunkExistsError)
 
@@ -50,7 +50,7 @@ class RaceChecks(ChunkSubject):
                 partial(other.create, f"{number}", [b"two"]),
             ]
             results = at_once(calls)
-            assert results.count(None) == 1
+            assert results.count(None) == 1, results
             won = (b"one", b"two")[results.index(None)]
             assert service.outside_read(f"{number}") == won
             self._all_of(results, ChunkExistsError)
@@ -68,7 +68,7 @@ class RaceChecks(ChunkSubject):
                 for index in range(THREADS)
             ]
             results = at_once(calls)
-            assert results.count(None) == 1
+            assert results.count(None) == 1, results
             expected += b"%d" % results.index(None) * 1_000
             assert service.outside_read("a") == expected
             self._all_of(results, ChunkOffsetError)
@@ -77,7 +77,7 @@ class RaceChecks(ChunkSubject):
         for number in range(ROUNDS):
             fill(storage, f"d/{number}")
             results = at_once([partial(storage.delete, f"d/{number}")] * THREADS)
-            assert results.count(None) == 1
+            assert results.count(None) == 1, results
             self._all_of(results, ChunkNotFoundError)
 
     def test_chunks_come_and_go_in_one_folder(self, storage: ChunkStorage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Barrier
 from typing import Protocol, TypeVar
 
 import pytest
@@ -13,6 +14,9 @@ from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ClosedError
 
 T = TypeVar("T")
+
+START_S = 120.0
+"""How long the threads of calls at the same time may take to be there."""
 
 
 class ChunkService(Protocol):
@@ -108,9 +112,14 @@ def fill(storage: ChunkStorage, *keys: str, content: Sequence[Buffer] = (b"x",))
 
 
 def at_once(calls: Sequence[Callable[[], T]]) -> list[T | Raised]:
-    """Run each call on a thread of its own; return results and errors in the order of the calls."""
+    """Run each call on a thread of its own; return results and errors in the order of the calls.
+
+    No call is made before every thread is there, so that they meet on a busy machine, too.
+    """
+    start = Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T | Raised:
+        start.wait(START_S)
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - handed to the check, which looks at it
