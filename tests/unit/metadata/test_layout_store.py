@@ -248,6 +248,11 @@ def test_writers_go_along_unless_they_were_evicted(house: House) -> None:
     second = house.flush(change.after, 10, new=False)
     run(house.store.commit(replace(second, writers=(known,))))
     assert house.rows.writers(SEGMENT) == [later]
+    assert second.after is not None
+    third = house.flush(second.after, 10, new=False)
+    used = replace(later, used_ms=9)
+    run(house.store.commit(replace(third, writers=(used,))))
+    assert house.rows.writers(SEGMENT) == [used]
 
 
 def test_removal_takes_layouts_and_what_the_caller_adds(house: House) -> None:
