@@ -17,7 +17,7 @@ from siltstone.container.sweeper import Ground
 from siltstone.container.sweeper import look as look_for_garbage
 from siltstone.container.views import Finding
 from siltstone.core.checksums import crc32c
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
+from siltstone.core.errors import ChunkNotFoundError, ClosedError, CorruptDataError
 from siltstone.core.invariants import check_layout
 from siltstone.core.operations.inspect import ChunkFinding
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
@@ -133,15 +133,23 @@ async def _verified(
     """
     suspects = some
     if len(some) > 1:
-        checks = (present.segments.verify_chunk(chunk, deep=deep) for chunk in some)
-        problems = await asyncio.gather(*checks)
-        suspects = [chunk for chunk, problem in zip(some, problems, strict=True) if problem]
+        checks = (_is_suspect(present.segments, chunk, deep=deep) for chunk in some)
+        wrong = await asyncio.gather(*checks)
+        suspects = [chunk for chunk, is_wrong in zip(some, wrong, strict=True) if is_wrong]
     found = []
     for chunk in suspects:
         problem, present = await _problem(look, present, chunk, _segments, deep=deep)
         if problem is not None:
             found.append(_damage(problem.chunk.name, str(problem)))
     return found, present
+
+
+async def _is_suspect(segments: ChunkedSegmentStorage, chunk: Chunk, *, deep: bool) -> bool:
+    try:
+        return await segments.verify_chunk(chunk, deep=deep) is not None
+    except ClosedError:
+        # A reader started anew meanwhile, and what it held before is closed.
+        return True
 
 
 def _compare_rows(reading: Reading) -> tuple[list[Finding], list[Chunk]]:
@@ -195,9 +203,10 @@ async def _check_system(
     look: Look, present: Present, storage: AsyncChunkStorage, *, deep: bool
 ) -> AsyncIterator[Finding]:
     """Check the table log's chunks and the index files of the newest checkpoint."""
+    rows = _system_rows()
     for layout in present.layouts:
         for chunk in layout.chunks:
-            problem, present = await _problem(look, present, chunk, _system, deep=deep)
+            problem, present = await _problem(look, present, chunk, rows, deep=deep)
             if problem is not None:
                 yield _damage(problem.chunk.name, str(problem))
     for file in _index_files(present):
@@ -213,9 +222,19 @@ def _segments(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, C
     return present.segments, present.reading.replica.rows.chunk(chunk_id)
 
 
-def _system(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, Chunk | None]:
-    chunks = (chunk for layout in present.layouts for chunk in layout.chunks)
-    return present.system, next((chunk for chunk in chunks if chunk.chunk_id == chunk_id), None)
+def _system_rows() -> Rows:
+    """Look-ups among the chunks of system segments, which are sorted once for each look."""
+    seen: tuple[SystemLayout, ...] = ()
+    chunks: dict[int, Chunk] = {}
+
+    def find(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, Chunk | None]:
+        nonlocal seen, chunks
+        if present.layouts is not seen:
+            seen = present.layouts
+            chunks = {chunk.chunk_id: chunk for layout in seen for chunk in layout.chunks}
+        return present.system, chunks.get(chunk_id)
+
+    return find
 
 
 async def _problem(
@@ -223,13 +242,18 @@ async def _problem(
 ) -> tuple[ChunkFinding | None, Present]:
     """What is wrong with a chunk that is still referenced and did not change meanwhile.
 
-    Returns that, and the newest look: what was seen before it may be gone.
+    Returns that, and the newest look: what was seen before it may be gone, and in a reader that
+    started anew for somebody else it is closed.
     """
     for _ in range(LOOKS_MAX):
-        segments, now = rows(present, chunk.chunk_id)
-        if now is None or not now.references:
-            break
-        problem = await segments.verify_chunk(now, deep=deep)
+        try:
+            segments, now = rows(present, chunk.chunk_id)
+            if now is None or not now.references:
+                break
+            problem = await segments.verify_chunk(now, deep=deep)
+        except ClosedError:
+            present = await look()
+            continue
         if problem is None:
             break
         present = await look()

@@ -135,11 +135,11 @@ class ReadGarbage:
         """See ``GarbageVerbs.sweep``; ``delete`` is refused."""
         if delete:
             raise ReadOnlyError("the store was opened read-only", verb="sweep")
-        replica, epoch = self._seen()
+        _, epoch = self._seen()
         ground = Ground(
             container=self._container,
             epoch=epoch,
-            rows=replica.rows,
+            rows_now=lambda: self._seen()[0].rows,
             storage=self._storage,
             environment=self._environment,
         )

@@ -162,7 +162,7 @@ class Parts:
         self.ground = Ground(
             container=self.container,
             epoch=self.journal.epoch,
-            rows=rows,
+            rows_now=lambda: rows,
             storage=storage,
             environment=environment,
         )

@@ -72,11 +72,11 @@ class ReaderChecks:
             yield finding
 
     def _ground(self) -> Ground:
-        replica, epoch = self._seen()
+        _, epoch = self._seen()
         return Ground(
             container=self._container,
             epoch=epoch,
-            rows=replica.rows,
+            rows_now=lambda: self._current().replica.rows,
             storage=self._storage,
             environment=self._environment,
         )

@@ -8,7 +8,7 @@ nothing. System files have rules of their own, see ``siltstone.journal.retention
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, replace
 
 from siltstone.container.collector import Collector
@@ -65,16 +65,22 @@ class Ground:
     Attributes:
         container: its index.
         epoch: the newest epoch, which is not closed.
-        rows: what there is.
+        rows_now: gives what there is now: a reader may start anew between two pages, and the index
+            of before is closed then.
         storage: long-term storage.
         environment: gives the time.
     """
 
     container: int
     epoch: int
-    rows: Rows
+    rows_now: Callable[[], Rows]
     storage: AsyncChunkStorage
     environment: Environment
+
+    @property
+    def rows(self) -> Rows:
+        """What there is now; not to be kept over an ``await``."""
+        return self.rows_now()
 
     async def page(self, start_after: str, *, all_epochs: bool) -> SweepPage:
         """List the next page of data chunks and plan it."""
