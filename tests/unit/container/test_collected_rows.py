@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from siltstone.container.joins import undo_task
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.time_row import TimeRow
 from siltstone.core.records.tombstone import Tombstone
@@ -129,5 +130,16 @@ def test_how_far_a_background_round_has_come_is_left_alone() -> None:
         await put(owner, [*cursors, garbage(made, 0)])
         assert await owner.container.collect() == 1
         assert tasks(owner) == cursors
+
+    play(story)
+
+
+def test_what_is_left_of_a_concat_is_undone() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        segment_id = owner.rows.find("a")
+        assert segment_id is not None
+        await put(owner, [undo_task(segment_id)])
+        await owner.container.collect()
+        assert tasks(owner) == []
 
     play(story)

@@ -300,7 +300,9 @@ def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptureFixt
     play(story, replace(SETTINGS, garbage_attempts=1))
 
 
-def test_the_background_works_by_itself_and_goes_on_after_a_failure() -> None:
+def test_the_background_works_by_itself_and_goes_on_after_a_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container
         await container.flush()
@@ -310,7 +312,10 @@ def test_the_background_works_by_itself_and_goes_on_after_a_failure() -> None:
         owner.storage.plan = failing_deletes
         await made.environment.sleep(32)
         assert left(made) == [0]
-        assert "injected" in str(container.stats().last_error)
+        error = container.stats().last_error
+        assert "injected" in str(error)
+        messages = [record.getMessage() for record in caplog.records]
+        assert f"garbage collection failed: {error}" in messages
         owner.storage.plan = lambda call: Fate.DONE
         await made.environment.sleep(100)
         assert left(made) == []

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from siltstone.container.collector import NEVER_MS
 from siltstone.container.garbage_views import SweepFinding
-from siltstone.container.sweeper import FAILED_S, PIN_KEPT_MS, ROUND_S, START_S
-from siltstone.core.chunk_names import claim_file, data_chunk, data_prefix
-from siltstone.core.errors import ChunkError, CorruptDataError, FencedError
+from siltstone.container.sweeper import FAILED_S, ROUND_S, START_S
+from siltstone.core.chunk_names import claim_file, data_prefix
+from siltstone.core.errors import CorruptDataError, FencedError
 from siltstone.core.records.claim import Claim, encode_claim
-from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.testing.faulty_chunk_storage import Fate
@@ -24,49 +22,11 @@ from tests.unit.container.container_world import (
     World,
     close_quietly,
     pattern,
-    with_settings,
     world,
 )
+from tests.unit.container.sweeping import DAY_S, SETTINGS, lost, second_owner, swept, told
 
-DAY_S = 86_400.0
-SETTINGS = with_settings(
-    flush_age_s=1e8,
-    table_flush_age_s=1e8,
-    checkpoint_age_s=1e8,
-    garbage_delay_s=0.0,
-    garbage_interval_s=1e8,
-    space_interval_s=1e8,
-    optimiser_interval_s=1e8,
-    sweep_requests_hour=60,
-)
 PAUSE_S = 60.0
-
-
-async def second_owner(made: World) -> Owner:
-    """An owner behind an epoch with one chunk that counts, and chunk ids that are given."""
-    owner = await made.open()
-    await owner.container.create("a")
-    await owner.container.append("a", pattern(1, 3_000))
-    await owner.container.flush()
-    await owner.container.close()
-    return await made.open()
-
-
-def lost(made: World, *ids: int, epoch: int = 1) -> list[str]:
-    """Chunks that nothing names."""
-    names = [data_chunk(0, epoch, "lost", number, number) for number in ids]
-    for name in names:
-        made.new_storage().create(name, [b"lost"])
-    return names
-
-
-async def swept(owner: Owner, *, delete: bool = True, all_epochs: bool = False) -> list[str]:
-    return [f"{each.kind} {each.name}" for each in await told(owner, delete, all_epochs)]
-
-
-async def told(owner: Owner, delete: bool = True, all_epochs: bool = False) -> list[SweepFinding]:
-    found = owner.container.garbage.sweep(delete=delete, all_epochs=all_epochs)
-    return [finding async for finding in found]
 
 
 def to_delete(owner: Owner) -> list[str]:
@@ -107,7 +67,7 @@ def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
 
     async def story(made: World) -> None:
         owner = await second_owner(made)
-        names = lost(made, 500, 501)
+        names = lost(made, 500, 501, 502)
         made.environment.clock.now += DAY_S
         far_ms = now_ms(made) + 10**9
         others = [
@@ -121,11 +81,13 @@ def test_only_a_task_to_delete_it_is_a_reason_to_wait() -> None:
             name=names[1],
             stage=TaskStage.FAILED,
         )
-        await put(owner, [*others, failed])
-        assert await swept(owner) == [f"garbage {names[0]}", f"waiting {names[1]}"]
-        assert to_delete(owner) == [names[0]]
+        soon = replace(failed, due_ms=far_ms - 1, subject=502, name=names[2], stage=TaskStage.OPEN)
+        await put(owner, [soon, *others, failed])
+        expected = [f"garbage {names[0]}", *(f"waiting {name}" for name in names[1:])]
+        assert await swept(owner) == expected
+        assert sorted(to_delete(owner)) == sorted([names[0], names[2]]), "of the first page"
         await owner.container.garbage.run()
-        assert [name in made.names() for name in names] == [False, True]
+        assert [name in made.names() for name in names] == [False, True, True]
         await close_quietly(owner)
 
     with world(settings=SETTINGS) as made:
@@ -224,6 +186,30 @@ def test_a_failed_round_comes_again_after_an_hour() -> None:
         made.run(story(made))
 
 
+def test_a_swept_epoch_is_looked_into_on_request_alone() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        await swept(owner)
+        made.environment.clock.now += 7 * DAY_S
+        await swept(owner)
+        row = owner.rows.epoch(1)
+        assert row is not None
+        assert row.swept
+        (late,) = lost(made, 500)
+        made.environment.clock.now += DAY_S
+        for delete in (False, True):
+            assert await swept(owner, delete=delete) == []
+        assert to_delete(owner) == []
+        for delete in (False, True):
+            assert await swept(owner, delete=delete, all_epochs=True) == [f"garbage {late}"]
+        assert to_delete(owner) == [late]
+        assert owner.rows.epoch(1) == replace(row, listed_ms=now_ms(made), clean=0)
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
 def test_foreign_system_files_are_told_however_many_there_are() -> None:
     async def story(made: World) -> None:
         owner = await second_owner(made)
@@ -296,89 +282,6 @@ def test_an_overtaken_owner_hears_that_it_is_fenced_and_sweeps_nothing() -> None
         assert to_delete(newer) == []
         await close_quietly(owner)
         await close_quietly(newer)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
-
-# --- pins -----------------------------------------------------------------------------------------
-
-
-def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:
-    names = [f"system/pins/0-{number:02}" for number in range(len(expiries_ms))]
-    for name, expires_ms in zip(names, expiries_ms, strict=True):
-        pin = Pin(lineage=bytes(16), version=1, expires_ms=expires_ms)
-        made.new_storage().create(name, [encode_pin(pin)])
-    return names
-
-
-def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
-    async def story(made: World) -> None:
-        owner = await second_owner(made)
-        limit_ms = now_ms(made) - PIN_KEPT_MS
-        assert PIN_KEPT_MS == 7 * DAY_S * 1000
-        expired, *kept = plant_pins(made, [limit_ms - 1, limit_ms, limit_ms + 1])
-        found = await told(owner, False)
-        length = made.new_storage().stat(expired).length
-        assert found == [
-            SweepFinding(
-                kind="pin",
-                name=expired,
-                length=length,
-                modified_ms=0,
-                reason="it expired more than 7 days ago",
-            )
-        ]
-        assert expired in made.names()
-        assert await told(owner) == found
-        assert made.names("system/pins/") == kept
-        await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
-
-def test_the_names_of_pins_are_in_the_log_before_they_are_deleted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("siltstone.container.sweeper.PAGE", 2)
-
-    async def story(made: World) -> None:
-        owner = await second_owner(made)
-        names = plant_pins(made, [0, 0, 0, 0, 0])
-        begin = made.shared_log.frames[-1].index
-        stated: list[str] = []
-
-        def deleting(operation: str, name: str) -> None:
-            if operation == "delete":
-                frames = [frame for frame in made.shared_log.frames if frame.index > begin]
-                body = b"".join(frame.body for frame in frames)
-                assert name.encode() in body
-                stated.append(name)
-                if name == names[2]:
-                    made.new_storage().delete(name)
-
-        owner.storage.before = deleting
-        assert await swept(owner) == [f"pin {name}" for name in names]
-        assert stated == names
-        assert made.names("system/pins/") == []
-        await close_quietly(owner)
-
-    with world(settings=SETTINGS) as made:
-        made.run(story(made))
-
-
-def test_pins_whose_deletion_was_not_acknowledged_stay() -> None:
-    async def story(made: World) -> None:
-        owner = await second_owner(made)
-        await swept(owner)
-        names = plant_pins(made, [0, 0])
-        # The first frame is the row of the epoch, the second one states the deletion.
-        owner.log.plan.fail("append", 2, applied=False)
-        with pytest.raises((FencedError, ChunkError, Exception), match="injected"):
-            await swept(owner)
-        assert made.names("system/pins/") == names
-        await close_quietly(owner)
 
     with world(settings=SETTINGS) as made:
         made.run(story(made))
