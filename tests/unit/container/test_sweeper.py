@@ -164,7 +164,9 @@ def test_the_background_takes_the_same_pages_with_pauses(
         made.run(story(made))
 
 
-def test_a_failed_round_comes_again_after_an_hour() -> None:
+def test_a_failed_round_is_told_and_comes_again_after_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(made: World) -> None:
         owner = await second_owner(made)
         owner.storage.plan = lambda call: (
@@ -173,7 +175,10 @@ def test_a_failed_round_comes_again_after_an_hour() -> None:
         await made.environment.sleep(START_S + 30)
         failed = listings(owner)
         assert failed >= 1
-        assert "injected" in str(owner.container.stats().last_error)
+        error = owner.container.stats().last_error
+        assert "injected" in str(error)
+        messages = [record.getMessage() for record in caplog.records]
+        assert f"sweep failed: {error}" in messages
         owner.storage.plan = lambda call: Fate.DONE
         await made.environment.sleep(FAILED_S - 60)
         assert listings(owner) == failed
