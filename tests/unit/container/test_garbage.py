@@ -15,11 +15,19 @@ from siltstone.core.operations.remove import plan_remove
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.metadata.changes import put_task
 from siltstone.metadata.tables import AssignedUpdate, Tables
 from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
-from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+from tests.unit.container import collecting
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    all_chunks,
+    pattern,
+    with_settings,
+    world,
+)
 
 SETTINGS = with_settings(garbage_delay_s=10.0, garbage_interval_s=1e6, garbage_attempts=3)
 
@@ -231,3 +239,29 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.core.operations.remove.plan_remove", sliced)
     play(story, with_settings(garbage_delay_s=0.0, chunk_bytes=2_000))
     assert [size for size in sizes if size] == [5] * 12
+
+
+def test_a_contradiction_keeps_no_chunk_beside_it_from_being_stated_and_deleted() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        await container.append("a", pattern(2, 9_000))
+        await container.flush()
+        (chunk,) = all_chunks(owner.rows).values()
+        wrong = Task(due_ms=2, kind=TaskKind.DELETE_CHUNK, subject=chunk.chunk_id, name=chunk.name)
+        around = [collecting.garbage(made, number, due_ms=due) for number, due in ((0, 1), (1, 3))]
+        await container._parts.pipeline.update([put_task(task) for task in (wrong, *around)])
+        await container.flush()
+
+        def stated(operation: str, name: str) -> None:
+            if operation == "delete":
+                found = [task for task in owner.rows.tasks(2**62) if task.name == name]
+                assert [task.stage for task in found] == [TaskStage.STATED]
+
+        owner.storage.before = stated
+        told = f"I17: a chunk with a deletion task is referenced where={chunk.name}"
+        with pytest.raises(CorruptDataError, match=f"^{told}$"):
+            await container.collect()
+        assert made.names(data_prefix(0)) == [chunk.name]
+        assert [task.name for task in owner.rows.tasks(2**62)] == [chunk.name]
+
+    play(story)

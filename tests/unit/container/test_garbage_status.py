@@ -67,6 +67,8 @@ def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
                 Task(due_ms=0, kind=TaskKind.REMOVE_SEGMENT, subject=77, dropped_version=2**40),
                 # Held by the older of the pins.
                 garbage(made, 2, due_ms=now, dropped_version=covered),
+                garbage(made, 9, due_ms=now, dropped_version=covered),
+                Task(due_ms=now, kind=TaskKind.FORGET_TOMBSTONE, subject=2, name="y"),
                 # Not covered.
                 garbage(made, 3, due_ms=now, dropped_version=covered + 1),
                 garbage(made, 4, due_ms=now, dropped_version=covered + 2),
@@ -84,14 +86,14 @@ def test_every_task_is_told_under_the_heading_of_what_it_waits_for() -> None:
         told = FailedDeletion(chunk=failed.name, chunk_id=failed.subject, attempts=5, reason="why")
         expected = replace(
             EMPTY,
-            due=3,
-            held=1,
+            due=4,
+            held=2,
             uncovered=2,
             delayed=4,
             next_due_ms=now + 1,
             failed_count=1,
             failed=(told,),
-            pins=(replace(first, holds=4), replace(second, holds=2)),
+            pins=(replace(first, holds=5), replace(second, holds=2)),
         )
         assert await status(owner) == expected
         made.environment.clock.now += 0.002

@@ -15,12 +15,13 @@ from siltstone.container.owner import (
     Claimed,
     claim,
     read_frames,
+    replay,
 )
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
+    FencedError,
     LogLostError,
     LogTruncatedError,
-    StoreInUseError,
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame
@@ -336,15 +337,39 @@ def test_another_first_owner_meanwhile_is_noticed(life: Life) -> None:
         boot.claim(log)
 
 
-def test_whoever_holds_the_log_is_told(life: Life) -> None:
+def test_a_lost_log_is_called_so_even_when_it_is_truncated_meanwhile(life: Life) -> None:
     log = log_of(life)
-
-    def held() -> None:
-        raise StoreInUseError("the log is in use", owner="somebody")
-
-    log.at_claim = held
-    with pytest.raises(StoreInUseError, match="somebody"):
+    log.newest, log.truncated = 0, 1
+    with pytest.raises(LogLostError, match="not claimed by the owner"):
         Boot(copied(life[0])).claim(log)
+    assert log.truncated == 0
+
+
+@pytest.mark.parametrize("newest", [2, 3])
+def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
+    life: Life, newest: int
+) -> None:
+    """Its own go on to the next check, which finds them where acknowledged ones were."""
+    boot, log = Boot(copied(life[0])), log_of(life)
+    claimed = boot.claim(log)
+    assert claimed.epoch == 2
+    log.frames = [*log.frames[:3], *(replace(each, epoch=newest) for each in log.frames[3:])]
+    nothing = cast(Any, None)
+
+    async def replayed(storage: AsyncChunkStorage) -> None:
+        await replay(
+            claimed,
+            cast(FencedLog, log),
+            nothing,
+            storage,
+            boot.environment,
+            nothing,
+            nothing,
+        )
+
+    told = "another frame at an index" if newest == 2 else "a newer epoch owns the log epoch=3$"
+    with pytest.raises(LogLostError if newest == 2 else FencedError, match=told):
+        boot.run(replayed)
 
 
 # --- reading the log ------------------------------------------------------------------------------
