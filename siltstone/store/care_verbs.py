@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from siltstone.container.retention_views import RetentionCut, RetentionRule
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.metadata.row_views import MetadataRow
 from siltstone.store.retention_arguments import retention_row
 
 if TYPE_CHECKING:
+    from siltstone.container.retention import Retention
     from siltstone.store.container_slot import ContainerSlot
 
 ROWS_PAGE = 1_000
+
+T = TypeVar("T")
 
 
 class CareVerbs:
@@ -51,21 +55,28 @@ class CareVerbs:
             SegmentNameError: no segment can have this name, or begin with it.
             ValueError: a limit is out of range.
             CapabilityError: there are 1,000 rules already.
+
+        The rule of a prefix is set in one container after the other. If that fails in some, the
+        first error says in which ones it holds. Nothing is half-way in any of them, and the same
+        call, made again, sets it in all.
         """
         row = retention_row(name, prefix=prefix, bytes_max=bytes_max, age_max=age_max)
-        for slot in self._slots_of(row):
-            await slot.container.retention.set(row)
+        await _in_each(self._slots_of(row), lambda retention: retention.set(row))
 
     async def remove_retention(self, name: str, *, prefix: bool = False) -> bool:
-        """Remove a rule; return whether there was one. What it cut is gone."""
+        """Remove a rule; return whether there was one. What it cut is gone.
+
+        If it fails in some containers, the error says so as that of ``set_retention``.
+        """
         row = retention_row(name, prefix=prefix, bytes_max=None, age_max=None)
         slots = self._slots_of(row)
-        return any([await s.container.retention.remove(row.scope, row.name) for s in slots])
+        found = await _in_each(slots, lambda retention: retention.remove(row.scope, row.name))
+        return any(found)
 
     async def retention(self) -> list[RetentionRule]:
         """Return all rules, in the order of their names.
 
-        A rule for a prefix is kept in every container. Where setting it failed half-way, it may be
+        A rule for a prefix is kept in every container. Where setting it failed in some, it may be
         here twice with different limits; then set it again.
         """
         found = {rule for slot in self._slots for rule in await slot.container.retention.rules()}
@@ -119,3 +130,30 @@ class CareVerbs:
                 if page.next_key is None:
                     break
                 start = page.next_key
+
+
+async def _in_each(
+    slots: Sequence[ContainerSlot], act: Callable[[Retention], Awaitable[T]]
+) -> list[T]:
+    """Do ``act`` in every container, whatever becomes of the others.
+
+    Raises:
+        SiltstoneError: the first failure. If there are several containers, it says in which ones
+            the act took place, and in which ones it failed or is not known.
+    """
+    done, failed = [], []
+    results = []
+    failure: SiltstoneError | None = None
+    for slot in slots:
+        try:
+            results.append(await act(slot.container.retention))
+            done.append(str(slot.index))
+        except SiltstoneError as error:
+            failure = failure or error
+            failed.append(str(slot.index))
+    if failure is not None:
+        if len(slots) > 1:
+            where = f"done_in={','.join(done) or 'none'} failed_in={','.join(failed)}"
+            failure.args = (f"{failure} {where}",)
+        raise failure
+    return results
