@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.core.words import KIB
+from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.testing.power_cut import PowerCut
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
@@ -52,6 +54,42 @@ class Unsynced(SystemFileCalls):
 
     def fdatasync(self, fd: int) -> None:
         pass
+
+
+class Interrupt(FileLayer):
+    """Runs something once, ahead of a call of a given number, or as soon as no marker is locked.
+
+    Attributes:
+        count: calls so far.
+
+    Args:
+        number: of the call; 0 for none.
+        action: what runs.
+        inner: the calls underneath; those that sync nothing by default.
+    """
+
+    def __init__(
+        self, number: int, action: Callable[[], None], inner: FileCalls | None = None
+    ) -> None:
+        super().__init__(inner or Unsynced())
+        self.number = number
+        self.action = action
+        self.count = 0
+        self.is_locked = False
+        self.before = self._look
+
+    def _look(self, call: Call) -> None:
+        self.count += 1
+        if self.count >= self.number and not self.is_locked and self.number:
+            self.number = 0
+            self.action()
+
+    def flock(self, fd: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX and self._target(fd).endswith("marker"):
+            self.is_locked = True
+        super().flock(fd, operation)
+        if operation == fcntl.LOCK_UN:
+            self.is_locked = False
 
 
 def log_at(

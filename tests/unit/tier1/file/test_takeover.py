@@ -7,9 +7,8 @@ by none.
 
 from __future__ import annotations
 
-import fcntl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +18,15 @@ from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.core.words import Buffer
 from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.unit.tier1.file.log_world import Unsynced, bodies, claim, create, put, shown
+from tests.unit.tier1.file.log_world import (
+    Interrupt,
+    Unsynced,
+    bodies,
+    claim,
+    create,
+    put,
+    shown,
+)
 
 WAIT_S = 20
 
@@ -98,31 +105,6 @@ def test_an_append_that_is_overtaken(
     last = claim(tmp_path)
     assert bodies(last.read(0)) == expected
     last.close()
-
-
-class Interrupt(FileLayer):
-    """Runs something once, ahead of a call of a given number, unless the marker is locked."""
-
-    def __init__(self, number: int, action: Callable[[], None]) -> None:
-        super().__init__(Unsynced())
-        self.number = number
-        self.action = action
-        self.count = 0
-        self.is_locked = False
-        self.before = self._look
-
-    def _look(self, call: Call) -> None:
-        self.count += 1
-        if self.count >= self.number and not self.is_locked and self.number:
-            self.number = 0
-            self.action()
-
-    def flock(self, fd: int, operation: int) -> None:
-        if operation == fcntl.LOCK_EX and self._target(fd).endswith("marker"):
-            self.is_locked = True
-        super().flock(fd, operation)
-        if operation == fcntl.LOCK_UN:
-            self.is_locked = False
 
 
 def _calls_of_a_claim(path: Path) -> int:
