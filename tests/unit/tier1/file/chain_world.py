@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from siltstone.core.posix import FileCalls
 from siltstone.core.records.frame import KIND_BATCH, encode_frame
 from siltstone.core.records.log_file_header import (
     FRAMES_OFFSET,
@@ -100,8 +99,8 @@ def next_header(header: LogFileHeader, first_index: int, crc: int) -> LogFileHea
 class Log:
     """A container's folder, and what a test puts into it."""
 
-    def __init__(self, path: Path, calls: FileCalls | None = None) -> None:
-        self.layer = FileLayer(calls)
+    def __init__(self, path: Path) -> None:
+        self.layer = FileLayer()
         self.folder = LogFolder(self.layer, str(path), CONTAINER)
         self.path = Path(self.folder.path)
         self.path.mkdir()
