@@ -70,6 +70,11 @@ class LogDisk:
         self.calls.fail_call(kind, self._chance.randint(1, 3), error, applied=applied)
         return f"{kind} {errno.errorcode[error]} {applied}"
 
+    def fail_a_sync(self) -> None:
+        """Let the next sync of a file's bytes fail, and the disk never get them."""
+        self._note("the next sync fails")
+        self.calls.fail_call("fdatasync")
+
     def cut_at(self, number: int, *, keep: float) -> None:
         """Cut the power ahead of a file call of this number from now, 1 being the next.
 

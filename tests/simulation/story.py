@@ -132,6 +132,10 @@ class Story:
         if disk is None:
             await self._crash()
             return
+        if self.chance.random() < 0.5:
+            # What a failed sync left in the page cache is shown to the next owner all the same.
+            disk.fail_a_sync()
+            await asyncio.sleep(2 * self.chance.random())
         disk.cut_at(self.chance.randint(1, 80), keep=self.chance.choice((0.0, 0.3, 0.7, 1.0)))
         for _ in range(CUT_TICKS_MAX):
             await asyncio.sleep(0.01)
