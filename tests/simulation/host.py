@@ -18,11 +18,11 @@ from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.assemble import Assembly, _opened
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
-from siltstone.testing.faulty_fenced_log import FaultyFencedLog
 from siltstone.testing.processes import Process
 from tests.simulation.application import Application
 from tests.simulation.asking import Plans
 from tests.simulation.facts import ViolationError
+from tests.simulation.heard_log import HeardLog
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World
 
@@ -36,7 +36,7 @@ class HostParts:
         self.environment: Environment = process
         self.manifest: StoreManifest = world.manifest
         self.owner = process.name
-        self.logs: list[FaultyFencedLog] = []
+        self.logs: list[HeardLog] = []
         self._world = world
         self._process = process
         self._machine = machine
@@ -49,7 +49,7 @@ class HostParts:
         opening = open_container(
             container=index,
             log=log,
-            storage=world.storage(self._process),
+            storage=world.storage(self._process, log),
             environment=self._process,
             settings=world.settings,
             index_folder=self._machine.folder / f"c{index}",

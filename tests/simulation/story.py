@@ -60,6 +60,7 @@ class Story:
             weather.cancel()
         await self._calm_down()
         await bring_to_an_end(world, self.plans)
+        self._check()
         world.check_closed()
         if world.failures_unheard:
             raise ViolationError(f"nobody heard of: {world.failures_unheard}")
@@ -71,6 +72,8 @@ class Story:
 
     def _check(self) -> None:
         """Raise what a process found."""
+        if self.world.broken:
+            raise ViolationError(f"a rule was broken: {self.world.broken}")
         for host in list(self.hosts):
             if host.task.done():
                 self.hosts.remove(host)

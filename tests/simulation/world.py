@@ -26,12 +26,13 @@ from siltstone.core.words import KIB
 from siltstone.metadata import index
 from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
+from siltstone.testing.faulty_fenced_log import FaultPlan
 from siltstone.testing.processes import Delays, Process, ProcessLoop, current_process
 from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
+from tests.simulation.heard_log import HeardLog
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
@@ -47,6 +48,7 @@ CONTAINERS = (1, 1, 1, 2, 2, 3)
 FILE_LOGS = 0.3
 """Share of the runs whose logs are files."""
 MACHINES = 4
+DATA_PREFIX = "data/"
 
 
 class Trace:
@@ -103,6 +105,7 @@ class World:
         self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
         self.processes = 0
         self.failures_unheard: list[str] = []
+        self.broken: list[str] = []
         self._snapshots: list[tuple[Process, IndexSnapshot]] = []
         self._databases: list[tuple[Process, Any, Path]] = []
         self._cleanup = ExitStack()
@@ -157,17 +160,20 @@ class World:
             self.bucket, self.profile, clock=lambda: 1.7e9 + self.clock.now, sleep=lambda _: None
         )
 
-    def storage(self, process: Process) -> FaultyChunkStorage:
-        """A client of long-term storage for one container of a process."""
+    def storage(self, process: Process, log: HeardLog | None = None) -> FaultyChunkStorage:
+        """A client of long-term storage for one container of a process, whose log is ``log``."""
 
         def plan(call: StorageCall) -> Fate:
+            deletes = call.operation == "delete" and call.name.startswith(DATA_PREFIX)
+            if deletes and (log is None or not log.has_stated(call.name)):
+                self.broken.append(f"{process.name} deletes {call.name} and did not state it")
             fate = self.weather.fate(call)
             self.trace.note(process.name, f"{call.operation} {call.name} {fate.value}")
             return fate
 
         return FaultyChunkStorage(self.bare_storage(), plan)
 
-    def log(self, process: Process, container: int) -> FaultyFencedLog:
+    def log(self, process: Process, container: int) -> HeardLog:
         """A handle to the log of a container for a process."""
         plan = FaultPlan()
 
@@ -187,9 +193,9 @@ class World:
 
         plan.before = before
         if self.log_disk is not None:
-            return FaultyFencedLog(self.log_disk.log(container, process), plan)
+            return HeardLog(self.log_disk.log(container, process), plan)
         shared = self.shared_logs[container]
-        return FaultyFencedLog(MemoryFencedLog("sim", container, shared=shared), plan)
+        return HeardLog(MemoryFencedLog("sim", container, shared=shared), plan)
 
     def _make_small(self) -> None:
         """Let few bytes and few rows be many, where no setting does."""

@@ -1,0 +1,26 @@
+"""A log that remembers what it acknowledged, so that one can ask what an owner stated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siltstone.core.words import Buffer
+from siltstone.testing.faulty_fenced_log import FaultyFencedLog
+
+
+class HeardLog(FaultyFencedLog):
+    """One handle: what it appends is of one epoch."""
+
+    _frames: tuple[bytes, ...] = ()
+
+    def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
+        """``FencedLog.append``."""
+        frame = b"".join(buffers)
+        index = super().append(buffers, count=count, reserve=reserve)
+        self._frames = (*self._frames, frame)
+        return index
+
+    def has_stated(self, name: str) -> bool:
+        """Whether a frame that was acknowledged to this handle names this."""
+        text = name.encode()
+        return any(text in frame for frame in reversed(self._frames))
