@@ -161,3 +161,26 @@ def check_frames(where: Found, frames: Sequence[Frame]) -> None:
             acknowledged_in=recovered.epoch,
             journal=recovered.newest_file,
         )
+
+
+def check_begin(where: Found, frames: Sequence[Frame]) -> None:
+    """Refuse frames that were read after the log was truncated behind what is needed.
+
+    Who has no claim reads beside the owner, and the first index that he asked for may be gone by
+    then: the owner flushes, says so in a journal file that the reader did not see, and truncates.
+
+    Args:
+        where: what the journal says.
+        frames: every frame that the log keeps.
+
+    Raises:
+        LogLostError: frames are missing between what long-term storage has and these.
+    """
+    recovered = where.recovered
+    if recovered is not None and frames and frames[0].index > recovered.safe_index:
+        raise LogLostError(
+            "the log was truncated behind what is needed",
+            first=frames[0].index,
+            needed=recovered.safe_index,
+            journal=recovered.newest_file,
+        )

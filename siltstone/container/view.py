@@ -8,7 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.boot import build_replica
-from siltstone.container.found import Found, check_frames, check_lineage, check_log, found
+from siltstone.container.found import (
+    Found,
+    check_begin,
+    check_frames,
+    check_lineage,
+    check_log,
+    found,
+)
 from siltstone.container.journal_end import compared
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
@@ -79,6 +86,7 @@ async def build_view(
     where = found(recovered.checkpoint.lineage, recovered)
     await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
     frames = await read_frames(reader, environment)
+    check_begin(where, frames)
     check_frames(where, frames)
     # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
     journal = Journal(storage, environment, container, recovered.epoch, where.lineage)

@@ -101,6 +101,44 @@ def test_reader_stops_at_some_calls(behind: bool) -> None:
     sweep(9, behind=behind)
 
 
+LOG_CALLS = 14
+"""The journal and the log are read in so many calls, and a few more."""
+
+
+async def quiet_story(made: World, number: int) -> int:
+    """The owner's last act, while the reader stands still, is to truncate its log."""
+    owner = await made.open()
+    seen = bytearray()
+    await owner.container.create("a")
+    await work(owner.container, made, 1, seen)
+    environment = PausingEnvironment(made, number, behind=True)
+    reading = asyncio.create_task(made.open_reader(environment))
+    reached = asyncio.create_task(environment.reached.wait())
+    await asyncio.wait([reading, reached], return_when=asyncio.FIRST_COMPLETED)
+    if not reading.done():
+        seen += pattern(len(seen), 300)
+        await owner.container.append("a", bytes(seen[-300:]))
+        await owner.container.flush()
+        await owner.container.checkpoint()
+        environment.resume.set()
+    reader = await reading
+    reached.cancel()
+    await environment.sleep(1)
+    await look(reader, len(seen), seen)
+    await reader.close()
+    await owner.container.close()
+    return environment.calls
+
+
+def test_reader_misses_nothing_that_was_flushed_and_truncated_under_it() -> None:
+    def quiet(number: int) -> int:
+        with world(settings=SETTINGS) as made:
+            return int(made.run(quiet_story(made, number)))
+
+    for number in range(1, LOG_CALLS + 1):
+        quiet(number)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("behind", [False, True])

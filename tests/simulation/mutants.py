@@ -20,8 +20,8 @@ from tests.simulation.log_mutants import LOG_MUTANTS
 from tests.simulation.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-SEEDS_MAX = 60
-PROCESSOR_S_MAX = 400
+SEEDS_MAX = 200
+PROCESSOR_S_MAX = 1_000
 
 MUTANTS = (*ENGINE_MUTANTS, *AGE_MUTANTS, *LOG_MUTANTS)
 

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from siltstone.container.found import Found, check_frames, check_lineage, check_log, found
+from siltstone.container.found import (
+    Found,
+    check_begin,
+    check_frames,
+    check_lineage,
+    check_log,
+    found,
+)
 from siltstone.core.errors import LogLostError
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
 from siltstone.core.records.frame import KIND_BATCH, Frame
@@ -217,3 +224,15 @@ def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
 def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: Found) -> None:
     check_frames(where, [])
     check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
+
+
+def test_frames_that_begin_behind_the_safe_index_are_refused(where: Found) -> None:
+    check_begin(where, [])
+    check_begin(where, [frame(SAFE, EPOCH)])
+    with pytest.raises(LogLostError) as caught:
+        check_begin(where, [frame(SAFE + 1, EPOCH)])
+    assert str(caught.value) == (
+        "the log was truncated behind what is needed "
+        f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
+    )
+    check_begin(replace(where, recovered=None), [frame(SAFE + 1, EPOCH)])
