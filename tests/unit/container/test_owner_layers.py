@@ -24,6 +24,7 @@ SETTINGS = ContainerSettings(
     prefetch_bytes=77,
     storage_threads=3,
     storage_deadline_s=9.0,
+    storage_rate_min=54_321,
     slow_call_s=4.0,
     storage_failures_max=2,
     storage_probe_s=2.5,
@@ -50,6 +51,8 @@ def test_the_segment_layer_is_made_as_the_settings_say() -> None:
             assert context.settings == replace(chosen, prefetch_bytes=prefetch_bytes)
             assert context.storage is bridge
             assert context.layouts is layouts
+            assert context.blocks._half_s == chosen.remember_s / 2
+            assert context.blocks._now() == environment.monotonic()
 
     async def over_a_bridge() -> None:
         await made(AsyncChunkStorage(storage, environment))
@@ -75,6 +78,7 @@ def test_the_bridge_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch)
         "environment": environment,
         "threads": 3,
         "deadline_s": 9.0,
+        "rate_min": 54_321,
     }
     assert limits.slow_s == 4.0
     assert (limits.circuit.failures_max, limits.circuit.probe_s) == (2, 2.5)
