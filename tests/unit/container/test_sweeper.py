@@ -144,6 +144,10 @@ def test_the_background_takes_the_same_pages_with_pauses(
         assert counts[1:] == [2, 3, 3], "five names in pages of two, then the round is over"
         assert sorted(to_delete(owner)) == names
         assert len(tasks(owner)) == len(names), "how far the round came is no longer on record"
+        row = owner.rows.epoch(1)
+        assert row is not None
+        assert (row.clean, row.found) == (0, False), "what its first pages found counts"
+        assert row.listed_ms > row.closed_ms
         messages = [record.getMessage() for record in caplog.records]
         assert messages.count(f"foreign name: {foreign}: not the name of a chunk") == 1
         assert "foreign name: system/c0/note: not the name of a system file" in messages
