@@ -14,6 +14,9 @@ from siltstone.core.records.envelope import MAGIC, RecordKind, claimed_kind, is_
 from siltstone.core.records.journal_batch import JournalBatch, decode_journal_batch
 from siltstone.core.words import Buffer
 
+DISK_BLOCK_BYTES = 512
+"""The smallest piece of a file that a disk writes or loses as a whole."""
+
 
 class FileKind(Enum):
     """What a journal file is."""
@@ -39,8 +42,9 @@ class JournalFile:
         batches: whole batches, each with its own bytes.
         damage: why what stands behind the batches, or the checkpoint, is not whole; ``None`` if it
             is.
-        cut: no record is whole, and the file is the beginning of one that says it is longer. So is
-            an empty file, and one whose first record has a damaged length that is too large.
+        unfinished: no record is whole, and the file is the beginning of one that says it is longer,
+            or a checkpoint of which a block holds nothing but zeros. So is an empty file, and one
+            whose first record has a damaged length that is too large.
     """
 
     name: str
@@ -48,12 +52,12 @@ class JournalFile:
     checkpoint: Checkpoint | None = None
     batches: tuple[tuple[JournalBatch, bytes], ...] = ()
     damage: CorruptDataError | None = None
-    cut: bool = False
+    unfinished: bool = False
 
     @property
     def may_be_failed_boot(self) -> bool:
         """Whether a boot that failed before its first checkpoint was durable can have left this."""
-        return self.cut and self.kind in (FileKind.BROKEN_CHECKPOINT, FileKind.UNREADABLE)
+        return self.unfinished and self.kind in (FileKind.BROKEN_CHECKPOINT, FileKind.UNREADABLE)
 
 
 def read_journal_file(name: str, data: Buffer) -> JournalFile:
@@ -75,7 +79,7 @@ def read_journal_file(name: str, data: Buffer) -> JournalFile:
             name=name,
             kind=FileKind.BROKEN_CHECKPOINT if broken else FileKind.UNREADABLE,
             damage=error,
-            cut=is_cut(data),
+            unfinished=is_cut(data) or _lacks_block(data),
         )
     return JournalFile(name=name, kind=FileKind.CHECKPOINT, checkpoint=checkpoint)
 
@@ -98,7 +102,19 @@ def _batches(name: str, data: Buffer) -> JournalFile:
         kind=FileKind.BATCHES,
         batches=tuple(batches),
         damage=damage,
-        cut=not batches and is_cut(data),
+        unfinished=not batches and is_cut(data),
+    )
+
+
+def _lacks_block(data: Buffer) -> bool:
+    """Whether a block holds only zeros, as after a power cut that kept the length and lost bytes.
+
+    Blocks are written to a disk each as a whole.
+    """
+    raw = bytes(data)
+    return any(
+        not raw[start : start + DISK_BLOCK_BYTES].strip(b"\0")
+        for start in range(0, len(raw), DISK_BLOCK_BYTES)
     )
 
 

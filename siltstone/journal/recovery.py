@@ -97,9 +97,10 @@ async def recover(
     itself and a fresh listing differs, it starts over with the fresh one, a bounded number of
     times.
 
-    An epoch is passed over only if it never opened: it has no journal file but checkpoints that are
-    cut short. Its owner acknowledged nothing. An epoch with any other file and without a
-    whole checkpoint did open and is damaged; the state of an older one might then be wrong.
+    An epoch is passed over only if it never opened: it has no journal file but checkpoints that
+    were not written to the end. Its owner acknowledged nothing. An epoch with any other file and
+    without a whole checkpoint did open and is damaged; the state of an older one might then be
+    wrong.
 
     Returns:
         ``None`` when no epoch ever opened: the container is new, or its first boot failed;

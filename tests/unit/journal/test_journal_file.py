@@ -58,7 +58,12 @@ def damaged(byte: int, *numbers: int) -> bytes:
 
 def test_whole_batches_come_with_their_bytes() -> None:
     file = read_journal_file(NAME, BATCHES)
-    assert (file.name, file.kind, file.damage, file.cut) == (NAME, FileKind.BATCHES, None, False)
+    assert (file.name, file.kind, file.damage, file.unfinished) == (
+        NAME,
+        FileKind.BATCHES,
+        None,
+        False,
+    )
     assert [batch.sequence for batch, _ in file.batches] == [0, 1, 2, 3]
     assert b"".join(data for _, data in file.batches) == BATCHES
 
@@ -72,7 +77,7 @@ def test_a_torn_last_batch_is_told_and_those_before_it_count(whole: int, left: i
     assert file.kind is FileKind.BATCHES
     assert file.damage is not None
     assert file.damage.where == NAME
-    assert file.cut == (whole == 0)
+    assert file.unfinished == (whole == 0)
     assert not file.may_be_failed_boot
 
 
@@ -105,7 +110,7 @@ def test_damage_up_to_the_end_is_told_and_what_is_before_it_counts(
     file = read_journal_file(NAME, damaged(byte, *numbers))
     assert len(file.batches) == numbers[0]
     assert file.damage is not None
-    assert not file.cut
+    assert not file.unfinished
 
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])
@@ -134,11 +139,18 @@ def test_a_batch_behind_a_damaged_checkpoint_is_corrupt() -> None:
         (CHECKPOINT[:-1], FileKind.BROKEN_CHECKPOINT, True),
         (CHECKPOINT[:-1] + b"\0", FileKind.BROKEN_CHECKPOINT, False),
         (CHECKPOINT[: HEADER_BYTES - 1], FileKind.UNREADABLE, True),
+        (bytes(len(CHECKPOINT)), FileKind.UNREADABLE, True),
+        (bytes(3), FileKind.UNREADABLE, True),
+        (bytes(512) + b"nonsense", FileKind.UNREADABLE, True),
+        (bytes(511) + b"nonsense", FileKind.UNREADABLE, False),
+        (CHECKPOINT + bytes(1024), FileKind.BROKEN_CHECKPOINT, True),
+        (CHECKPOINT + bytes(1024 - len(CHECKPOINT)), FileKind.BROKEN_CHECKPOINT, True),
+        (CHECKPOINT + bytes(512 - len(CHECKPOINT)), FileKind.BROKEN_CHECKPOINT, False),
         (b"", FileKind.UNREADABLE, True),
         (b"nonsense", FileKind.UNREADABLE, False),
     ],
 )
-def test_only_a_cut_checkpoint_can_be_that_of_a_failed_boot(
+def test_only_an_unfinished_checkpoint_can_be_that_of_a_failed_boot(
     data: bytes, kind: FileKind, failed_boot: bool
 ) -> None:
     file = read_journal_file(NAME, data)

@@ -107,6 +107,25 @@ def test_an_epoch_whose_first_checkpoint_is_cut_never_opened(length: int) -> Non
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("lost", [slice(0, 512), slice(512, 1024), slice(1024, None), slice(None)])
+def test_an_epoch_whose_first_checkpoint_lacks_a_block_never_opened(lost: slice) -> None:
+    """As after a power cut that kept the length of the file and not all of its bytes."""
+
+    async def run() -> None:
+        bucket = Bucket()
+        owner = await lived(bucket)
+        data = bytearray(seal(RecordKind.CHECKPOINT, 1, b"many rows " * 130))
+        data[lost] = bytes(len(data[lost]))
+        bucket.chunks[file(2, 1)] = data
+        recovered = await recover_from(bucket, 3)
+        check_recovered(owner, recovered)
+        assert recovered
+        assert recovered.highest_epoch == 2
+        assert "never opened" in recovered.warnings[0]
+
+    asyncio.run(run())
+
+
 def test_a_failed_first_boot_leaves_nothing_to_recover() -> None:
     async def run() -> None:
         bucket = Bucket()

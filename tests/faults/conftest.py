@@ -1,0 +1,20 @@
+"""What the tests of faults share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.memory_folder import folder_in_memory
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: for soaks, and where a model stands for the disk.
+
+    Of what a soak does in memory, the tests of CI do some on the disk.
+    """
+    with folder_in_memory(tmp_path) as folder:
+        yield folder
