@@ -42,8 +42,8 @@ test: $(SELF) $(SPARK) ## every test but the soak tests
 test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
 	$(BIN)/pytest -n $(WORKERS) -m "not spark and not services and not slow and not soak" $(ARGS)
 
-soak: $(SELF) $(FUZZ) ## the tests that run for minutes
-	$(BIN)/pytest -m soak --timeout=3600 $(ARGS)
+soak: $(SELF) $(FUZZ) ## the tests that run for minutes; ARGS chooses some, see docs/soak.md
+	$(BIN)/pytest -n $(WORKERS) -m soak --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
 lint: $(SELF) ## ruff, its formatter, and the direction of imports
 	$(BIN)/ruff check .

@@ -42,9 +42,10 @@ class JournalFile:
         batches: whole batches, each with its own bytes.
         damage: why what stands behind the batches, or the checkpoint, is not whole; ``None`` if it
             is.
-        unfinished: no record is whole, and the file is the beginning of one that says it is longer,
-            or a checkpoint of which a block holds nothing but zeros. So is an empty file, and one
-            whose first record has a damaged length that is too large.
+        cut: no record is whole, and the file is the beginning of one that says it is longer. So is
+            an empty file, and one whose first record has a damaged length that is too large.
+        lacks_block: it is no whole checkpoint and no file of batches, and a block of it holds
+            nothing but zeros, as after a power cut that kept the length of a file.
     """
 
     name: str
@@ -52,12 +53,14 @@ class JournalFile:
     checkpoint: Checkpoint | None = None
     batches: tuple[tuple[JournalBatch, bytes], ...] = ()
     damage: CorruptDataError | None = None
-    unfinished: bool = False
+    cut: bool = False
+    lacks_block: bool = False
 
     @property
     def may_be_failed_boot(self) -> bool:
         """Whether a boot that failed before its first checkpoint was durable can have left this."""
-        return self.unfinished and self.kind in (FileKind.BROKEN_CHECKPOINT, FileKind.UNREADABLE)
+        is_checkpoint = self.kind in (FileKind.BROKEN_CHECKPOINT, FileKind.UNREADABLE)
+        return is_checkpoint and (self.cut or self.lacks_block)
 
 
 def read_journal_file(name: str, data: Buffer) -> JournalFile:
@@ -79,7 +82,8 @@ def read_journal_file(name: str, data: Buffer) -> JournalFile:
             name=name,
             kind=FileKind.BROKEN_CHECKPOINT if broken else FileKind.UNREADABLE,
             damage=error,
-            unfinished=is_cut(data) or _lacks_block(data),
+            cut=is_cut(data),
+            lacks_block=_lacks_block(data),
         )
     return JournalFile(name=name, kind=FileKind.CHECKPOINT, checkpoint=checkpoint)
 
@@ -102,15 +106,12 @@ def _batches(name: str, data: Buffer) -> JournalFile:
         kind=FileKind.BATCHES,
         batches=tuple(batches),
         damage=damage,
-        unfinished=not batches and is_cut(data),
+        cut=not batches and is_cut(data),
     )
 
 
 def _lacks_block(data: Buffer) -> bool:
-    """Whether a block holds only zeros, as after a power cut that kept the length and lost bytes.
-
-    Blocks are written to a disk each as a whole.
-    """
+    """Whether a block holds nothing but zeros; the last one may be shorter."""
     raw = bytes(data)
     return any(
         not raw[start : start + DISK_BLOCK_BYTES].strip(b"\0")

@@ -31,6 +31,7 @@ from siltstone.core.errors import (
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, Plan, StorageCall
 from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
 from tests.model.container_model import Model, ModelSegment, compare
+from tests.soak import shared
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -361,12 +362,12 @@ def test_one_log_call_fails() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_every_storage_call_fails() -> None:
-    for number, fate in storage_cases():
+    for number, fate in shared(storage_cases()):
         fail_storage(number, fate)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_every_log_call_fails() -> None:
-    for method, number, fault in log_cases():
+    for method, number, fault in shared(log_cases()):
         fail_log(method, number, fault)

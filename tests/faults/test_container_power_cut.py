@@ -11,22 +11,24 @@ everything goes on.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import shutil
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call
 from siltstone.testing.power_cut import PowerCut
+from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.faults.kill.ledger import Ledger, damage
 from tests.faults.kill.script import Script
 from tests.faults.place import STILL, Place
+from tests.soak import shared
 
 SAMPLE_STEP = 47
 """CI tries every so many calls; no period of the script has this length."""
@@ -51,7 +53,7 @@ class Cut:
 
 
 class World:
-    """A container on a disk of the model, with its index outside of it."""
+    """A container on a disk of the model, with its index outside of it, on virtual time."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "disk").mkdir(parents=True)
@@ -59,18 +61,14 @@ class World:
         self.ledger = Ledger()
         self.index = folder / "index"
         self._place = Place(folder / "disk", file_bytes=16 * KIB)
-        self._environment = SystemEnvironment()
+        self.environment = VirtualEnvironment(1)
 
     def close(self) -> None:
-        self._environment.close()
         self.disk.release()
 
     async def own(self) -> Container:
         place, calls = self._place, self.disk
-        container = await place.own(self._environment, STILL, calls=calls, index="../index")
-        # It would wait ten minutes for a disk that is gone.
-        container._parts.journal.patient = False
-        return container
+        return await place.own(self.environment, STILL, calls=calls, index="../index")
 
     async def live(self, script: Script) -> None:
         """Two owners, until the power goes."""
@@ -101,41 +99,45 @@ class World:
         await self.look()
 
 
-async def cut_at(folder: Path, number: int, keep: float) -> int:
+async def story(world: World, number: int, keep: float) -> int:
     """Play the script with a cut ahead of call ``number``; return how many calls it made."""
-    world = World(folder)
     script = Script(world.ledger)
     cut = Cut(world.disk, number, keep)
     try:
-        try:
-            await world.live(script)
-        except (SiltstoneError, OSError):
-            assert cut.count >= number, "it failed although the power was there"
-        if cut.count < number:
-            return cut.count
-        world.disk.restart()
-        if number % 3 == 0:
-            shutil.rmtree(world.index, ignore_errors=True)
-        await world.go_on(script)
-    finally:
-        world.close()
+        await world.live(script)
+    except (SiltstoneError, OSError):
+        assert cut.count >= number, "it failed although the power was there"
+    if cut.count < number:
+        return cut.count
+    world.disk.restart()
+    if number % 3 == 0:
+        shutil.rmtree(world.index, ignore_errors=True)
+    await world.go_on(script)
     return cut.count
 
 
+def cut_at(folder: Path, number: int, keep: float) -> int:
+    world = World(folder)
+    try:
+        with world.environment.runner() as runner:
+            return int(runner.run(story(world, number, keep)))
+    finally:
+        world.close()
+
+
 def count_calls(folder: Path) -> int:
-    return asyncio.run(cut_at(folder, 1 << 62, 0.0))
+    return cut_at(folder, 1 << 62, 0.0)
 
 
-def sweep(folder: Path, numbers: range) -> None:
-    for number in numbers:
-        for keep in (0.0, 0.5) if numbers.step == 1 else ((0.0, 0.5)[number % 2],):
-            place = folder / f"{number}-{keep}"
-            try:
-                asyncio.run(cut_at(place, number, keep))
-            except BaseException as error:
-                error.add_note(f"cut ahead of call {number}, keeping {keep}")
-                raise
-            shutil.rmtree(place)
+def sweep(folder: Path, cuts: Iterable[tuple[int, float]]) -> None:
+    for number, keep in cuts:
+        place = folder / f"{number}-{keep}"
+        try:
+            cut_at(place, number, keep)
+        except BaseException as error:
+            error.add_note(f"cut ahead of call {number}, keeping {keep}")
+            raise
+        shutil.rmtree(place)
 
 
 @pytest.mark.slow
@@ -143,13 +145,15 @@ def sweep(folder: Path, numbers: range) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, part: int) -> None:
     count = count_calls(tmp_path / "count")
-    sweep(tmp_path, range(1 + part * SAMPLE_STEP, count, 4 * SAMPLE_STEP))
+    numbers = range(1 + part * SAMPLE_STEP, count, 4 * SAMPLE_STEP)
+    sweep(tmp_path, ((number, (0.0, 0.5)[number % 2]) for number in numbers))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(4))
-def test_a_power_cut_at_every_call_loses_nothing_acknowledged(tmp_path: Path, part: int) -> None:
-    count = count_calls(tmp_path / "count")
+def test_a_power_cut_at_every_call_loses_nothing_acknowledged(memory_path: Path, part: int) -> None:
+    count = count_calls(memory_path / "count")
     quarter = -(-count // 4)
-    sweep(tmp_path, range(1 + part * quarter, min(count, (part + 1) * quarter) + 1))
+    numbers = range(1 + part * quarter, min(count, (part + 1) * quarter) + 1)
+    sweep(memory_path, shared(product(numbers, (0.0, 0.5))))

@@ -8,7 +8,7 @@ owner acknowledged, and what a read-only open showed at any time, is there for t
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,6 +22,7 @@ from siltstone.container.reader import ReadContainer
 from siltstone.core.errors import FencedError, SegmentNotFoundError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from tests.faults.acknowledged import Acknowledged
+from tests.soak import shared
 from tests.unit.container.container_world import Owner, World, close_quietly, with_settings
 from tests.unit.tier1.file.log_world import DirectDisk, Interrupt, log_at
 
@@ -204,9 +205,9 @@ def scene(folder: Path, *, reader: bool) -> Iterator[Scene]:
         made.close()
 
 
-def at_every_call(folder: Path, play: Any, *, part: int = 0, parts: int = 1) -> None:
-    """Play a story that stops at no call, then one for each file call of a part of them."""
-    for number in range(1 + part, play(folder / "0", 0) + 1, parts):
+def at_calls(folder: Path, play: Any, chosen: Callable[[range], Iterable[int]]) -> None:
+    """Play a story that stops at no call, then one for each file call that is chosen."""
+    for number in chosen(range(1, play(folder / "0", 0) + 1)):
         try:
             play(folder / f"{number}", number)
         except BaseException as error:
@@ -237,7 +238,7 @@ def test_h3_an_owner_is_overtaken_at_a_file_call(tmp_path: Path, part: int) -> N
             made.live()
             return ended(made, number)
 
-    at_every_call(tmp_path, play, part=part, parts=PARTS)
+    at_calls(tmp_path, play, lambda numbers: numbers[part::PARTS])
 
 
 def watched(folder: Path, number: int, then: str) -> int:
@@ -265,11 +266,11 @@ def watched(folder: Path, number: int, then: str) -> int:
 def test_h11_readers_show_only_what_stays(tmp_path: Path, part: int) -> None:
     """All parts together stop the owner at every call, in turn for one of the two."""
     play = partial(watched, then=("power cut", "takeover")[part % 2])
-    at_every_call(tmp_path, play, part=part, parts=PARTS)
+    at_calls(tmp_path, play, lambda numbers: numbers[part::PARTS])
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("then", ["power cut", "takeover"])
 def test_h11_readers_show_only_what_stays_at_every_call(tmp_path: Path, then: str) -> None:
-    at_every_call(tmp_path, partial(watched, then=then))
+    at_calls(tmp_path, partial(watched, then=then), shared)

@@ -22,6 +22,7 @@ from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import SiltstoneError
 from tests.faults.zombie import PausingEnvironment
+from tests.soak import shared
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -183,7 +184,7 @@ def test_an_overtaken_pack_destroys_and_confuses_nothing(profile: Profile) -> No
 @pytest.mark.soak
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()], ids=["write once", "append"])
 def test_a_pack_overtaken_at_every_call(profile: Profile) -> None:
-    overtake_at(profile, lambda count: product(range(1, count + 1), (False, True)))
+    overtake_at(profile, lambda count: shared(product(range(1, count + 1), (False, True))))
 
 
 def test_a_chunk_whose_owner_died_before_it_was_named_is_swept() -> None:

@@ -33,6 +33,7 @@ from siltstone.core.errors import (
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
 from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
 from tests.model.container_model import Model, ModelSegment, compare
+from tests.soak import shared
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -299,7 +300,7 @@ def fail_log(profile: str, fault: str, sample: int | None) -> None:
 
 def some_of(numbers: Sequence[int], sample: int | None) -> Sequence[int]:
     if sample is None:
-        return numbers
+        return shared(numbers)
     return Random(len(numbers)).sample(numbers, min(sample, len(numbers)))
 
 

@@ -16,6 +16,7 @@ from siltstone.container.container import Container
 from siltstone.container.reader import ReadContainer
 from siltstone.core.errors import SegmentTruncatedError
 from tests.faults.zombie import PausingEnvironment
+from tests.soak import shared
 from tests.unit.container.container_world import World, pattern, with_settings, world
 
 SETTINGS = with_settings(
@@ -90,15 +91,14 @@ def play(number: int, *, behind: bool) -> int:
         raise
 
 
-def sweep(step: int, *, behind: bool) -> None:
-    count = play(10**9, behind=behind)
-    for number in range(1, count + 1, step):
-        play(number, behind=behind)
+def calls(*, behind: bool) -> range:
+    return range(1, play(10**9, behind=behind) + 1)
 
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_reader_stops_at_some_calls(behind: bool) -> None:
-    sweep(9, behind=behind)
+    for number in calls(behind=behind)[::9]:
+        play(number, behind=behind)
 
 
 LOG_CALLS = 14
@@ -143,4 +143,5 @@ def test_reader_misses_nothing_that_was_flushed_and_truncated_under_it() -> None
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("behind", [False, True])
 def test_reader_stops_at_every_call(behind: bool) -> None:
-    sweep(1, behind=behind)
+    for number in shared(calls(behind=behind)):
+        play(number, behind=behind)

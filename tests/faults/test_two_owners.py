@@ -15,6 +15,7 @@ import pytest
 
 from siltstone.core.errors import SiltstoneError
 from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
+from tests.soak import shared
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -144,5 +145,5 @@ def test_owner_stops_at_a_call() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_owner_stops_at_every_call() -> None:
-    for number, behind in cases():
+    for number, behind in shared(cases()):
         play(number, behind=behind)

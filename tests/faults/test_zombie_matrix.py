@@ -20,6 +20,7 @@ import pytest
 from siltstone.container.container import Container
 from siltstone.core.errors import SiltstoneError
 from tests.faults.zombie import Deeds, OldOwner, PausingEnvironment, check_deeds, content, duty
+from tests.soak import shared
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -235,5 +236,5 @@ def test_stopped_at_some_calls(act: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("act", sorted(ACTS))
 def test_stopped_at_every_call(act: str) -> None:
-    for number, behind in cases():
+    for number, behind in shared(cases()):
         play(act, number, behind=behind)

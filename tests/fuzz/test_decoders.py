@@ -19,11 +19,12 @@ from siltstone.core.errors import CorruptDataError, FormatError
 from tests.architecture.source_tree import ROOT
 from tests.fuzz.bytes_to_try import EXAMPLES, almost_record
 from tests.fuzz.decoders import Decoder, decoders, sums_that_match
+from tests.soak import share_of
 
 DECODERS = decoders()
 SEEDS = st.integers(0, 2**64)
 TRIES = 20
-GUIDED_RUNS = 200_000
+GUIDED_RUNS = 1_000_000
 MEMORY_MAX = 256 * 1024
 MEMORY_OF_A_BYTE = 200
 
@@ -74,10 +75,11 @@ def test_only_typed_errors(name: str, sums: str) -> None:
 def test_only_typed_errors_where_coverage_leads(name: str, tmp_path: Path) -> None:
     if find_spec("atheris") is None:
         pytest.skip("atheris is not installed: there is none for this Python")
-    command = [sys.executable, "-m", "tests.fuzz.guided", name, str(GUIDED_RUNS), str(tmp_path)]
+    runs = share_of(GUIDED_RUNS)
+    command = [sys.executable, "-m", "tests.fuzz.guided", name, str(runs), str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-4000:]
-    assert f"Done {GUIDED_RUNS} runs" in done.stderr
+    assert f"Done {runs} runs" in done.stderr
 
 
 def test_each_example_is_a_record_of_some_decoder() -> None:

@@ -28,6 +28,7 @@ from tests.model.container_model import compare, settle
 from tests.model.join_rules import JoinRules
 from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
 from tests.model.naming_rules import NamingRules
+from tests.soak import share_of
 from tests.unit.container.container_world import World
 
 
@@ -192,4 +193,4 @@ def test_container(machine: type[RuleBasedStateMachine], examples: int) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("machine", "examples"), [(ContainerMachine, 1500), (FilesMachine, 300)])
 def test_container_for_long(machine: type[RuleBasedStateMachine], examples: int) -> None:
-    play(machine, examples, 60)
+    play(machine, share_of(examples), 60)

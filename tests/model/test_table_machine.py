@@ -34,6 +34,7 @@ from siltstone.store.async_table_snapshot import AsyncTableSnapshot
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
 from siltstone.testing.virtual_time import jittered
+from tests.soak import share_of
 from tests.unit.container.container_world import World, with_settings
 
 TABLE, OTHER, SEGMENT = "prices", "other", "segment"
@@ -364,4 +365,4 @@ def test_table() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_table_for_long() -> None:
-    play(1_000, 60)
+    play(share_of(1_000), 60)

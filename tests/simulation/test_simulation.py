@@ -21,12 +21,14 @@ import pytest
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.play import play
+from tests.soak import shared
 
 FIRST = 8000
 SEEDS = 500
 BATCH = 10
+SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
-SOAK_FIRST = 1_000_000
+SOAK_PARTS = 10
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,6 +85,7 @@ def test_every_rule_to_leave_out_has_its_place() -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_many_seeds() -> None:
-    for seed in range(SOAK_FIRST, SOAK_FIRST + SOAK_SEEDS):
+@pytest.mark.parametrize("part", range(SOAK_PARTS))
+def test_many_seeds(part: int) -> None:
+    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
         play(seed)

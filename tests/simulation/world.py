@@ -31,6 +31,7 @@ from siltstone.testing.processes import Delays, Process, ProcessLoop, current_pr
 from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.memory_folder import memory_folder
 from tests.simulation.facts import ViolationError
 from tests.simulation.heard_log import HeardLog
 from tests.simulation.ledger import Ledger
@@ -96,8 +97,7 @@ class World:
         self.manifest = StoreManifest(
             store_id=self.chance.randbytes(16), container_count=self.containers, created_ms=0
         )
-        shm = Path("/dev/shm")
-        self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=shm if shm.is_dir() else None))
+        self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=memory_folder()))
         self.log_disk: LogDisk | None = None
         if self.chance.random() < FILE_LOGS:
             note = partial(self.trace.note, "disk")

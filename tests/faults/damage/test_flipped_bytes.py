@@ -12,15 +12,15 @@ rebuild or is an error.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
 
 from tests.faults.damage.image import Image, build_image
 from tests.faults.damage.trials import GROUPS, Bench, every, is_options, some, used
+from tests.soak import shared
 
 STEPS = {"log": 127, "journal": 19, "tables": 61, "remote index": 499, "local index": 499}
 """CI tries every so many bytes; make soak tries all."""
@@ -31,8 +31,6 @@ PARTS = 4
 SPARE = 8
 """Bytes in use of a file that was only made for later: none, see ``used``."""
 
-MEMORY = Path("/dev/shm")
-
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Image:
@@ -42,19 +40,6 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Image:
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return build_image(tmp_path_factory.mktemp("closed"), closed=True)
-
-
-@pytest.fixture
-def memory_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: a soak restores its copies a hundred thousand times.
-
-    The tests of CI, which do the same, work on the disk.
-    """
-    if not MEMORY.is_dir():
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="siltstone-damage-") as folder:
-        yield Path(folder)
 
 
 @pytest.mark.slow
@@ -96,27 +81,33 @@ def test_every_flipped_byte(
     crashed: Image, closed: Image, memory_path: Path, group: str, *, own: bool, part: int
 ) -> None:
     for image in (crashed, closed) if group == "log" else (crashed,):
-        spots = islice(every(image, group), part, None, PARTS)
+        spots = list(islice(every(image, group), part, None, PARTS))
+        assert spots
         place = memory_path / f"{image.closed}"
         place.mkdir()
-        assert Bench(image, place).flip(group, ((spot, own) for spot in spots))
+        Bench(image, place).flip(group, ((spot, own) for spot in shared(spots)))
 
 
-def cut_files(image: Image, folder: Path, pattern: str, step: int, part: int = 0) -> None:
-    name = [found for found in image.files(pattern) if used(image.folder / found) > SPARE][-1]
+def last_file(image: Image, pattern: str) -> tuple[str, int]:
+    """The name of the last file in use, and how much of it is used."""
+    files = [(name, used(image.folder / name)) for name in image.files(pattern)]
+    return [file for file in files if file[1] > SPARE][-1]
+
+
+def cut_file(image: Image, folder: Path, name: str, cuts: Iterable[tuple[int, bool]]) -> None:
+    """Cut a file at each length, and look as owner or reader."""
     bench = Bench(image, folder)
-    for length in range(part, used(image.folder / name), step):
-        for own in (False, True) if step == PARTS else (bool(length % 2),):
+    for length, own in cuts:
 
-            def change(place: Path, length: int = length) -> None:
-                with (place / name).open("r+b") as file:
-                    file.truncate(length)
+        def change(place: Path, length: int = length) -> None:
+            with (place / name).open("r+b") as file:
+                file.truncate(length)
 
-            try:
-                bench.tried(change, own=own, local_index=length % 3 == 0, cut=True)
-            except BaseException as error:
-                error.add_note(f"{name} cut at {length}, own={own}")
-                raise
+        try:
+            bench.tried(change, own=own, local_index=length % 3 == 0, cut=True)
+        except BaseException as error:
+            error.add_note(f"{name} cut at {length}, own={own}")
+            raise
 
 
 @pytest.mark.slow
@@ -124,7 +115,8 @@ def cut_files(image: Image, folder: Path, pattern: str, step: int, part: int = 0
     ("pattern", "step"), [("log/c0/e*.log", 97), ("chunks/system/**/journal-*", 31)]
 )
 def test_a_cut_file(crashed: Image, tmp_path: Path, pattern: str, step: int) -> None:
-    cut_files(crashed, tmp_path, pattern, step)
+    name, length = last_file(crashed, pattern)
+    cut_file(crashed, tmp_path, name, ((at, bool(at % 2)) for at in range(0, length, step)))
 
 
 @pytest.mark.soak
@@ -132,4 +124,6 @@ def test_a_cut_file(crashed: Image, tmp_path: Path, pattern: str, step: int) -> 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("pattern", ["log/c0/e*.log", "chunks/system/**/journal-*"])
 def test_every_cut_of_a_file(crashed: Image, memory_path: Path, pattern: str, part: int) -> None:
-    cut_files(crashed, memory_path, pattern, PARTS, part)
+    name, length = last_file(crashed, pattern)
+    cuts = product(range(part, length, PARTS), (False, True))
+    cut_file(crashed, memory_path, name, shared(cuts))

@@ -24,6 +24,7 @@ from tests.faults.kill.ledger import Ledger
 from tests.faults.kill.looking import OPENS_WITHIN_S, look
 from tests.faults.kill.nursery import Nursery
 from tests.faults.place import Place
+from tests.soak import share_of
 
 
 def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds: float) -> None:
@@ -64,7 +65,7 @@ def test_nothing_acknowledged_is_lost_by_kill(nursery: Nursery, tmp_path: Path) 
 def test_nothing_acknowledged_is_lost_by_a_thousand_kills(
     nursery: Nursery, tmp_path: Path, part: int
 ) -> None:
-    kill_rounds(nursery, tmp_path, seed=random.randrange(2**32), rounds=100, seconds=2.0)
+    kill_rounds(nursery, tmp_path, seed=random.randrange(2**32), rounds=share_of(100), seconds=2.0)
 
 
 def test_a_polite_claim_is_refused_until_the_owner_is_killed(

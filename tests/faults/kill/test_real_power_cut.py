@@ -22,6 +22,7 @@ from tests.faults.kill.looking import OPENS_WITHIN_S, look
 from tests.faults.kill.nursery import Nursery
 from tests.faults.place import Place
 from tests.faults.real_disk import real_disk
+from tests.soak import share_of
 
 
 @pytest.fixture
@@ -69,4 +70,4 @@ def test_nothing_acknowledged_is_lost_by_a_real_power_cut(
 def test_nothing_acknowledged_is_lost_by_many_real_power_cuts(
     nursery: Nursery, disk: CrashFileSystem
 ) -> None:
-    cut_rounds(nursery, disk, 200)
+    cut_rounds(nursery, disk, share_of(200))

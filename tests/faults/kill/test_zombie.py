@@ -25,6 +25,7 @@ from tests.faults.kill.looking import OPENS_WITHIN_S, look
 from tests.faults.kill.nursery import Nursery, Process
 from tests.faults.kill.tree import check_zombies_harmless, tree_of
 from tests.faults.place import Place
+from tests.soak import share_of
 
 FENCED_WITHIN_S = 30.0
 IN_FLIGHT_MAX = 60
@@ -136,4 +137,4 @@ def test_a_stopped_owner_does_no_harm_when_it_goes_on(nursery: Nursery, tmp_path
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(5))
 def test_many_stopped_owners_do_no_harm(nursery: Nursery, tmp_path: Path, part: int) -> None:
-    zombie_rounds(nursery, tmp_path, 60)
+    zombie_rounds(nursery, tmp_path, share_of(60))

@@ -29,6 +29,7 @@ from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
+from tests.memory_folder import memory_folder
 from tests.unit.container.row_checks import all_chunks as all_chunks
 from tests.unit.container.row_checks import check_rows
 
@@ -76,7 +77,7 @@ class World:
         self.settings = settings
         self.bucket = Bucket()
         self.shared_log = SharedLog()
-        self.folder = Path(mkdtemp(prefix="siltstone-world-"))
+        self.folder = Path(mkdtemp(prefix="siltstone-world-", dir=memory_folder()))
         self.owners = 0
         self.plan = FaultPlan()
         self.storage_hook: Callable[[FaultyChunkStorage], None] = lambda storage: None

@@ -58,12 +58,7 @@ def damaged(byte: int, *numbers: int) -> bytes:
 
 def test_whole_batches_come_with_their_bytes() -> None:
     file = read_journal_file(NAME, BATCHES)
-    assert (file.name, file.kind, file.damage, file.unfinished) == (
-        NAME,
-        FileKind.BATCHES,
-        None,
-        False,
-    )
+    assert (file.name, file.kind, file.damage, file.cut) == (NAME, FileKind.BATCHES, None, False)
     assert [batch.sequence for batch, _ in file.batches] == [0, 1, 2, 3]
     assert b"".join(data for _, data in file.batches) == BATCHES
 
@@ -77,7 +72,7 @@ def test_a_torn_last_batch_is_told_and_those_before_it_count(whole: int, left: i
     assert file.kind is FileKind.BATCHES
     assert file.damage is not None
     assert file.damage.where == NAME
-    assert file.unfinished == (whole == 0)
+    assert file.cut == (whole == 0)
     assert not file.may_be_failed_boot
 
 
@@ -110,7 +105,7 @@ def test_damage_up_to_the_end_is_told_and_what_is_before_it_counts(
     file = read_journal_file(NAME, damaged(byte, *numbers))
     assert len(file.batches) == numbers[0]
     assert file.damage is not None
-    assert not file.unfinished
+    assert not file.cut
 
 
 @pytest.mark.parametrize("byte", [LENGTH_BYTE, SUM_BYTE])

@@ -12,7 +12,7 @@ import errno
 import itertools
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pytest
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.testing.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from tests.soak import shared
 from tests.unit.tier1.file.log_world import (
     BIG,
     LINEAGE,
@@ -152,20 +153,24 @@ def _run(root: Path, cut_at: int, keep: float) -> int:
 
 @pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 2), (0.5, 2, 2)])
 def test_power_cut_at_every_second_call(tmp_path: Path, keep: float, first: int, step: int) -> None:
-    _cut_at(tmp_path, keep, first, step)
+    _cut_at(tmp_path, keep, _calls(tmp_path, keep)[first - 1 :: step])
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.7])
 def test_power_cut_at_every_call(tmp_path: Path, keep: float) -> None:
-    _cut_at(tmp_path, keep, 1, 1)
+    _cut_at(tmp_path, keep, shared(_calls(tmp_path, keep)))
 
 
-def _cut_at(tmp_path: Path, keep: float, first: int, step: int) -> None:
+def _calls(tmp_path: Path, keep: float) -> range:
     count = _run(tmp_path / "whole", 0, keep)
     assert count > 400
-    for number in range(first, count + 1, step):
+    return range(1, count + 1)
+
+
+def _cut_at(tmp_path: Path, keep: float, numbers: Iterable[int]) -> None:
+    for number in numbers:
         try:
             _run(tmp_path / str(number), number, keep)
         except AssertionError as error:
