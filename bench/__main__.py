@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -49,26 +48,26 @@ def main(arguments: Sequence[str]) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="bench-") as folder:
         workshop = Workshop(folder=Path(folder), quick=options.quick)
-        facts = machine.facts(workshop.folder)
-        for key, value in facts.items():
-            print(f"{key}: {value}")
-        tables = {}
+        sections = {}
         for name in options.names or PARTS:
             title, run = PARTS[name]
-            print(f"\n{title}", flush=True)
+            facts = machine.facts(workshop.folder)
+            print(f"\n{title}\n{facts}", flush=True)
             figures = run(workshop)
             print(table(figures), flush=True)
-            tables[name] = (title, figures)
+            sections[name] = report.section(name, title, facts, figures)
     if options.write:
-        command = shlex.join(["python", "-m", "bench", *arguments])
-        PAGE.write_text(report.page(command, facts, tables, workshop.rounds), encoding="utf-8")
+        old = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(report.page(old, PARTS, sections, workshop.rounds), encoding="utf-8")
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="only see that it works")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.parent.name}/README.md")
+    parser.add_argument(
+        "--write", action="store_true", help=f"put the figures into {PAGE.parent.name}/README.md"
+    )
     parser.add_argument(
         "--folder", type=Path, default=Path("build"), help="where to write; default: %(default)s"
     )
@@ -76,6 +75,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     unknown = set(options.names) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    if options.quick and options.write:
+        parser.error("a quick run has no figures to write")
     return options
 
 

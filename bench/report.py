@@ -1,15 +1,18 @@
-"""The page that a run writes."""
+"""The page that runs write: each part has a section of its own, as the last run of it left it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.figure import Figure, table
 
 _HEAD = """\
 # Benchmarks
 
-This page is written by `{command}`; every number on it is from that one run.
+This page is written by `python -m bench --write`. A run writes the sections of the parts that it
+was asked for and leaves the others; each section says when and where it was measured, and every
+number in it is from that one run.
 
 Siltstone and its peer take turns, {rounds} times, on the same file system. A ratio is made of two
 neighbours, so what else the machine does at the time hits both. **1.00 is as fast as the peer, and
@@ -17,19 +20,21 @@ more is better**, also where the unit is a time. The columns of the two show med
 the smallest, the median and the largest one. A peer does only what physics asks for: none has
 fencing, checksums of chunks, recovery or metadata. So 1.00 is rarely possible, and a goal stands
 only where one was set.
-
 """
 
+_SECTION = re.compile(r"^## .*\n\n`python -m bench (\w+)`\n(?:.*\n)*?(?=^## |\Z)", re.MULTILINE)
 
-def page(
-    command: str,
-    machine: Mapping[str, str],
-    tables: Mapping[str, tuple[str, Sequence[Figure]]],
-    rounds: int,
-) -> str:
-    """Return the page: ``tables`` are title and figures by the name of their part."""
-    lines = [_HEAD.format(command=command, rounds=rounds), "## Machine\n\n| | |\n|---|---|\n"]
-    lines += [f"| {key} | {value} |\n" for key, value in machine.items()]
-    for name, (title, figures) in tables.items():
-        lines.append(f"\n## {title}\n\n`python -m bench {name}`\n\n{table(figures)}")
-    return "".join(lines)
+
+def page(old: str, order: Iterable[str], sections: Mapping[str, str], rounds: int) -> str:
+    """Return the page with these sections, and those of ``old`` for the parts that have none."""
+    kept = {found[1]: found[0].rstrip("\n") + "\n" for found in _SECTION.finditer(old)}
+    merged = {**kept, **sections}
+    return "\n".join(
+        [_HEAD.format(rounds=rounds), *(merged[name] for name in order if name in merged)]
+    )
+
+
+def section(name: str, title: str, machine: Mapping[str, str], figures: Sequence[Figure]) -> str:
+    """Return what the page says of one part."""
+    facts = "; ".join(f"{key} {value}" for key, value in machine.items())
+    return f"## {title}\n\n`python -m bench {name}`\n\n{facts}.\n\n{table(figures)}"

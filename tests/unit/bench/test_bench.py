@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench import figure, report
+from bench import figure
 from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
@@ -44,15 +44,13 @@ def test_nobody_always_comes_second() -> None:
     assert (first, second) == ([0, 3], [1, 2])
 
 
-def test_the_page_names_command_machine_and_goal() -> None:
-    found = Figure(what="a", peer="b", unit=PER_SECOND, ours=[1.0], theirs=[2.0], goal=0.5)
-    page = report.page("python -m bench", {"cores": "2"}, {"appends": ("Appends", [found])}, 1)
-    assert "`python -m bench`" in page
-    assert "| cores | 2 |" in page
-    assert "≥ 0.5" in page
-
-
 def test_unknown_parts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["nope"])
     assert "no such part: nope" in capsys.readouterr().err
+
+
+def test_a_quick_run_writes_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["requests", "--quick", "--write"])
+    assert "no figures to write" in capsys.readouterr().err
