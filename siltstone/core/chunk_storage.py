@@ -31,6 +31,8 @@ class Capabilities:
         concat_parts_max: most parts of a concat.
         appends_max: most writes to one chunk, the create included.
         chunk_bytes_max: largest chunk, in bytes.
+        bulk_delete_max: most chunks that one request deletes; above 1, ``delete_many`` of
+            ``chunk_care`` is there.
     """
 
     append: bool
@@ -44,6 +46,7 @@ class Capabilities:
     concat_parts_max: int = UNLIMITED
     appends_max: int = UNLIMITED
     chunk_bytes_max: int = UNLIMITED
+    bulk_delete_max: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

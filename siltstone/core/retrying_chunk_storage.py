@@ -7,10 +7,11 @@ only place where calls to long-term storage are repeated; no binding does it by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -109,6 +110,14 @@ class RetryingChunkStorage:
                 raise
 
         self._repeated(call)
+
+    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        """``delete_many`` of ``chunk_care``: again as a whole when it failed as a whole."""
+        return self._repeated(lambda: delete_many(self._inner, names))
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """``sweep_leftovers`` of ``chunk_care``."""
+        return self._repeated(lambda: sweep_leftovers(self._inner, prefix, age_s))
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``, once."""

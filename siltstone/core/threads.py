@@ -9,16 +9,22 @@ While storage does not answer, calls are refused unsent, but for one probe now a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
+from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
-from siltstone.core.errors import ChunkUnavailableError, Outcome, StorageSuspendedError
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkUnavailableError,
+    Outcome,
+    StorageSuspendedError,
+)
 from siltstone.core.metrics import NO_METRICS, Metrics
 
 T = TypeVar("T")
@@ -279,6 +285,16 @@ class AsyncChunkStorage:
     async def delete(self, name: str) -> None:
         """See ``ChunkStorage.delete``."""
         await self._call("delete", name, lambda: self._storage.delete(name))
+
+    async def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        """See ``chunk_care.delete_many``; measured as one deletion."""
+        return await self._call("delete", names[0], lambda: delete_many(self._storage, names))
+
+    async def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """See ``chunk_care.sweep_leftovers``."""
+        return await self._call(
+            "sweep_leftovers", prefix, lambda: sweep_leftovers(self._storage, prefix, age_s)
+        )
 
     async def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """See ``ChunkStorage.concat``."""

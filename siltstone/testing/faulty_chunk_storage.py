@@ -8,13 +8,14 @@ its effect once at most, and ``close``. Nothing is random here; a plan may be.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar
 
+from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
-from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome
 
 T = TypeVar("T")
 Hook = Callable[[str, str], None]
@@ -157,6 +158,16 @@ class FaultyChunkStorage:
     def delete(self, name: str) -> None:
         """``ChunkStorage.delete``."""
         self._call("delete", name, lambda: self.inner.delete(name))
+
+    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        """``delete_many`` of ``chunk_care``, one call under the first name."""
+        return self._call("delete_many", names[0], lambda: delete_many(self.inner, names))
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """``sweep_leftovers`` of ``chunk_care``."""
+        return self._call(
+            "sweep_leftovers", prefix, lambda: sweep_leftovers(self.inner, prefix, age_s)
+        )
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``."""

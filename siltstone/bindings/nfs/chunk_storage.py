@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
 from siltstone.bindings.nfs.listing import LITTER, Range, walk
-from siltstone.bindings.nfs.locks import NameLocks
 from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
 from siltstone.core.chunk_arguments import (
     check_buffers,
@@ -34,6 +33,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.name_locks import NameLocks
 from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_fully
 
 CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True)

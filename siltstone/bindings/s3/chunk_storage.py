@@ -1,0 +1,198 @@
+"""Chunk storage in a bucket.
+
+What makes it safe: an object appears by one request, which carries ``If-None-Match`` and is sent
+once; chunks are written once, unless the bucket is one that appends; what was acknowledged is
+visible to everybody at once, since the service is consistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Never
+
+from botocore.exceptions import BotoCoreError
+
+from siltstone.bindings.s3.appending import APPENDS_MAX, append
+from siltstone.bindings.s3.deleting import BULK_MAX, delete, delete_many, sweep_uploads
+from siltstone.bindings.s3.joining import join
+from siltstone.bindings.s3.listing import chunk_stat, list_chunks
+from siltstone.bindings.s3.proving import look, prove
+from siltstone.bindings.s3.reading import read_range
+from siltstone.bindings.s3.service import Service
+from siltstone.bindings.s3.settings import S3Settings
+from siltstone.bindings.s3.uploads import Target, head, put, put_in_parts
+from siltstone.core.chunk_arguments import (
+    check_buffers,
+    check_chunk_length,
+    check_concat,
+    check_listing,
+    check_offset,
+    require,
+)
+from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkNotFoundError, SettingsError
+from siltstone.core.name_locks import NameLocks
+from siltstone.core.words import GIB
+
+CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB
+CONCAT_SOURCES_MAX: Final = 1_000
+"""A join looks at each source and copies it: twice as many requests, within one deadline."""
+
+
+def open_bucket(settings: S3Settings) -> S3ChunkStorage:
+    """Return the chunk storage of a bucket, after one look at it.
+
+    Raises:
+        SettingsError: there is no such bucket, region or profile.
+        ChunkError: the service refused, or did not answer.
+    """
+    try:
+        storage = S3ChunkStorage(settings)
+    except (BotoCoreError, ValueError) as error:
+        raise SettingsError(f"s3: {error}") from error
+    try:
+        look(storage.service)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+class S3ChunkStorage:
+    """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
+
+    A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
+    it is of no use in a process that was forked, and can not be pickled.
+
+    Args:
+        settings: bucket, credentials and the rest; nothing is sent before the first call.
+
+    Attributes:
+        service: the bucket, for the other parts of the binding.
+    """
+
+    def __init__(self, settings: S3Settings) -> None:
+        self.service = Service(settings)
+        self._settings = settings
+        self._locks = NameLocks()
+        appends = settings.append is not None
+        self._capabilities = Capabilities(
+            append=appends,
+            concat=True,
+            used_space=True,
+            free_space=True,
+            offset_checked=appends,
+            concat_parts_max=CONCAT_SOURCES_MAX,
+            appends_max=APPENDS_MAX if appends else UNLIMITED,
+            chunk_bytes_max=CHUNK_BYTES_MAX,
+            bulk_delete_max=BULK_MAX,
+        )
+
+    def __repr__(self) -> str:
+        return f"S3ChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
+
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a chunk storage holds connections and credentials, so it can not be pickled: "
+            "open another one from its settings"
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Concat by copies on the service, bulk deletion; append where the settings say so."""
+        return self._capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """One PUT, or an upload in parts above ``put_bytes_max``, if there is no such key."""
+        key = self.service.key(name, "create")
+        length = check_buffers(buffers)
+        check_chunk_length(length, self._capabilities)
+        target = self._target(name, key, "create")
+        if length <= self._settings.put_bytes_max:
+            put(self.service, target, buffers, length)
+        else:
+            put_in_parts(self.service, target, buffers, length)
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """One PUT at an offset, which directory buckets alone understand."""
+        key = self.service.key(name, "write")
+        require("append", able=self._capabilities.append)
+        check_offset(offset)
+        length = check_buffers(buffers)
+        check_chunk_length(offset + length, self._capabilities)
+        append(self.service, self._target(name, key, "write"), offset, buffers, length)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
+        key = self.service.key(name, "read_into")
+        check_offset(offset)
+        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
+        return read_range(self.service, name, key, offset, view)
+
+    def stat(self, name: str) -> ChunkStat:
+        """One HEAD."""
+        key = self.service.key(name, "stat")
+        told = head(self.service, name, key, "stat")
+        return chunk_stat(name, told["ContentLength"], told["ETag"], told["LastModified"])
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """One request for each 1,000 keys; in a directory bucket all of them before the first."""
+        self.service.check_open()
+        check_listing(prefix, start_after)
+        return list_chunks(self.service, prefix, start_after)
+
+    def delete(self, name: str) -> None:
+        """A HEAD and a DELETE, one after the other for each name within this object."""
+        key = self.service.key(name, "delete")
+        with self._locks.hold(key.encode()):
+            delete(self.service, name, key)
+
+    def delete_many(self, names: Sequence[str]) -> dict[str, ChunkError]:
+        """One request for each 1,000 names; see ``BulkDeletes``."""
+        self.service.check_open()
+        return delete_many(self.service, names)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """A HEAD for each source, a copy of each on the service, and two requests around them."""
+        key = self.service.key(target, "concat")
+        check_concat(target, sources, self._capabilities)
+        join(self.service, self._target(target, key, "concat"), sources)
+
+    def seal(self, name: str) -> None:
+        """Not supported: a chunk that is written once needs none."""
+        self.service.check_open()
+        require("seal", able=self._capabilities.seal)
+
+    def used_space(self) -> int:
+        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
+        return sum(found.length for found in self.list())
+
+    def free_space(self) -> int:
+        """A bucket has no limit that it tells."""
+        self.service.check_open()
+        return UNLIMITED
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """Abort uploads in parts that nobody completed; see ``Leftovers``."""
+        self.service.check_open()
+        check_listing(prefix, "")
+        return sweep_uploads(self.service, prefix, age_s)
+
+    def close(self) -> None:
+        """Close the connections; parts on their way are waited for."""
+        self.service.close()
+
+    def _target(self, name: str, key: str, operation: str) -> Target:
+        """What is to be made, once it is sure that the service makes it as it should."""
+        prove(self.service)
+        if operation != "write" and self._settings.unsafe_without_conditional_create:
+            self._refuse_taken(name, key, operation)
+        return Target(name=name, key=key, operation=operation, deadline=self.service.deadline())
+
+    def _refuse_taken(self, name: str, key: str, operation: str) -> None:
+        """Without the service's help, look first; of two who look at a time both may go on."""
+        try:
+            head(self.service, name, key, operation)
+        except ChunkNotFoundError:
+            return
+        raise ChunkExistsError("chunk exists", chunk=name, operation=operation)

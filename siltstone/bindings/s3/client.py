@@ -1,0 +1,133 @@
+"""The client of the SDK: credentials, transport, and none of the SDK's own repetitions."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    Credentials,
+    DeferredRefreshableCredentials,
+)
+from botocore.exceptions import NoCredentialsError
+from botocore.loaders import Loader
+
+from siltstone.bindings.s3.md5 import require_md5
+from siltstone.bindings.s3.settings import Checksums, S3Settings
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_LOADER: Final = Loader()
+"""Descriptions of services, read once for all clients of the process."""
+_MAKING: Final = threading.Lock()
+"""Making clients is the one thing of the SDK that threads must not do at a time."""
+
+
+def make_client(settings: S3Settings) -> S3Client:
+    """Return a client for one bucket; nothing is sent.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: the profile or the region is not there.
+    """
+    with _MAKING:
+        session = _session(settings)
+        client: S3Client = boto3.session.Session(botocore_session=session).client(
+            "s3",
+            region_name=settings.region,
+            endpoint_url=settings.endpoint,
+            verify=_trusted(settings),
+            config=_config(settings),
+        )
+    client.meta.events.register("before-call.s3", _stay)
+    if settings.checksums is not Checksums.CRC32C:
+        require_md5(client)
+    return client
+
+
+def _config(settings: S3Settings) -> Config:
+    plain = (settings.endpoint or "").lower().startswith("http://")
+    styles: dict[bool | None, Literal["auto", "path", "virtual"]]
+    styles = {None: "auto", True: "path", False: "virtual"}
+    return Config(
+        # Only the retrying wrapper repeats calls, and only those that change nothing.
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=settings.connect_timeout_s,
+        read_timeout=settings.read_timeout_s,
+        max_pool_connections=settings.connections,
+        tcp_keepalive=True,
+        # Uploads carry a checksum of ours. What comes back is checked by its reader, block by
+        # block, and ranges have no checksum of the service.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]
+        s3={
+            "addressing_style": styles[settings.path_style],
+            # Without TLS the signature of the body is all that protects it.
+            "payload_signing_enabled": plain or settings.checksums is Checksums.NONE,
+        },
+    )
+
+
+def _session(settings: S3Settings) -> botocore.session.Session:
+    session = botocore.session.Session(profile=settings.profile)
+    session.register_component("data_loader", _LOADER)
+    if settings.access_key_id is not None and settings.secret_access_key is not None:
+        token = settings.session_token
+        session.set_credentials(
+            settings.access_key_id.get_secret_value(),
+            settings.secret_access_key.get_secret_value(),
+            None if token is None else token.get_secret_value(),
+        )
+    if settings.role_arn is not None:
+        _assume_role(session, settings, settings.role_arn)
+    return session
+
+
+def _assume_role(session: botocore.session.Session, settings: S3Settings, role: str) -> None:
+    """Let the session get credentials of a role, and new ones before they end."""
+    source: Credentials | None = session.get_credentials()
+    if source is None:
+        raise NoCredentialsError
+
+    def sts(*args: Any, **kwargs: Any) -> Any:
+        kwargs |= {
+            "region_name": settings.region or session.get_config_variable("region"),
+            "endpoint_url": settings.sts_endpoint,
+            "verify": _trusted(settings),
+            "config": Config(
+                connect_timeout=settings.connect_timeout_s,
+                read_timeout=settings.read_timeout_s,
+                retries={"total_max_attempts": 1},
+                ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]
+            ),
+        }
+        with _MAKING:
+            return session.create_client(*args, **kwargs)
+
+    extra = {"RoleSessionName": settings.role_session_name or "siltstone"}
+    if settings.role_external_id is not None:
+        extra["ExternalId"] = settings.role_external_id.get_secret_value()
+    fetcher = AssumeRoleCredentialFetcher(
+        client_creator=sts, source_credentials=source, role_arn=role, extra_args=extra
+    )
+    credentials = DeferredRefreshableCredentials(
+        method="assume-role", refresh_using=fetcher.fetch_credentials
+    )
+    session._credentials = credentials  # type: ignore[attr-defined]
+
+
+def _trusted(settings: S3Settings) -> bool | str:
+    return True if settings.ca_bundle is None else str(settings.ca_bundle)
+
+
+def _stay(params: dict[str, Any], **_: Any) -> None:
+    """Keep the SDK from sending a request again, to the region that an answer named.
+
+    A wrong region is a mistake in the settings, which whoever made it should hear of.
+    """
+    params.get("context", {}).setdefault("s3_redirect", {})["redirected"] = True

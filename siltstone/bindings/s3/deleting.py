@@ -1,0 +1,102 @@
+"""Removing objects: one that must be there, many at once, and uploads that nobody completed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from botocore.exceptions import ClientError
+
+from siltstone.bindings.s3.errors import answered, code_of, status_of, translated
+from siltstone.bindings.s3.service import Service
+from siltstone.bindings.s3.uploads import head
+from siltstone.core.errors import ChunkError, ChunkNotFoundError
+
+BULK_MAX: Final = 1_000
+"""Keys of one request, as the service has it."""
+NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Keys with these can not be named in the body of a request."""
+
+
+def delete(service: Service, name: str, key: str) -> None:
+    """Remove an object that is there: a HEAD and a DELETE, for a DELETE alone does not tell."""
+    head(service, name, key, "delete")
+    _remove(service, name, key)
+
+
+def delete_many(service: Service, names: Sequence[str]) -> dict[str, ChunkError]:
+    """Remove objects, as many as a request takes at a time; return why some are still there.
+
+    Raises:
+        ChunkError: a whole request failed; of its names and those behind nothing is known.
+    """
+    keys = {service.key(name, "delete"): name for name in names}
+    failed: dict[str, ChunkError] = {}
+    for key in [key for key in keys if NOT_IN_XML.search(key)]:
+        try:
+            _remove(service, keys[key], key)
+        except ChunkNotFoundError:
+            pass
+        except ChunkError as error:
+            failed[keys[key]] = error
+        del keys[key]
+    listed = list(keys)
+    for begin in range(0, len(listed), BULK_MAX):
+        part = listed[begin : begin + BULK_MAX]
+        with translated(keys[part[0]], "delete", changes=True):
+            answer = service.client.delete_objects(
+                Bucket=service.bucket,
+                Delete={"Quiet": True, "Objects": [{"Key": key} for key in part]},
+            )
+        for entry in answer.get("Errors", ()):
+            name = keys.get(entry.get("Key", ""))
+            reason = _of_one(entry.get("Code", ""), name or "")
+            if name is not None and not isinstance(reason, ChunkNotFoundError):
+                failed[name] = reason
+    return failed
+
+
+def sweep_uploads(service: Service, prefix: str, age_s: float) -> int:
+    """Abort the uploads of keys that begin with ``prefix`` and are older than ``age_s``."""
+    before = time.time() - age_s
+    count = 0
+    arguments = {"Bucket": service.bucket, "Prefix": service.settings.folder + prefix}
+    while True:
+        service.check_open()
+        with translated(prefix, "sweep_leftovers"):
+            page = service.client.list_multipart_uploads(**arguments)  # type: ignore[arg-type]
+        for found in page.get("Uploads", ()):
+            if found["Initiated"].timestamp() > before:
+                continue
+            count += _aborted(service, found["Key"], found["UploadId"])
+        if not page.get("IsTruncated"):
+            return count
+        arguments["KeyMarker"] = page["NextKeyMarker"]
+        arguments["UploadIdMarker"] = page["NextUploadIdMarker"]
+
+
+def _aborted(service: Service, key: str, upload_id: str) -> bool:
+    """Abort one upload; ``False`` when it is gone already."""
+    with translated(service.name(key), "sweep_leftovers", changes=True):
+        try:
+            service.client.abort_multipart_upload(
+                Bucket=service.bucket, Key=key, UploadId=upload_id
+            )
+        except ClientError as error:
+            if status_of(error) == 404 and code_of(error) != "NoSuchBucket":
+                return False
+            raise
+    return True
+
+
+def _remove(service: Service, name: str, key: str) -> None:
+    with translated(name, "delete", changes=True):
+        service.client.delete_object(Bucket=service.bucket, Key=key)
+
+
+def _of_one(code: str, name: str) -> ChunkError:
+    """The error of one name within an answer that is a success as a whole."""
+    error = ClientError({"Error": {"Code": code, "Message": ""}}, "DeleteObjects")
+    return answered(error, name, "delete", changes=True)

@@ -1,0 +1,82 @@
+"""Listings: page by page in the order of bytes, or all at once where the service has no order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from siltstone.bindings.s3.errors import translated
+from siltstone.bindings.s3.service import Service
+from siltstone.core.chunk_arguments import check_chunk_name
+from siltstone.core.chunk_storage import ChunkStat
+from siltstone.core.errors import ChunkNameError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkStat:
+    """What the service says of one object. A HEAD tells whole seconds alone, so these count."""
+    return ChunkStat(
+        name=name, length=length, version=etag, modified_s=float(int(modified.timestamp()))
+    )
+
+
+def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+    """Yield the chunks below ``prefix`` and behind ``start_after``.
+
+    What can be no chunk's name is another program's, such as the empty objects that stand for
+    folders, and is left out.
+    """
+    if any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1]):
+        return iter(())
+    if service.settings.is_directory_bucket:
+        return _unordered(service, prefix, start_after)
+    return _ordered(service, prefix, start_after)
+
+
+def _ordered(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+    folder = service.settings.folder
+    arguments = {"StartAfter": folder + start_after} if start_after else {}
+    for found in _pages(service, prefix, folder + prefix, arguments):
+        yield found
+        service.check_open()
+
+
+def _unordered(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+    """Directory buckets know prefixes that end in a slash, no start, and no order."""
+    above = service.settings.folder + prefix[: prefix.rfind("/") + 1]
+    after = start_after.encode()
+    wanted = [
+        found
+        for found in _pages(service, prefix, above, {})
+        if found.name.startswith(prefix) and found.name.encode() > after
+    ]
+    for found in sorted(wanted, key=lambda stat: stat.name.encode()):
+        yield found
+        service.check_open()
+
+
+def _pages(
+    service: Service, prefix: str, above: str, arguments: dict[str, Any]
+) -> Iterator[ChunkStat]:
+    arguments = {"Bucket": service.bucket, "Prefix": above, **arguments}
+    while True:
+        service.check_open()
+        with translated(prefix, "list"):
+            page = service.client.list_objects_v2(**arguments)
+        for entry in page.get("Contents", ()):
+            name = service.name(entry["Key"])
+            if _is_chunk(name):
+                yield chunk_stat(name, entry["Size"], entry["ETag"], entry["LastModified"])
+        if not page.get("IsTruncated"):
+            return
+        arguments["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _is_chunk(name: str) -> bool:
+    try:
+        check_chunk_name(name, "list")
+    except ChunkNameError:
+        return False
+    return True

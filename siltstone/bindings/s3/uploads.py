@@ -1,0 +1,235 @@
+"""Making an object that did not exist: by one request, or in parts of which the last one counts.
+
+The object appears with the request that carries ``If-None-Match``, and with no other. So a failure
+before that one had no effect, whatever it was. An upload that failed is aborted if that succeeds at
+once, and else by ``leftovers``; until then it costs room and is seen by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from siltstone.bindings.s3.body import Deadline, sendable
+from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
+from siltstone.bindings.s3.errors import is_conflict, translated
+from siltstone.bindings.s3.service import Service
+from siltstone.bindings.s3.settings import PART_BYTES_MAX
+from siltstone.core.checksums import combine
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkExistsError,
+    Outcome,
+)
+from siltstone.core.words import MIB, Buffer
+
+if TYPE_CHECKING:
+    from types_boto3_s3.type_defs import CompletedPartTypeDef
+
+PARTS_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be made.
+
+    Attributes:
+        name: of the chunk.
+        key: of the object.
+        operation: the verb that makes it.
+        deadline: of the whole call.
+    """
+
+    name: str
+    key: str
+    operation: str
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part that the service has.
+
+    Attributes:
+        etag: what the service calls it.
+        length: in bytes.
+        crc: its CRC32C, if it is known.
+        sum: the same as the service said or heard it.
+    """
+
+    etag: str
+    length: int
+    crc: int | None = None
+    sum: str | None = None
+
+
+Sender = Callable[[str, int], Part]
+"""Gives a part to an upload, by the upload's id and the part's number."""
+
+
+def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+    """Make an object by one request."""
+    arguments, _ = of_body(service.settings.checksums, buffers)
+    body = sendable(buffers, length, target.deadline)
+    with conditional(service, target):
+        service.client.put_object(
+            Bucket=service.bucket,
+            Key=target.key,
+            Body=body,  # type: ignore[arg-type]
+            **condition(service),
+            **arguments,
+            **service.storing(),
+        )
+
+
+def put_in_parts(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> None:
+    """Make an object of parts of equal length, several of them on their way at a time."""
+    step = part_bytes(length, service.settings.part_bytes)
+    senders = [
+        partial(send_part, service, target, piece) for piece in pieces(buffers, length, step)
+    ]
+    upload(service, target, senders, length)
+
+
+def upload(service: Service, target: Target, senders: Sequence[Sender], length: int) -> None:
+    """Begin an upload, send its parts, and complete it on the condition that nothing is there."""
+    with translated(target.name, target.operation):
+        upload_id = service.client.create_multipart_upload(
+            Bucket=service.bucket,
+            Key=target.key,
+            **of_upload(service.settings.checksums),
+            **service.storing(),
+        )["UploadId"]
+    try:
+        calls = [partial(send, upload_id, number) for number, send in enumerate(senders, 1)]
+        parts = service.side_by_side(calls)
+        _complete(service, target, upload_id, parts, length)
+    except ChunkError as error:
+        if error.outcome is Outcome.NOT_APPLIED:
+            _abort(service, target.key, upload_id)
+        # Else it may just be completing, and is left to its end.
+        raise
+    except BaseException:
+        _abort(service, target.key, upload_id)
+        raise
+
+
+def send_part(
+    service: Service, target: Target, buffers: Sequence[Buffer], upload_id: str, number: int
+) -> Part:
+    """Send bytes as one part."""
+    length = sum(map(len, buffers))
+    arguments, crc = of_body(service.settings.checksums, buffers)
+    with translated(target.name, target.operation):
+        answer = service.client.upload_part(
+            Bucket=service.bucket,
+            Key=target.key,
+            UploadId=upload_id,
+            PartNumber=number,
+            Body=sendable(buffers, length, target.deadline),  # type: ignore[arg-type]
+            **arguments,
+        )
+    told = arguments.get("ChecksumCRC32C")
+    return Part(etag=answer["ETag"], length=length, crc=crc if told else None, sum=told)
+
+
+def condition(service: Service) -> dict[str, Any]:
+    """The condition of every create, unless the service is known to have none."""
+    return {} if service.settings.unsafe_without_conditional_create else {"IfNoneMatch": "*"}
+
+
+@contextmanager
+def conditional(service: Service, target: Target) -> Iterator[None]:
+    """Translate the one request that lets an object appear.
+
+    A conflict says that another request for the same key was under way and that ours did nothing;
+    whether there is an object now takes one look.
+    """
+    with translated(target.name, target.operation, changes=True):
+        try:
+            yield
+        except ClientError as error:
+            if is_conflict(error) and _is_there(service, target):
+                raise ChunkExistsError(
+                    "chunk exists", chunk=target.name, operation=target.operation
+                ) from error
+            raise
+
+
+def _is_there(service: Service, target: Target) -> bool:
+    try:
+        head(service, target.name, target.key, target.operation)
+    except ChunkError:
+        return False
+    return True
+
+
+def head(
+    service: Service, name: str, key: str, operation: str, deadline: Deadline | None = None
+) -> Any:
+    """What the service says of one object."""
+    with translated(name, operation):
+        if deadline is not None:
+            deadline.check()
+        return service.client.head_object(Bucket=service.bucket, Key=key)
+
+
+def part_bytes(length: int, wanted: int) -> int:
+    """The size of the parts: what is wanted, or more where there would be too many."""
+    least = -(-length // PARTS_MAX)
+    return min(PART_BYTES_MAX, max(wanted, -(-least // MIB) * MIB))
+
+
+def pieces(buffers: Sequence[Buffer], length: int, step: int) -> list[list[memoryview]]:
+    """Cut buffers into runs of ``step`` bytes, the last one shorter, without a copy."""
+    cut: list[list[memoryview]] = [[] for _ in range(-(-length // step))]
+    position = 0
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
+        while len(view):
+            take = min(len(view), step - position % step)
+            cut[position // step].append(view[:take])
+            view, position = view[take:], position + take
+    return cut
+
+
+def _complete(
+    service: Service, target: Target, upload_id: str, parts: Sequence[Part], length: int
+) -> None:
+    listed: list[CompletedPartTypeDef] = []
+    for number, part in enumerate(parts, 1):
+        listed.append({"PartNumber": number, "ETag": part.etag})
+        if part.sum is not None:
+            listed[-1]["ChecksumCRC32C"] = part.sum
+    with translated(target.name, target.operation):
+        target.deadline.check()
+    with conditional(service, target):
+        service.client.complete_multipart_upload(
+            Bucket=service.bucket,
+            Key=target.key,
+            UploadId=upload_id,
+            MultipartUpload={"Parts": listed},
+            MpuObjectSize=length,
+            **condition(service),
+            **_whole(parts),
+        )
+
+
+def _whole(parts: Sequence[Part]) -> dict[str, Any]:
+    """The checksum of all parts together, if each is known from its bytes."""
+    value = 0
+    for part in parts:
+        if part.crc is None:
+            return {}
+        value = combine(value, part.crc, part.length)
+    return {"ChecksumCRC32C": header_value(value), "ChecksumType": "FULL_OBJECT"}
+
+
+def _abort(service: Service, key: str, upload_id: str) -> None:
+    with suppress(Exception):  # best effort: the failure before is the one to tell
+        service.client.abort_multipart_upload(Bucket=service.bucket, Key=key, UploadId=upload_id)

@@ -1,0 +1,62 @@
+"""What long-term storage may be able to do for whoever tidies it up, beside the contract.
+
+Both are optional: a binding that lacks them is used one chunk at a time, and leaves nothing behind.
+Whoever wraps a storage passes both on, by the functions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import ChunkError, ChunkNotFoundError
+
+
+@runtime_checkable
+class BulkDeletes(Protocol):
+    """A storage whose capability ``bulk_delete_max`` is above 1."""
+
+    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        """Remove chunks durably; return the error of each one that may still be there.
+
+        A chunk that is not there counts as removed. More than ``bulk_delete_max`` names are several
+        requests.
+
+        Raises:
+            ChunkError: a request failed as a whole; any of the chunks may still be there.
+        """
+        ...
+
+
+@runtime_checkable
+class Leftovers(Protocol):
+    """A storage on which a create that failed may leave what is no chunk, and costs room."""
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """Remove what creates of names below ``prefix`` left behind at least ``age_s`` ago.
+
+        What is removed was never acknowledged, and never will be: a create that is still on its
+        way after so long fails. Returns the count.
+        """
+        ...
+
+
+def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, ChunkError]:
+    """See ``BulkDeletes``; one by one where the storage has no such thing."""
+    if isinstance(storage, BulkDeletes):
+        return storage.delete_many(names)
+    failed: dict[str, ChunkError] = {}
+    for name in names:
+        try:
+            storage.delete(name)
+        except ChunkNotFoundError:
+            continue
+        except ChunkError as error:
+            failed[name] = error
+    return failed
+
+
+def sweep_leftovers(storage: ChunkStorage, prefix: str, age_s: float) -> int:
+    """See ``Leftovers``; 0 where the storage leaves nothing behind."""
+    return storage.sweep_leftovers(prefix, age_s) if isinstance(storage, Leftovers) else 0
