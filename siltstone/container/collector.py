@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from siltstone.container.deletions import delete_chunks
 from siltstone.container.fence import Fence
 from siltstone.container.joins import Joins
 from siltstone.container.pins import oldest_pin
@@ -22,7 +23,6 @@ from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
-    ChunkNotFoundError,
     CorruptDataError,
     StorageFullError,
     StorageSuspendedError,
@@ -44,7 +44,6 @@ from siltstone.metadata.time_index import OFFSET_END, times_below
 
 logger = logging.getLogger(__name__)
 
-DELETIONS_PARALLEL = 8
 WRITERS_PER_SLICE = 400
 RETRY_MS = 60_000
 """Wait behind the first failed attempt; it doubles with each further one."""
@@ -266,29 +265,13 @@ class Collector:
         await self._pipeline.update(entries)
         if not stated:
             return 0
-        limit = asyncio.Semaphore(DELETIONS_PARALLEL)
-        try:
-            async with asyncio.TaskGroup() as group:
-                results = [group.create_task(self._delete_chunk(task, limit)) for task in stated]
-        except ExceptionGroup as ended:
-            # Not a failed deletion, but the end of the container: whoever asked hears it plainly.
-            raise ended.exceptions[0] from ended
-        outcome = [(task, result.result()) for task, result in zip(stated, results, strict=True)]
+        errors = await delete_chunks(self._storage, [task.name for task in stated])
+        outcome = [(task, errors.get(task.name)) for task in stated]
         await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
         failed = [error for _, error in outcome if error is not None]
         for error in failed:
             failures.add(error)
         return len(outcome) - len(failed)
-
-    async def _delete_chunk(self, task: Task, limit: asyncio.Semaphore) -> ChunkError | None:
-        async with limit:
-            try:
-                await self._storage.delete(task.name)
-            except ChunkNotFoundError:
-                return None
-            except ChunkError as error:
-                return error
-            return None
 
     def _after(self, task: Task, error: ChunkError | None) -> list[TableEntry]:
         """The entries that follow a deletion: the task is done, or comes again later."""

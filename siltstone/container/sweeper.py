@@ -56,6 +56,8 @@ FAILED_S = 3600.0
 PIN_KEPT_MS = 7 * 24 * 3600 * 1000
 """An expired pin stays so long, for a person who wonders why something went."""
 CLAIM_BYTES_MAX = 4_096
+LEFTOVER_S = 24 * 3600.0
+"""No create takes so long that it might still succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,7 @@ class Sweeper:
             cursor, listing = page.cursor, page.unfinished
         async for finding in foreign_system_files(self._ground):
             yield finding
+        await self._remove_leftovers()
         for finding in await self._remove_pins():
             yield finding
         self._collector.wake()
@@ -303,7 +306,19 @@ class Sweeper:
         """The end of a round: what is not a chunk."""
         async for finding in foreign_system_files(self._ground):
             logger.warning("foreign name: %s: %s", finding.name, finding.reason)
+        await self._remove_leftovers()
         await self._remove_pins()
+
+    async def _remove_leftovers(self) -> None:
+        """Let storage remove what creates left that never were chunks, whoever's they were.
+
+        Nothing of it was acknowledged or can be, so no statement and no fence is needed.
+        """
+        container = self._ground.container
+        for prefix in (data_prefix(container), system_prefix(container)):
+            count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
+            if count:
+                logger.info("removed %d unfinished uploads below %s", count, prefix)
 
     async def _remove_pins(self) -> list[SweepFinding]:
         """Delete pins that expired long ago, after the log has stated their names."""

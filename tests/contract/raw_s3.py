@@ -78,7 +78,9 @@ class RawS3:
         self, method: str, key: str, query: dict[str, str], body: bytes, more: dict[str, str]
     ) -> http.client.HTTPConnection:
         path = f"/{self._bucket}" + (f"/{quote(key, safe='/~')}" if key else "")
-        text = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted(query.items()))
+        text = "&".join(
+            f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted(query.items())
+        )
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         digest = hashlib.sha256(body).hexdigest()
         headers = {

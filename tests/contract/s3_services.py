@@ -135,16 +135,11 @@ class MotoService:
     more: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        import boto3
         from moto.s3.models import s3_backends
 
         self.bucket = f"b-{os.urandom(6).hex()}"
-        admin = boto3.client(
-            "s3", region_name="us-east-1", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET
-        )
-        admin.create_bucket(Bucket=self.bucket)
-        admin.close()
         self._backend: Any = s3_backends["123456789012"]["aws"]
+        self._backend.create_bucket(self.bucket, "us-east-1")
         self.settings = S3Settings.model_validate(
             {
                 "bucket": self.bucket,

@@ -129,8 +129,9 @@ BY_CODE: Final[dict[str, Answer]] = {
     ),
     **dict.fromkeys(("IncompleteBody", "RequestTimeout"), _SLOW),
     **dict.fromkeys(
-        ("KeyTooLongError", "ObjectParentIsFile", "XMinioInvalidObjectName",
-         "XMinioInvalidResourceName", "XMinioParentIsObject", "DirectoryObjectContainsData"),
+        ("KeyTooLongError", "ObjectParentIsFile", "ExistingObjectIsDirectory",
+         "XMinioInvalidObjectName", "XMinioInvalidResourceName", "XMinioParentIsObject",
+         "DirectoryObjectContainsData"),
         _NAME,
     ),
     "InternalError": _BROKEN,
