@@ -10,6 +10,7 @@ from typing import BinaryIO
 import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
+from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, progress_bar
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
@@ -26,14 +27,45 @@ from siltstone.store.streams import StreamProgress
     show_default=True,
     help="Parts that processes can own, fixed for the life of the store.",
 )
+@click.option(
+    "--binding",
+    default="nfs",
+    show_default=True,
+    help="Binding of long-term storage.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the binding, such as bucket=archive; may stand several times.",
+)
 @json_option
 @pass_session
-def init(session: Session, folder: Path, containers: int, *, as_json: bool) -> None:
-    """Make a store in FOLDER: a settings file with comments, and its folders."""
+def init(
+    session: Session,
+    folder: Path,
+    containers: int,
+    binding: str,
+    options: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Make a store in FOLDER: a settings file with comments, and its folders.
+
+    Without options the chunks lie in a folder too. A secret is best given as '${NAME}', a variable.
+    """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.initialisation import init_store
 
-    settings = init_store(folder, containers=containers)
+    if binding != "nfs" and not options:
+        raise click.UsageError(f"the binding {binding!r} needs at least one --option")
+    settings = init_store(
+        folder,
+        containers=containers,
+        binding=binding,
+        options=options_of(options) if options else None,
+    )
     if as_json:
         print_json({"settings": str(settings), "containers": containers})
     else:

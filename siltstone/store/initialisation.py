@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from siltstone.core.chunk_care import delete_many
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import ChunkError, Outcome, StoreError, StoreExistsError
+from siltstone.core.errors import (
+    ChunkError,
+    Outcome,
+    SiltstoneError,
+    StoreError,
+    StoreExistsError,
+)
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.arguments import check_offset
+from siltstone.store.effective_settings import load_settings
 from siltstone.store.manifest import (
     CONTAINERS_MAX,
     create_manifest,
@@ -21,6 +31,7 @@ from siltstone.store.manifest import (
 )
 from siltstone.store.settings_file import FILE_NAME
 from siltstone.store.settings_template import (
+    CHUNKS_BESIDE,
     CHUNKS_FOLDER,
     INDEX_FOLDER,
     LOG_FOLDER,
@@ -28,10 +39,34 @@ from siltstone.store.settings_template import (
 )
 from siltstone.store.store import open_store
 
-FOLDERS: Final = (CHUNKS_FOLDER, LOG_FOLDER, INDEX_FOLDER)
+BESIDE: Final = (LOG_FOLDER, INDEX_FOLDER)
+FOLDERS: Final = (CHUNKS_FOLDER, *BESIDE)
 
 
-def init_store(folder: Path | str, *, containers: int = 1) -> Path:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """Where a store is made.
+
+    Attributes:
+        place: the folder of the settings file.
+        folders: names of those in it that the store needs.
+        binding: that of long-term storage.
+        options: what stands under its name.
+    """
+
+    place: Path
+    folders: tuple[str, ...]
+    binding: str
+    options: Mapping[str, Any] = field(repr=False)
+
+
+def init_store(
+    folder: Path | str,
+    *,
+    containers: int = 1,
+    binding: str = "nfs",
+    options: Mapping[str, Any] | None = None,
+) -> Path:
     """Make a store in ``folder`` and return its settings file.
 
     The settings file comes last: a folder that has one holds a whole store, whose containers were
@@ -40,14 +75,21 @@ def init_store(folder: Path | str, *, containers: int = 1) -> Path:
     Args:
         folder: made when it is missing; it may hold other things.
         containers: fixed for the life of the store; more of them share the work of more processes.
+        binding: name of the binding that speaks to long-term storage.
+        options: its settings, written as they are, so ``${NAME}`` stands for a variable there too;
+            ``None`` means a folder beside the settings, which only the binding ``nfs`` can have.
 
     Raises:
-        StoreExistsError: a store, or something in the folders of one, is here already.
+        StoreExistsError: a store, or something in its folders or storage, is here already.
         StoreError: the folder can not be written.
-        ValueError: ``containers`` is below 1 or over 4,096.
+        SettingsError: there is no such binding, or its options are wrong.
+        ChunkError: long-term storage refused, or did not answer.
+        ValueError: ``containers`` is below 1 or over 4,096, or ``options`` are missing.
     """
     if not 1 <= check_offset(containers, what="containers") <= CONTAINERS_MAX:
         raise ValueError(f"containers must be between 1 and {CONTAINERS_MAX}, not {containers}")
+    if options is None and binding != "nfs":
+        raise ValueError(f"the binding {binding!r} needs options")
     environment = SystemEnvironment()
     manifest = StoreManifest(
         store_id=environment.uuid(),
@@ -55,31 +97,39 @@ def init_store(folder: Path | str, *, containers: int = 1) -> Path:
         created_ms=int(environment.time() * 1000),
     )
     place = Path(folder).expanduser().absolute()
+    site = _Site(
+        place=place,
+        folders=FOLDERS if options is None else BESIDE,
+        binding=binding,
+        options=CHUNKS_BESIDE if options is None else options,
+    )
     try:
-        return _make(place, manifest)
+        return _make(site, manifest)
     except OSError as error:
         raise StoreError(
             f"no store can be made here: {error.strerror}", path=error.filename or place
         ) from error
 
 
-def _make(place: Path, manifest: StoreManifest) -> Path:
-    _refuse_used(place)
+def _make(site: _Site, manifest: StoreManifest) -> Path:
+    place = site.place
+    _refuse_used(site)
     settings = place / FILE_NAME
     draft = place / f".{FILE_NAME}.{manifest.store_id.hex()}"
     with _removed_on_failure() as made:
-        for folder in (place, *(place / name for name in FOLDERS)):
+        for folder in (place, *(place / name for name in site.folders)):
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
             for path in reversed(missing):
                 path.mkdir()
                 made.append(path)
         made.append(draft)
-        _write_durably(draft, settings_text(uuid_text(manifest.store_id)))
-        with closing(load_chunk_storage("nfs", {"path": str(place / CHUNKS_FOLDER)})) as storage:
+        text = settings_text(uuid_text(manifest.store_id), site.binding, site.options)
+        _write_durably(draft, text)
+        with closing(_storage(draft)) as storage:
             if next(iter(storage.list()), None) is not None:
                 raise StoreExistsError("long-term storage is not empty")
             create_manifest(storage, manifest)
-        with _emptied_on_failure(place):
+        with _emptied_on_failure(site, draft):
             open_store(draft).close()
             try:
                 settings.hardlink_to(draft)  # exclusive: of two makers one wins
@@ -90,25 +140,34 @@ def _make(place: Path, manifest: StoreManifest) -> Path:
     return settings
 
 
-def _refuse_used(place: Path) -> None:
+def _storage(settings: Path) -> ChunkStorage:
+    effective = load_settings(settings)
+    return load_chunk_storage(effective.binding, effective.binding_options)
+
+
+def _refuse_used(site: _Site) -> None:
+    place = site.place
     if place.exists() and not place.is_dir():
         raise StoreExistsError("this is not a folder", path=place)
     if (place / FILE_NAME).exists():
         raise StoreExistsError("there is a store here already", path=place / FILE_NAME)
-    for name in FOLDERS:
+    for name in site.folders:
         folder = place / name
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StoreExistsError("a folder that a store needs is in use", path=folder)
 
 
 @contextmanager
-def _emptied_on_failure(place: Path) -> Iterator[None]:
-    """Empty the folders of a store that is ours for certain, when the body fails."""
+def _emptied_on_failure(site: _Site, settings: Path) -> Iterator[None]:
+    """Empty folders and storage of a store that is ours for certain, when the body fails."""
     try:
         yield
     except BaseException:
-        for name in FOLDERS:
-            for path in (place / name).iterdir():
+        if CHUNKS_FOLDER not in site.folders:
+            with suppress(SiltstoneError), closing(_storage(settings)) as storage:
+                delete_many(storage, [found.name for found in storage.list()])
+        for name in site.folders:
+            for path in (site.place / name).iterdir():
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:

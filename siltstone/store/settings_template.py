@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -26,11 +28,24 @@ uuid: "%s"
 """
 
 
-def settings_text(uuid: str) -> str:
-    """Return the settings file of a new store in folders beside it."""
+CHUNKS_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{CHUNKS_FOLDER}"}
+"""Options of the binding ``nfs`` that keep the chunks in a folder beside the settings."""
+
+
+def settings_text(
+    uuid: str, binding: str = "nfs", options: Mapping[str, Any] = CHUNKS_BESIDE
+) -> str:
+    """Return the settings file of a new store, whose log and index are in folders beside it.
+
+    Args:
+        uuid: of the store.
+        binding: name of the binding that speaks to long-term storage.
+        options: what stands under its name: plain values by key.
+    """
     parts = [_HEAD % uuid]
     parts.append("# Where the chunks settle, the bytes of all segments.\n")
-    parts.append(f"long_term_storage:\n  binding: nfs\n  nfs:\n    path: ./{CHUNKS_FOLDER}\n")
+    chosen = {"long_term_storage": {"binding": binding, binding: dict(options)}}
+    parts.append(yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True, width=1_000_000))
     parts.append(_keys(LongTermStorage, skip={"binding"}))
     parts.append("\n# The log that makes an append durable. On a fast local disk, never on NFS.\n")
     parts.append(f"tier1:\n  log: file\n  file:\n    path: ./{LOG_FOLDER}\n")
