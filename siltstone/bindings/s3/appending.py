@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from siltstone.bindings.s3.body import sendable
 from siltstone.bindings.s3.checksums import of_body
-from siltstone.bindings.s3.errors import code_of, translated
+from siltstone.bindings.s3.errors import code_of, translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import Target, head
 from siltstone.core.errors import ChunkOffsetError
@@ -38,13 +38,14 @@ def append(
     refused: ClientError | None = None
     with translated(target.name, "write", changes=True):
         try:
-            service.client.put_object(
+            answer = service.client.put_object(
                 Bucket=service.bucket,
                 Key=target.key,
                 Body=sendable(buffers, length, target.deadline),  # type: ignore[arg-type]
                 WriteOffsetBytes=offset,
                 **arguments,
             )
+            whole(answer, ["ETag"], target.name, "write", changes=True)
         except ClientError as error:
             refused = error
             if code_of(error) not in (WRONG_OFFSET, TOO_MANY):

@@ -6,7 +6,7 @@ the service's own text is repeated, since nobody knows what a service puts there
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
@@ -227,6 +227,31 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
         outcome=UNKNOWN if changes and not before else NOT_APPLIED,
         error=_name(error),
     )
+
+
+def whole(
+    answer: Mapping[str, Any],
+    keys: Sequence[str],
+    chunk: str,
+    operation: str,
+    *,
+    changes: bool = False,
+) -> Any:
+    """Return a success of the service, if it is one: something between here and there may answer.
+
+    An empty page that calls itself a success would otherwise be a chunk that was made, or a listing
+    of nothing.
+    """
+    missing = [key for key in keys if key not in answer]
+    if missing:
+        raise ChunkUnavailableError(
+            "this is no answer of the service",
+            chunk=chunk,
+            operation=operation,
+            outcome=UNKNOWN if changes else NOT_APPLIED,
+            missing=",".join(missing),
+        )
+    return answer
 
 
 @contextmanager

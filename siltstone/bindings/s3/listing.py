@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from siltstone.bindings.s3.errors import translated
+from siltstone.bindings.s3.errors import translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.core.chunk_arguments import check_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
@@ -65,6 +65,7 @@ def _pages(
         service.check_open()
         with translated(prefix, "list"):
             page = service.client.list_objects_v2(**arguments)
+            whole(page, ["IsTruncated"], prefix, "list")
         for entry in page.get("Contents", ()):
             name = service.name(entry["Key"])
             if _is_chunk(name):

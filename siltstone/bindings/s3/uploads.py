@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from siltstone.bindings.s3.body import Deadline, sendable
 from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
-from siltstone.bindings.s3.errors import is_conflict, translated
+from siltstone.bindings.s3.errors import is_conflict, translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX
 from siltstone.core.checksums import combine
@@ -77,7 +77,7 @@ def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int
     arguments, _ = of_body(service.settings.checksums, buffers)
     body = sendable(buffers, length, target.deadline)
     with conditional(service, target):
-        service.client.put_object(
+        answer = service.client.put_object(
             Bucket=service.bucket,
             Key=target.key,
             Body=body,  # type: ignore[arg-type]
@@ -85,6 +85,7 @@ def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int
             **arguments,
             **service.storing(),
         )
+    whole(answer, ["ETag"], target.name, target.operation, changes=True)
 
 
 def put_in_parts(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> None:
@@ -176,7 +177,8 @@ def head(
     with translated(name, operation):
         if deadline is not None:
             deadline.check()
-        return service.client.head_object(Bucket=service.bucket, Key=key)
+        answer = service.client.head_object(Bucket=service.bucket, Key=key)
+        return whole(answer, ["ContentLength", "ETag", "LastModified"], name, operation)
 
 
 def part_bytes(length: int, wanted: int) -> int:
@@ -209,18 +211,19 @@ def _complete(
     with translated(target.name, target.operation):
         target.deadline.check()
     with conditional(service, target):
-        service.client.complete_multipart_upload(
+        answer = service.client.complete_multipart_upload(
             Bucket=service.bucket,
             Key=target.key,
             UploadId=upload_id,
             MultipartUpload={"Parts": listed},
             MpuObjectSize=length,
             **condition(service),
-            **_whole(parts),
+            **_sum_of(parts),
         )
+    whole(answer, ["ETag"], target.name, target.operation, changes=True)
 
 
-def _whole(parts: Sequence[Part]) -> dict[str, Any]:
+def _sum_of(parts: Sequence[Part]) -> dict[str, Any]:
     """The checksum of all parts together, if each is known from its bytes."""
     value = 0
     for part in parts:
