@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import replaced, status_of, translated
+from siltstone.bindings.s3.errors import replaced, status_of, translated, whole
 from siltstone.bindings.s3.reading import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN
@@ -178,7 +178,7 @@ def _copy_part(
             if status_of(error) == 412:
                 raise replaced(name, "concat") from error
             raise
-    made = answer["CopyPartResult"]
+    made = whole(answer.get("CopyPartResult", {}), ["ETag"], name, "concat")
     return Part(etag=made["ETag"], length=piece.length, sum=made.get("ChecksumCRC32C"))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import code_of, status_of, translated
+from siltstone.bindings.s3.errors import code_of, status_of, translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.core.errors import CapabilityError, ChunkError, SettingsError
 
@@ -38,7 +38,10 @@ def look(service: Service) -> None:
     settings = service.settings
     with translated(settings.folder, "list"):
         try:
-            service.client.list_objects_v2(Bucket=service.bucket, Prefix=settings.folder, MaxKeys=1)
+            page = service.client.list_objects_v2(
+                Bucket=service.bucket, Prefix=settings.folder, MaxKeys=1
+            )
+            whole(page, ["IsTruncated"], settings.folder, "list")
         except ClientError as error:
             if code_of(error) == "NoSuchBucket":
                 raise SettingsError(

@@ -135,6 +135,7 @@ def send_part(
             Body=sendable(buffers, length, target.deadline),  # type: ignore[arg-type]
             **arguments,
         )
+    whole(answer, ["ETag"], target.name, target.operation)
     told = arguments.get("ChecksumCRC32C")
     return Part(etag=answer["ETag"], length=length, crc=crc if told else None, sum=told)
 

@@ -335,14 +335,34 @@ def test_another_range_than_was_asked_for_is_refused(
 
 def test_a_service_that_ignores_ranges_is_noticed(storage: S3ChunkStorage, stub: Stub) -> None:
     stub.objects["s"] = b"0123456789"
-    stub.fail("GET", *[Reply(200, b"0123456789")] * 3)
+    stub.fail("GET", *[Reply(200, b"0123456789")] * 2)
     with pytest.raises(ChunkUnavailableError, match="another range"):
         storage.read_into("s", 5, bytearray(3))
     with pytest.raises(ChunkUnavailableError, match="another range"):
-        storage.read_into("s", 0, bytearray(3))
-    buffer = bytearray(20)
-    assert storage.read_into("s", 0, buffer) == 10
-    assert buffer[:10] == b"0123456789"
+        storage.read_into("s", 0, bytearray(20))
+
+
+PORTAL = Reply(200, b"<html>log in first</html>", {"content-type": "text/html"})
+
+
+def test_what_is_no_answer_of_the_service_is_not_believed(
+    storage: S3ChunkStorage, stub: Stub
+) -> None:
+    stub.objects["s"] = bytes(6 * MIB)
+    calls: list[tuple[str, Callable[[], object], Outcome]] = [
+        ("PUT", lambda: storage.create("t", [b"x"]), UNKNOWN),
+        ("POST?uploadId", lambda: storage.concat("t", [("s", 6 * MIB)]), UNKNOWN),
+        ("POST?uploads", lambda: storage.concat("t", [("s", 6 * MIB)]), NOT),
+        ("PUT?uploadId", lambda: storage.concat("t", [("s", 6 * MIB)]), NOT),
+        ("GET", lambda: storage.read_into("s", 0, bytearray(100)), NOT),
+        ("HEAD", lambda: storage.stat("s"), NOT),
+        ("GET?list-type", lambda: list(storage.list()), NOT),
+    ]
+    for what, call, outcome in calls:
+        stub.fail(what, PORTAL)
+        with pytest.raises(ChunkUnavailableError) as caught:
+            call()
+        assert caught.value.outcome is outcome, what
 
 
 def test_one_chunk_of_a_bulk_deletion_may_fail(storage: S3ChunkStorage, stub: Stub) -> None:

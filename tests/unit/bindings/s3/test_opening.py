@@ -39,7 +39,7 @@ REDIRECT = refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-9")
         (refusal(403, "RequestTimeTooSkewed"), ChunkAccessDeniedError, "clock"),
         (refusal(503, "SlowDown"), ChunkUnavailableError, "fewer"),
         (broken, ChunkUnavailableError, "no whole answer"),
-        (Reply(200, b"<html>hello</html>"), ChunkUnavailableError, "no whole answer"),
+        (Reply(200, b"<html>hello</html>"), ChunkUnavailableError, "no answer of the service"),
     ],
 )
 def test_what_is_wrong_with_the_bucket_is_said(
