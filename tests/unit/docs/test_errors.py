@@ -11,6 +11,7 @@ import pytest
 from siltstone.cli.main import siltstone
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
+from siltstone.core.throttling import ChunkThrottledError
 from siltstone.store.arguments import SeveralContainersError
 from siltstone.store.streams import PartialAppendError
 
@@ -24,7 +25,12 @@ ROWS = {
 }
 CLASSES = {
     value.__name__: value
-    for value in (*vars(errors).values(), SeveralContainersError, PartialAppendError)
+    for value in (
+        *vars(errors).values(),
+        ChunkThrottledError,
+        SeveralContainersError,
+        PartialAppendError,
+    )
     if isinstance(value, type) and issubclass(value, SiltstoneError)
 }
 
