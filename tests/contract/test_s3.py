@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from moto import mock_aws
 
+from siltstone.bindings.s3 import chunk_storage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNameError
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
@@ -29,7 +30,8 @@ class TestMoto(ChunkStorageContract):
     missing = MISSING
 
     @pytest.fixture
-    def service(self) -> Iterator[ChunkService]:
+    def service(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChunkService]:
+        monkeypatch.setattr(chunk_storage, "CONCAT_SOURCES_MAX", 40)
         with mock_aws():
             yield MotoService()
 

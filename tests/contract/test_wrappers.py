@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.chunk_care import BulkDeletes, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
@@ -59,3 +60,9 @@ def test_a_wrapper_defines_every_method_itself(wrapper: type) -> None:
     for name in sorted(contract - {"capabilities"}):
         theirs = inspect.signature(getattr(wrapper, name))
         assert theirs == inspect.signature(getattr(ChunkStorage, name)), name
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
+    for method in (BulkDeletes.delete_many, Leftovers.sweep_leftovers):
+        assert inspect.signature(vars(wrapper)[method.__name__]) == inspect.signature(method)

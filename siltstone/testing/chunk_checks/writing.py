@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.core.chunk_care import BulkDeletes, delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import UNLIMITED, ChunkStorage
 from siltstone.core.errors import (
     CapabilityError,
@@ -281,6 +282,37 @@ class DeleteChecks(ChunkSubject):
         storage.delete("d/a")
         assert names(storage) == ["d/a-", "d/ab", "e/a"]
         assert sorted(service.outside_names()) == ["d/a-", "d/ab", "e/a"]
+
+    def test_delete_many_removes_what_is_named(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        names_left = ["d/a-", "d/b", "e"]
+        gone = ["d/a", "d/a b", "d/é%2F", "missing", "d"]
+        for name in (*names_left, *gone[:3]):
+            storage.create(name, [b"x"])
+        assert delete_many(storage, gone) == {}
+        assert sorted(service.outside_names()) == names_left
+        assert delete_many(storage, gone) == {}
+
+    def test_delete_many_of_more_than_a_request_takes(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        most = storage.capabilities.bulk_delete_max
+        if not 1 < most <= 2_000:
+            pytest.skip("missing capability: bulk_delete_max")
+        made = [f"d/{number:05}" for number in range(0, most + 3, 100)]
+        for name in made:
+            service.outside_write(name, b"x")
+        assert isinstance(storage, BulkDeletes)
+        assert storage.delete_many([f"d/{number:05}" for number in range(most + 3)]) == {}
+        assert not service.outside_names()
+
+    def test_sweep_of_leftovers_keeps_every_chunk(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("d/a", [b"x"])
+        assert sweep_leftovers(storage, "d/", 0.0) == 0
+        assert list(service.outside_names()) == ["d/a"]
 
     def test_delete_of_a_folder_removes_nothing(
         self, storage: ChunkStorage, service: ChunkService

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from siltstone.bindings.s3 import chunk_storage
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CapabilityError, ChunkUnavailableError, Outcome
@@ -45,7 +46,8 @@ class TestDirectoryBucket(ChunkStorageContract):
     missing = frozenset({"seal"})
 
     @pytest.fixture
-    def service(self, express: Stub) -> ChunkService:
+    def service(self, express: Stub, monkeypatch: pytest.MonkeyPatch) -> ChunkService:
+        monkeypatch.setattr(chunk_storage, "CONCAT_SOURCES_MAX", 40)
         return ExpressService(express)
 
 
