@@ -91,7 +91,7 @@ class Child:
         self.report("o", container.stats().epoch)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(work.seconds):
-                await self._work_on(container)
+                await self._until_fenced(self._work_on(container))
         if container.failure is not None:
             self.report("e", type(container.failure).__name__, str(container.failure))
         await container.close()
