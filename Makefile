@@ -9,7 +9,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := $(wildcard siltstone tests bench examples)
+CODE := $(wildcard siltstone tests bench examples services)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 # A stamp is named after what it stands for, so a changed file makes it missing.
@@ -22,7 +22,7 @@ SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
 locked = exec 9>.venv.lock; flock 9; if [ -e $@ ]; then exit 0; fi
 
-.PHONY: help setup demo test test-fast soak lint format types bench peers dist requirements clean
+.PHONY: help setup demo test test-fast services soak lint format types bench peers dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,7 @@ demo: $(SELF) $(SPARK) ## the flights demo: load, read back, query with Spark
 
 # An empty choice of tests is an error for pytest, so the Spark run is left out while no test asks for it.
 test: $(SELF) $(SPARK) ## every test but the soak tests
+	$(BIN)/python -m services fetch --required
 	$(BIN)/pytest -n $(WORKERS) -m "not spark and not soak" $(ARGS)
 	@if grep -rqs --include='*.py' 'mark\.spark' tests; then \
 	  set -x; $(BIN)/pytest -p no:xdist -m "spark and not soak" $(ARGS); \
@@ -42,7 +43,11 @@ test: $(SELF) $(SPARK) ## every test but the soak tests
 test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
 	$(BIN)/pytest -n $(WORKERS) -m "not spark and not services and not slow and not soak" $(ARGS)
 
+services: $(SELF) ## the servers of the tests, fetched and running until Ctrl-C
+	$(BIN)/python -m services run $(ARGS)
+
 soak: $(SELF) $(FUZZ) ## the tests that run for minutes; ARGS chooses some, see docs/soak.md
+	$(BIN)/python -m services fetch --required
 	$(BIN)/pytest -n $(WORKERS) -m soak --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
 lint: $(SELF) ## ruff, its formatter, and the direction of imports

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "siltstone"
+PACKAGES = (ROOT / "siltstone", ROOT / "services")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One module of the package.
+    """One module of a package.
 
     Attributes:
         path: relative to the root of the repository.
@@ -31,9 +31,9 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Return every module of the package, committed or not."""
+    """Return every module of the packages, committed or not."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(path for package in PACKAGES for path in package.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         found.append(
             Module(path=path.relative_to(ROOT).as_posix(), text=text, tree=ast.parse(text))

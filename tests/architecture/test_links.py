@@ -13,7 +13,7 @@ CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
-OUR_PATH = re.compile(r"(siltstone|tests|docs|bench|examples)(/[\w.-]+)+/?")
+OUR_PATH = re.compile(r"(siltstone|tests|services|docs|bench|examples)(/[\w.-]+)+/?")
 """A path from the root of the repository, without wild cards or places to fill in."""
 
 

@@ -1,0 +1,100 @@
+"""``python -m services``: start servers and keep them until Ctrl-C, or fetch programs only."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from services.catalogue import SERVICES, is_demanded, required
+from services.certificates import Authority
+from services.s3_server import S3Server
+from services.server import StartError
+from services.unavailable import UnavailableError
+from services.versitygw import Versitygw
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m services", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="fetch and start services; Ctrl-C ends and removes them")
+    run.add_argument("name", nargs="*", help=f"of {', '.join(SERVICES)}; all unless named")
+    fetch = verbs.add_parser("fetch", help="fetch the programs of services")
+    fetch.add_argument("name", nargs="*", help=f"of {', '.join(SERVICES)}")
+    fetch.add_argument("--required", action="store_true", help="those that CI must have")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.name) - set(SERVICES):
+        parser.error(f"there is no service {', '.join(sorted(unknown))}")
+    if chosen.verb == "run":
+        return _run(chosen.name or list(SERVICES))
+    return _fetch(chosen.name, only_required=chosen.required)
+
+
+def _fetch(names: Sequence[str], *, only_required: bool) -> int:
+    """Fetch; fail for a service that was named, or that this run must have."""
+    failed = False
+    for name in dict.fromkeys([*names, *(required() if only_required else ())]):
+        try:
+            _program(name)
+        except UnavailableError as error:
+            print(f"{name} can not be had: {error}", file=sys.stderr)
+            failed = failed or name in names or is_demanded(name)
+    return 1 if failed else 0
+
+
+def _program(name: str) -> Path:
+    program = SERVICES[name].program
+    if program.installed() is None:
+        print(f"fetching {name} {program.pin}: takes some minutes", flush=True)
+    return program.fetch()
+
+
+def _run(names: Sequence[str]) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = 0
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="siltstone-tls-")))
+        try:
+            for name in names:
+                for server in _servers(name, folder):
+                    stack.enter_context(server)
+                    server.start()
+                    _tell(server)
+                    started += 1
+            print("Ctrl-C ends them and removes their data" if started else "nothing runs")
+            if started:
+                signal.pause()
+        except StartError as error:
+            print(error, file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return 0
+    return 1
+
+
+def _servers(name: str, folder: Path) -> list[S3Server]:
+    """The servers of a service, not started: with TLS too, where there is such a way."""
+    try:
+        program = _program(name)
+    except UnavailableError as error:
+        print(f"{name} can not be had: {error}", file=sys.stderr)
+        return []
+    made = [SERVICES[name].make(program)]
+    if name == "versitygw":
+        authority = Authority(folder)
+        made.append(Versitygw(program, authority.certificate()))
+        print(f"authority of the certificates: {authority.bundle}")
+    return made
+
+
+def _tell(server: S3Server) -> None:
+    print(f"{server.name} {server.endpoint} key={server.key_id} secret={server.secret}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

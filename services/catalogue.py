@@ -1,0 +1,66 @@
+"""The services that there are, and which of them a run must have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from services import minio, versitygw
+from services.go_program import GoProgram
+from services.s3_server import S3Server
+from services.unavailable import UnavailableError
+
+REQUIRED = Path(__file__).with_name("required.txt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A service that tests may use.
+
+    Attributes:
+        program: what is run.
+        make: gives a server that is not started yet.
+    """
+
+    program: GoProgram
+    make: Callable[[Path], S3Server]
+
+    @property
+    def name(self) -> str:
+        """How it is called everywhere."""
+        return self.program.name
+
+    def installed(self) -> Path:
+        """Return the program.
+
+        Raises:
+            UnavailableError: it was not fetched.
+        """
+        found = self.program.installed()
+        if found is None:
+            raise UnavailableError(
+                f"it was not fetched; do so by: python -m services fetch {self.name}"
+            )
+        return found
+
+
+SERVICES = {
+    service.name: service
+    for service in (
+        Service(program=versitygw.PROGRAM, make=versitygw.Versitygw),
+        Service(program=minio.PROGRAM, make=minio.Minio),
+    )
+}
+
+
+def required() -> tuple[str, ...]:
+    """The services that CI must have."""
+    lines = REQUIRED.read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def is_demanded(name: str) -> bool:
+    """Whether this run fails without the service."""
+    return os.environ.get("CI") == "true" and name in required()

@@ -1,0 +1,56 @@
+"""Becomes the program that it is given, and sees to it that this ends with whoever asked for it.
+
+Run as a script: PARENT FOLDER COMMAND... A watcher beside the program waits for both processes,
+each by a handle that can not mean another one. When the parent ends, however it ends, the watcher
+kills the program and removes the folder. It ends itself when the folder is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+
+def main(parent: int, folder: str, command: list[str]) -> None:
+    """Start the watcher, then become the command."""
+    owner = os.pidfd_open(parent)
+    if os.getppid() != parent:
+        sys.exit("the parent has ended already")
+    program = os.pidfd_open(os.getpid())
+    child = os.fork()
+    if child == 0:
+        # The watcher is nobody's child, so neither the program nor its parent meets it.
+        if os.fork() == 0:
+            _watch(owner, program, folder)
+        os._exit(0)
+    os.waitpid(child, 0)
+    # Python ignores it, and the program would go on doing so.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execvp(command[0], command)
+
+
+def _watch(owner: int, program: int, folder: str) -> None:
+    os.setsid()
+    poll = select.poll()
+    for handle in (owner, program):
+        poll.register(handle, select.POLLIN)
+    ended = {handle for handle, _ in poll.poll()}
+    if program in ended:
+        # It may be started anew in its folder, which somebody has to remove in the end.
+        poll.unregister(program)
+        while not poll.poll(1000):
+            if not os.path.isdir(folder):
+                return
+    else:
+        signal.pidfd_send_signal(program, signal.SIGKILL)
+        poll.unregister(owner)
+        poll.poll()
+    import shutil  # of use to a watcher in its last moment only
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

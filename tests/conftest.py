@@ -1,0 +1,110 @@
+"""Real servers, for the tests that ask for one by the name of a fixture.
+
+Such a test has the marker ``services`` without saying so. A server that can not be had is a skip,
+which the end of the run repeats with its reason, or a failure where the run must have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.catalogue import SERVICES, is_demanded
+from services.certificates import Authority
+from services.server import Server
+from services.unavailable import UnavailableError
+from services.versitygw import Versitygw
+
+FIXTURES = frozenset({"minio", "new_versitygw", "versitygw", "versitygw_tls"})
+MISSING = "missing service "
+
+NewVersitygw = Callable[..., Versitygw]
+
+
+def program_of(name: str) -> Path:
+    """The program of a service, or the end of the test."""
+    try:
+        return SERVICES[name].installed()
+    except UnavailableError as error:
+        reason = f"{MISSING}{name}: {error}"
+    if is_demanded(name):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[Server]:
+    """An S3 server with plain HTTP; each test makes its own bucket."""
+    with SERVICES["versitygw"].make(program_of("versitygw")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="session")
+def minio() -> Iterator[Server]:
+    """Another S3 server."""
+    with SERVICES["minio"].make(program_of("minio")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Who signs the certificates of servers."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def versitygw_tls(authority: Authority) -> Iterator[Server]:
+    """The first S3 server, with TLS."""
+    with Versitygw(program_of("versitygw"), authority.certificate()) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def new_versitygw() -> Iterator[NewVersitygw]:
+    """Makes and starts servers of the test's own, which it may kill."""
+    program = program_of("versitygw")
+    made: list[Server] = []
+
+    def start(**options: Any) -> Versitygw:
+        server = Versitygw(program, **options)
+        made.append(server)
+        return server.start()
+
+    yield start
+    for server in made:
+        server.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.services)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the servers of a failed test wrote."""
+    report = yield
+    if report.failed:
+        for server in getattr(item, "funcargs", {}).values():
+            if isinstance(server, Server) and server.log():
+                report.sections.append((f"log of {server.name}", server.log()))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once more, and so that it is seen, which services were missing and what was left out."""
+    counts: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(MISSING):
+            counts[reason] = counts.get(reason, 0) + 1
+    if counts:
+        terminalreporter.section("SERVICES THAT WERE MISSING", red=True, bold=True)
+        for reason, count in sorted(counts.items()):
+            terminalreporter.line(f"{count} tests left out, {reason}", red=True)
