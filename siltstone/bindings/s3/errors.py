@@ -143,6 +143,8 @@ BEFORE_SENDING: Final = (
     ProxyConnectionError,
     ParamValidationError,
 )
+DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
+"""What errors of TLS say that come before the first request; the last one of another host."""
 CREDENTIALS: Final = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -219,7 +221,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
     before = isinstance(error, BEFORE_SENDING)
     if isinstance(error, SSLError):
         # Nothing is sent before both ends have agreed.
-        before = any(word in str(error) for word in ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION"))
+        before = any(word in str(error) for word in DISAGREEMENTS)
     return ChunkUnavailableError(
         "the service could not be reached" if before else "no whole answer of the service",
         chunk=chunk,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from services.s3_server import REGION, S3Server
 from siltstone.bindings.s3.settings import S3Settings
 from tests.contract.raw_s3 import RawS3
-
-from services.s3_server import REGION, S3Server
 
 
 def new_bucket(server: S3Server) -> str:

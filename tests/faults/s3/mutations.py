@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-
 from siltstone.core.words import MIB
 from siltstone.testing.http_faults import Fault, Rule
 

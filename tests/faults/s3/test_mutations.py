@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from siltstone.bindings.s3.settings import S3Settings
-from siltstone.core.throttling import ChunkThrottledError
-from tests.contract.raw_s3 import RawS3
 
 from services.s3_server import S3Server
+from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
+from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.errors import ChunkError, Outcome
+from siltstone.core.throttling import ChunkThrottledError
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import (
     Answer,
@@ -32,6 +31,7 @@ from siltstone.testing.http_faults import (
     Reset,
     Trickle,
 )
+from tests.contract.raw_s3 import RawS3
 from tests.faults.s3.bucket import new_bucket, settings_of
 from tests.faults.s3.mutations import MUTATIONS, PART_BYTES, Mutation, Step
 

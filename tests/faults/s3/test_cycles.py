@@ -1,0 +1,74 @@
+"""Opening and closing again and again leaves nothing: no descriptors, threads or sockets."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from services.s3_server import S3Server
+from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
+from siltstone.bindings.s3.settings import S3Settings
+from siltstone.core.words import MIB
+from tests.faults.s3.bucket import new_bucket, settings_of
+
+WARM_UP = 20
+"""The first ones load modules and files that stay."""
+
+
+@pytest.fixture
+def settings(versitygw: S3Server) -> S3Settings:
+    bucket = new_bucket(versitygw)
+    return settings_of(versitygw, bucket, put_bytes_max=5 * MIB, part_bytes=5 * MIB)
+
+
+def cycle(settings: S3Settings, number: int) -> None:
+    storage = S3ChunkStorage(settings)
+    name = f"{number}"
+    # Every hundredth uses the threads of uploads.
+    storage.create(name, [bytes(5 * MIB + 1 if number % 100 == 0 else 1)])
+    assert storage.stat(name).length
+    storage.delete(name)
+    storage.close()
+
+
+def held() -> tuple[list[str], list[str]]:
+    """What this process holds: its descriptors and its threads."""
+    gc.collect()
+    descriptors = []
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            descriptors.append(os.readlink(path).partition(":")[0])
+        except FileNotFoundError:  # that of the listing
+            continue
+    return sorted(descriptors), sorted(thread.name for thread in threading.enumerate())
+
+
+def check(settings: S3Settings, count: int) -> None:
+    for number in range(WARM_UP):
+        cycle(settings, number)
+    before = held()
+    for number in range(count):
+        cycle(settings, number)
+    assert held() == before
+
+
+@pytest.mark.slow
+def test_three_hundred_times(settings: S3Settings) -> None:
+    check(settings, 300)
+
+
+@pytest.mark.soak
+def test_ten_thousand_times(settings: S3Settings) -> None:
+    check(settings, 10_000)
+
+
+def test_a_storage_that_nobody_closed_frees_its_sockets(settings: S3Settings) -> None:
+    cycle(settings, 0)
+    before = held()
+    for _ in range(5):
+        S3ChunkStorage(settings).create(os.urandom(6).hex(), [b"x"])
+    assert held() == before
