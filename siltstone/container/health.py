@@ -58,6 +58,9 @@ class ContainerHealth:
         free_bytes: bytes that may still be written; ``None`` when storage does not tell.
         used_bytes: bytes that the store's files hold; ``None`` when nobody asked: with
             ``space.used_max`` alone it is looked for.
+        throttled_calls: how many of the calls the service refused for being too many.
+        calls_max: how many calls may be in flight now: ``long_term_storage.threads``, or fewer
+            since the service throttled.
     """
 
     container: int
@@ -74,6 +77,8 @@ class ContainerHealth:
     safe_mode: bool = False
     free_bytes: int | None = None
     used_bytes: int | None = None
+    throttled_calls: int = 0
+    calls_max: int = 0
 
 
 class Gauge:
@@ -136,6 +141,8 @@ class Gauge:
             safe_mode=safe_mode,
             free_bytes=space.free_bytes,
             used_bytes=space.used_bytes,
+            throttled_calls=signs.recent.throttled,
+            calls_max=self._storage.limit,
         )
 
     async def look(self, replica: Replica, holder: Callable[[], LogOwner]) -> ContainerHealth:

@@ -33,6 +33,7 @@ class HealthReason(StrEnum):
     FAILING = "some calls get no answer"
     LATE = "bytes are late for long-term storage"
     SLOW = "calls take longer than expected"
+    THROTTLED = "the service asks for fewer calls"
 
 
 _STATES: Final = {
@@ -41,6 +42,7 @@ _STATES: Final = {
     HealthReason.FAILING: HealthState.DEGRADED,
     HealthReason.LATE: HealthState.DEGRADED,
     HealthReason.SLOW: HealthState.SLOW,
+    HealthReason.THROTTLED: HealthState.SLOW,
 }
 _ORDER: Final = tuple(HealthState)
 
@@ -89,6 +91,7 @@ def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[Health
         ),
         HealthReason.LATE: signs.lateness_s >= limits.late_s,
         HealthReason.SLOW: _many(recent.slow, recent.count, SLOW_MIN, SLOW_SHARE),
+        HealthReason.THROTTLED: recent.throttled > 0,
     }
     reasons = tuple(reason for reason, is_so in holds.items() if is_so)
     state = max((_STATES[reason] for reason in reasons), key=_ORDER.index, default=HealthState.OK)

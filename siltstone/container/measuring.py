@@ -194,6 +194,7 @@ class Measuring:
         metrics = self._metrics
         for state in HealthState:
             metrics.set(m.HEALTH, state is health.state, state.value)
+        metrics.set(m.CALLS_MAX, health.calls_max)
         metrics.set(m.CIRCUIT, health.circuit is not CircuitState.CLOSED)
         metrics.set(m.SAFE_MODE, health.safe_mode)
         metrics.set(m.UNFLUSHED_AGE, health.unflushed_age_s)

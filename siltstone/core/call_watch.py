@@ -55,6 +55,7 @@ class CallReport:
         answered: whether the service answered, with a refusal perhaps.
         failed: whether the caller got an error, of any kind.
         length: bytes that were written or read.
+        throttled: whether the answer was that the service gets too many calls.
     """
 
     operation: str
@@ -64,6 +65,7 @@ class CallReport:
     answered: bool
     failed: bool
     length: int = 0
+    throttled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +77,21 @@ class RecentCalls:
         unanswered: how many of them without an answer.
         slow: how many took longer than expected.
         latency_s: median of their service times; 0 when there were none.
+        throttled: how many were refused because the service gets too many.
     """
 
     count: int
     unanswered: int
     slow: int
     latency_s: float
+    throttled: int = 0
 
 
 def measured(metrics: Metrics) -> Callable[[CallReport], None]:
     """Return what gives each report to ``metrics``."""
 
     def measure(report: CallReport) -> None:
-        outcome = "unanswered" if not report.answered else "refused" if report.failed else "done"
+        outcome = _outcome(report)
         metrics.observe(CALL_QUEUE, report.queue_s, report.operation)
         metrics.observe(CALL_SERVICE, report.service_s, report.operation)
         metrics.add(CALLS, 1, report.operation, outcome)
@@ -97,6 +101,12 @@ def measured(metrics: Metrics) -> Callable[[CallReport], None]:
         metrics.ended(name, report.service_s, chunk=report.chunk, outcome=outcome)
 
     return measure
+
+
+def _outcome(report: CallReport) -> str:
+    if report.throttled:
+        return "throttled"
+    return "unanswered" if not report.answered else "refused" if report.failed else "done"
 
 
 class CallWatch:
@@ -143,6 +153,7 @@ class CallWatch:
             unanswered=sum(not report.answered for report in reports),
             slow=sum(report.service_s >= self._slow_s for report in reports),
             latency_s=median(report.service_s for report in reports) if reports else 0.0,
+            throttled=sum(report.throttled for report in reports),
         )
 
     def _warn(self, now: float, report: CallReport) -> None:

@@ -80,7 +80,10 @@ CALL_QUEUE: Final = _histogram(
     "storage_queue", "the wait of a call for a free thread, before its start", "operation"
 )
 CALLS: Final = _counter(
-    "storage_calls", "calls by how they ended: done, refused, unanswered", "operation", "outcome"
+    "storage_calls",
+    "calls by how they ended: done, refused, throttled, unanswered",
+    "operation",
+    "outcome",
 )
 CALL_BYTES: Final = _counter("storage_bytes", "bytes that calls wrote or read", "operation")
 
@@ -124,6 +127,9 @@ THROTTLE: Final = _gauge("throttle_seconds", "how long each append is held back"
 
 # Health and room.
 HEALTH: Final = _gauge("health_state", "1 for the state of long-term storage, else 0", "state")
+CALLS_MAX: Final = _gauge(
+    "storage_calls_max", "calls that may be in flight; fewer while the service throttles"
+)
 CIRCUIT: Final = _gauge("circuit_open", "1 while calls are refused unsent, else 0")
 SAFE_MODE: Final = _gauge("safe_mode", "1 while appends are refused for lack of room, else 0")
 FREE_BYTES: Final = _gauge("free_bytes", "room on long-term storage, where it is known")

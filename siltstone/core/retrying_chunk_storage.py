@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
@@ -20,13 +20,10 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.throttling import ChunkThrottledError
+from siltstone.core.waits import wait_s
 
 T = TypeVar("T")
-
-WAIT_S_MIN: Final = 0.1
-"""A service that drops one connection is back at once."""
-WAIT_S_MAX: Final = 2.0
-"""A thread waits here; what takes longer is a matter for the caller's own, longer pauses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +33,22 @@ class Retries:
     Attributes:
         attempts: calls in all, the first included; at least 1.
         deadline_s: seconds from the first call after which no further one begins.
+        throttled: whether a call that the service throttled is repeated too. Not where somebody
+            above does it, and has fewer calls in flight meanwhile: a thread that waits here keeps
+            its place.
     """
 
     attempts: int
     deadline_s: float
+    throttled: bool = True
 
 
 class RetryingChunkStorage:
     """Delegates everything to ``inner`` and repeats what is safe to repeat.
 
     Only ``ChunkUnavailableError`` is repeated: every other error is an answer. Between two attempts
-    is a wait that doubles, with jitter. The last error comes out as it is, but for one thing: a
-    delete that ever had an unknown outcome stays unknown.
+    is a wait that doubles, with jitter, or the one that the service asks for. The last error comes
+    out as it is, but for one thing: a delete that ever had an unknown outcome stays unknown.
 
     Args:
         inner: closed by ``close``.
@@ -144,8 +145,8 @@ class RetryingChunkStorage:
         while True:
             try:
                 return call()
-            except ChunkUnavailableError:
-                if not attempts.another():
+            except ChunkUnavailableError as error:
+                if not attempts.another(error):
                     raise
 
     def _listed(
@@ -159,8 +160,8 @@ class RetryingChunkStorage:
                     yield found
                     attempts.start()
                 return
-            except ChunkUnavailableError:
-                if not attempts.another():
+            except ChunkUnavailableError as error:
+                if not attempts.another(error):
                     raise
             listing = self._inner.list(prefix, start_after)
 
@@ -178,14 +179,15 @@ class _Attempts:
         self._made = 1
         self._until = self._environment.monotonic() + self._retries.deadline_s
 
-    def another(self) -> bool:
-        """Wait for the next attempt; ``False``, at once, when there is none."""
-        longest = min(WAIT_S_MAX, WAIT_S_MIN * 2 ** (self._made - 1))
-        wait_s = longest * (0.5 + self._environment.random() / 2)
+    def another(self, error: ChunkUnavailableError) -> bool:
+        """Wait for the attempt behind ``error``; ``False``, at once, when there is none."""
+        if isinstance(error, ChunkThrottledError) and not self._retries.throttled:
+            return False
+        pause_s = wait_s(self._environment, self._made, error)
         if self._made >= self._retries.attempts:
             return False
-        if self._environment.monotonic() + wait_s > self._until:
+        if self._environment.monotonic() + pause_s > self._until:
             return False
         self._made += 1
-        self._environment.pause(wait_s)
+        self._environment.pause(pause_s)
         return True

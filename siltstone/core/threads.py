@@ -3,7 +3,8 @@
 Every call has a deadline. A call that misses it is answered with an unknown outcome while its
 thread goes on; whoever asked burns the chunk's name and moves on. A cancelled caller waits until
 its call has ended or has missed its deadline, so that nobody goes on beside a call that still runs.
-While storage does not answer, calls are refused unsent, but for one probe now and then.
+While storage does not answer, calls are refused unsent, but for one probe now and then. While it
+asks for fewer calls, fewer are in flight, and those that it refused for that are sent again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
+from siltstone.core.call_watch import (
+    NO_LIMITS,
+    WRITES,
+    CallLimits,
+    CallReport,
+    CallWatch,
+    measured,
+)
 from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
@@ -26,6 +34,9 @@ from siltstone.core.errors import (
     StorageSuspendedError,
 )
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.slots import Slots
+from siltstone.core.throttling import ChunkThrottledError
+from siltstone.core.waits import wait_s
 
 T = TypeVar("T")
 
@@ -63,7 +74,7 @@ class AsyncChunkStorage:
         environment: gives threads and time.
         threads: most calls at a time.
         deadline_s: seconds after which a call is answered with an unknown outcome. It waits as long
-            for a thread at most, and if there is none it was not sent.
+            to be sent at most, and if it was not by then, it never was.
         rate_min: bytes a second that the service moves at least: a call has so much more time than
             ``deadline_s`` as its bytes need at this rate.
         limits: what is expected of calls.
@@ -91,7 +102,7 @@ class AsyncChunkStorage:
         self._deadline_s = deadline_s
         self._rate_min = rate_min
         self._threads = threads
-        self._slots = asyncio.Semaphore(threads)
+        self._slots = Slots(threads)
         self._late: set[asyncio.Future[Any]] = set()
         self._clock = environment.monotonic
         self.watch = CallWatch(self._clock, limits)
@@ -114,6 +125,11 @@ class AsyncChunkStorage:
         """Whether it is not known to answer: nothing but a probe should be sent."""
         return not self.healthy or self.watch.circuit.state is not CircuitState.CLOSED
 
+    @property
+    def limit(self) -> int:
+        """How many calls may be in flight now; below ``threads`` after the service throttled."""
+        return self._slots.limit
+
     async def _call(
         self,
         operation: str,
@@ -123,11 +139,35 @@ class AsyncChunkStorage:
         length: int = 0,
         moved: int | None = None,
     ) -> T:
+        """Run ``call``; again while the service throttles it, until the time to send it is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._deadline_s
+        allowed_s = self._deadline_s + (length if moved is None else moved) / self._rate_min
+        made = 0
+        while True:
+            try:
+                return await self._call_once(operation, chunk, call, length, until, allowed_s)
+            except ChunkThrottledError as error:
+                made += 1
+                pause_s = wait_s(self._environment, made, error)
+                if not _had_no_effect(operation, error) or loop.time() + pause_s > until:
+                    raise
+            await self._environment.sleep(pause_s)
+
+    async def _call_once(
+        self,
+        operation: str,
+        chunk: str,
+        call: Callable[[], T],
+        length: int,
+        until: float,
+        allowed_s: float,
+    ) -> T:
         """Run ``call`` until it ends or misses its deadline, even when cancelled meanwhile."""
         loop = asyncio.get_running_loop()
         asked = loop.time()
         self._check_sendable(operation, chunk)
-        await self._free_thread(operation, chunk)
+        await self._free_thread(operation, chunk, until)
         try:
             # Storage may have fallen silent while this call waited for its turn.
             self._check_sendable(operation, chunk)
@@ -140,7 +180,6 @@ class AsyncChunkStorage:
         sent = _Sent(operation, chunk, length, begun - asked, begun)
         # It is reported before its thread is free, so that whoever waits for that knows of it.
         work.add_done_callback(partial(self._ended, sent))
-        allowed_s = self._deadline_s + (length if moved is None else moved) / self._rate_min
         deadline = begun + allowed_s
         cancelled: asyncio.CancelledError | None = None
         while not work.done() and loop.time() < deadline:
@@ -180,10 +219,10 @@ class AsyncChunkStorage:
                 failures=circuit.failures,
             )
 
-    async def _free_thread(self, operation: str, chunk: str) -> None:
+    async def _free_thread(self, operation: str, chunk: str, until: float) -> None:
         """Wait for a thread; one that is not free in time was never used."""
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout_at(until):
                 await self._slots.acquire()
         except TimeoutError as error:
             raise ChunkUnavailableError(
@@ -198,13 +237,24 @@ class AsyncChunkStorage:
         if work in self._late:
             self._late.discard(work)
         else:
-            answered = not work.cancelled() and not isinstance(error, ChunkUnavailableError)
+            throttled = isinstance(error, ChunkThrottledError)
+            # A service that refuses even calls one by one is away, whatever it says.
+            silent = (
+                self._slots.limit == 1 if throttled else isinstance(error, ChunkUnavailableError)
+            )
+            answered = not work.cancelled() and not silent
             failed = work.cancelled() or error is not None
             now = asyncio.get_running_loop().time()
-            self._report(sent, now, answered=answered, failed=failed)
+            if throttled:
+                self._slots.throttled(sent.begun, now)
+            elif answered:
+                self._slots.answered()
+            self._report(sent, now, answered=answered, failed=failed, throttled=throttled)
         self._slots.release()
 
-    def _report(self, sent: _Sent, now: float, *, answered: bool, failed: bool) -> None:
+    def _report(
+        self, sent: _Sent, now: float, *, answered: bool, failed: bool, throttled: bool = False
+    ) -> None:
         report = CallReport(
             operation=sent.operation,
             chunk=sent.chunk,
@@ -213,6 +263,7 @@ class AsyncChunkStorage:
             answered=answered,
             failed=failed,
             length=0 if failed else sent.length,
+            throttled=throttled,
         )
         self.watch.ended(report)
 
@@ -316,6 +367,16 @@ class AsyncChunkStorage:
         """Close the binding. The environment ends the threads."""
         self.metrics.close()
         self._storage.close()
+
+
+def _had_no_effect(operation: str, error: ChunkThrottledError) -> bool:
+    """Whether a throttled call may be sent again: nothing of it was applied, for certain.
+
+    A write that was followed by a read of what it wrote, and the read throttled, is not such a one.
+    """
+    if error.outcome is not Outcome.NOT_APPLIED:
+        return False
+    return operation not in WRITES or error.operation == operation
 
 
 async def _done_or_late(

@@ -130,7 +130,7 @@ class Assembly:
         return open_storage(self.settings, self.environment)
 
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
-        storage = open_storage(self.settings, self.environment)
+        storage = open_storage(self.settings, self.environment, bridged=True)
         try:
             return self._log(index), storage
         except BaseException:
@@ -189,17 +189,22 @@ async def open_async_store(
     )
 
 
-def open_storage(settings: EffectiveSettings, environment: Environment) -> ChunkStorage:
+def open_storage(
+    settings: EffectiveSettings, environment: Environment, *, bridged: bool = False
+) -> ChunkStorage:
     """Return a new client of the store's long-term storage, which repeats what it safely can.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
-    still comes in time.
+    still comes in time. Calls that the service throttles are repeated too, unless the client is for
+    a bridge (``bridged``), which does it itself.
     """
     place = f"{settings.file}: long_term_storage.{settings.binding}"
     storage = _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
     container = settings.container
     retries = Retries(
-        attempts=container.storage_attempts, deadline_s=container.storage_deadline_s / 2
+        attempts=container.storage_attempts,
+        deadline_s=container.storage_deadline_s / 2,
+        throttled=not bridged,
     )
     return RetryingChunkStorage(storage, environment, retries)
 

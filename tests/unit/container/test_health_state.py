@@ -55,6 +55,12 @@ def test_states(
     assert judge(signs, LIMITS) == (state, tuple(reasons))
 
 
+def test_one_call_that_the_service_throttled_makes_it_slow() -> None:
+    recent = RecentCalls(count=500, unanswered=0, slow=0, latency_s=0.1, throttled=1)
+    signs = Signs(recent=recent, silent=False, stuck=False, lateness_s=0)
+    assert judge(signs, LIMITS) == (HealthState.SLOW, (HealthReason.THROTTLED,))
+
+
 @pytest.mark.parametrize(
     ("late_s", "throttled_s"),
     [(0, 0), (60, 0), (87, 0.1), (330, 1.0), (600, 2.0), (1e9, 2.0)],

@@ -24,6 +24,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.core.throttling import ChunkThrottledError
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, Plan, StorageCall
 from siltstone.testing.virtual_time import VirtualEnvironment
 
@@ -248,3 +249,54 @@ def test_no_attempt_begins_behind_the_deadline(cost_s: float) -> None:
         place.storage.stat("a")
     assert len(begun) == {0.0: 4, 3.0: 4, 10.0: 1, 11.0: 1, 40.0: 1}[cost_s]
     assert all(time <= 10.0 for time in begun)
+
+
+class Door:
+    """Refuses the first calls because they are too many, as ``before`` of a faulty storage."""
+
+    def __init__(self, count: int, retry_after_s: float | None) -> None:
+        self.count = count
+        self.retry_after_s = retry_after_s
+
+    def __call__(self, operation: str, name: str) -> None:
+        self.count -= 1
+        if self.count >= 0:
+            raise ChunkThrottledError(
+                "slow down", chunk=name, operation=operation, retry_after_s=self.retry_after_s
+            )
+
+
+@pytest.mark.parametrize(("retry_after_s", "least"), [(None, 0.05), (4.0, 4.0)])
+def test_a_throttled_look_is_repeated_when_the_service_says(
+    retry_after_s: float | None, least: float
+) -> None:
+    place = Place()
+    place.faulty.before = Door(2, retry_after_s)
+    assert read(place.storage) == b"abc"
+    assert 2 * least <= place.environment.monotonic() <= 2 * least + 0.5
+
+
+def test_a_service_that_asks_for_longer_than_there_is_time_is_not_waited_for() -> None:
+    place = Place(deadline_s=3.0)
+    place.faulty.before = Door(1, 4.0)
+    with pytest.raises(ChunkThrottledError):
+        place.storage.stat("a")
+    assert place.environment.monotonic() == 0.0
+
+
+def test_a_throttled_call_is_left_to_whoever_sends_fewer() -> None:
+    place = Place()
+    place.faulty.before = Door(1, None)
+    retries = Retries(attempts=ATTEMPTS, deadline_s=30.0, throttled=False)
+    storage = RetryingChunkStorage(place.faulty, place.environment, retries)
+    with pytest.raises(ChunkThrottledError):
+        storage.stat("a")
+    assert len(place.faulty.calls) == 1
+
+
+def test_a_throttled_change_is_not_repeated() -> None:
+    place = Place()
+    place.faulty.before = Door(1, None)
+    with pytest.raises(ChunkThrottledError):
+        place.storage.create("b", [b"x"])
+    assert place.names() == ["a"]

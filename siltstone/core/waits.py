@@ -1,0 +1,26 @@
+"""How long to wait before a call to long-term storage is sent once more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError
+from siltstone.core.throttling import ChunkThrottledError
+
+WAIT_S_MIN: Final = 0.1
+"""A service that drops one connection is back at once."""
+WAIT_S_MAX: Final = 2.0
+"""A thread may wait here; what takes longer is a matter for the caller's own, longer pauses."""
+
+
+def wait_s(environment: Environment, made: int, error: ChunkError) -> float:
+    """Seconds to wait behind the attempt ``made``, from 1 on, that ended with ``error``.
+
+    They double, with jitter, up to ``WAIT_S_MAX``; a service that names a time itself gets it, and
+    the jitter besides, lest all come back at once.
+    """
+    longest = min(WAIT_S_MAX, WAIT_S_MIN * 2.0 ** min(made - 1, 10))
+    jittered = longest * (0.5 + environment.random() / 2)
+    asked = error.retry_after_s if isinstance(error, ChunkThrottledError) else None
+    return jittered if asked is None else asked + jittered
