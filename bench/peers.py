@@ -23,7 +23,7 @@ from bench.figure import PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Workshop, async_store, in_flight, seconds_of
 from siltstone import AsyncStore
 
-SIZES = {1: (500, 20), 1_000: (20_000, 2_000)}
+SIZES = {1: (200, 20), 1_000: (20_000, 2_000)}
 """In flight at a time: how many operations a full and a quick run make for one value."""
 
 KEYS = 10_000
