@@ -1,0 +1,285 @@
+"""A whole store in a bucket of a real server: made, used, tidied, moved to a folder, probed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+import trustme
+from obstore.store import S3Store
+
+import siltstone
+from siltstone.bindings.s3.chunk_storage import S3ChunkStorage, open_bucket
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkNameError,
+    ChunkUnavailableError,
+    SettingsError,
+    SiltstoneError,
+    StoreExistsError,
+)
+from siltstone.core.words import MIB
+from siltstone.store.doctor import diagnose
+from tests.contract.s3_services import (
+    KEY_ID,
+    SECRET,
+    S3Service,
+    Server,
+    new_bucket,
+    settings,
+    versitygw,
+)
+from tests.plugins.distribution import install
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as running:
+        yield running
+
+
+@pytest.fixture
+def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the plugin be found where this checkout was installed before it had it."""
+    if not list(entry_points(group="siltstone.bindings", name="s3")):
+        group = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
+        install(monkeypatch, tmp_path / "plugins", group, distribution="siltstone-s3")
+
+
+def options(server: Server, bucket: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bucket": bucket, "prefix": "stores/one", "endpoint": server.endpoint, "insecure": True,
+        "path_style": True, "region": "us-east-1", "access_key_id": "${TEST_KEY_ID}",
+        "secret_access_key": "${TEST_SECRET}", **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch, _installed: None) -> None:
+    monkeypatch.setenv("TEST_KEY_ID", KEY_ID)
+    monkeypatch.setenv("TEST_SECRET", SECRET)
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_store_lives_in_a_bucket(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "siltstone")
+    bucket, raw = new_bucket(server)
+    file = siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+    assert SECRET not in file.read_text()
+    assert not (tmp_path / "store" / "chunks").exists()
+    parts = [bytes([number]) * 700_000 for number in range(10)]
+    with siltstone.open(file) as store:
+        segment = store.create("a")
+        for part in parts[:6]:
+            segment.append(part)
+        segment.flush()
+        gone = store.create("gone")
+        gone.append(b"x" * 5_000)
+        gone.flush()
+        gone.delete()
+    with siltstone.open(file) as store:
+        segment = store.segment("a")
+        for part in parts[6:]:
+            segment.append(part)
+        segment.flush()
+        assert segment.read(0, 7_000_000) == b"".join(parts)
+        assert all(chunk.chunk.startswith("data/") for chunk in segment.chunks())
+    keys = raw.keys()
+    assert keys
+    assert all(key.startswith("stores/one/") for key in keys)
+    assert not [key for key in keys if "/doctor/" in key]
+    with siltstone.open(file, read_only=True) as store:
+        assert store.segment("a").read(650_000, 100_000) == b"".join(parts)[650_000:750_000]
+    assert SECRET not in caplog.text
+    _move_to_a_folder(file, raw, tmp_path, b"".join(parts))
+
+
+def _move_to_a_folder(file: Path, raw: Any, tmp_path: Path, content: bytes) -> None:
+    """Names and metadata do not depend on the binding: the same store opens from a folder."""
+    for key in list(raw.keys()):
+        path = tmp_path / "moved" / key.removeprefix("stores/one/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw.read(key))
+    head, _, rest = file.read_text().partition("long_term_storage:\n")
+    tail = rest[rest.index("#  threads") :]
+    file.write_text(
+        f"{head}long_term_storage:\n  binding: nfs\n  nfs:\n    path: {tmp_path}/moved\n{tail}"
+    )
+    with siltstone.open(file) as store:
+        assert store.segment("a").read(0, len(content)) == content
+        store.segment("a").append(b"more")
+
+
+@pytest.mark.usefixtures("variables")
+def test_the_doctor_finds_the_bucket_well(server: Server, tmp_path: Path) -> None:
+    bucket, raw = new_bucket(server)
+    file = siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+    before = raw.keys()
+    probes = list(diagnose(file))
+    assert [probe for probe in probes if probe.outcome == "failed"] == []
+    found = {probe.name: probe.outcome for probe in probes if probe.area == "storage"}
+    assert found["create is exclusive"] == found["concat"] == found["listings are in order"] == "ok"
+    assert raw.keys() == before
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_bucket_that_holds_something_is_refused(server: Server, tmp_path: Path) -> None:
+    bucket, raw = new_bucket(server)
+    raw.write("stores/one/theirs", b"x")
+    with pytest.raises(StoreExistsError, match="not empty"):
+        siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+    assert raw.keys() == ["stores/one/theirs"]
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_failed_init_leaves_nothing(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> None:
+        raise SiltstoneError("no")
+
+    monkeypatch.setattr("siltstone.store.initialisation.open_store", fail)
+    bucket, raw = new_bucket(server)
+    with pytest.raises(SiltstoneError, match="no"):
+        siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+    assert raw.keys() == []
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.usefixtures("variables")
+def test_wrong_options_are_named(server: Server, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"bucket": "no-such-bucket"}, r"s3\.bucket"),
+        ({"colour": "red"}, r"s3\.colour"),
+        ({"insecure": False}, "insecure"),
+    ]
+    for more, said in cases:
+        wanted: dict[str, Any] = options(server, "unused")
+        wanted |= more
+        with pytest.raises(SettingsError, match=said) as caught:
+            siltstone.init(tmp_path / "store", binding="s3", options=wanted)
+        assert SECRET not in str(caught.value)
+        assert not (tmp_path / "store").exists()
+
+
+# --- against the server itself ------------------------------------------------------------------
+
+
+def test_another_client_reads_what_was_written_and_the_reverse(server: Server) -> None:
+    service = S3Service(server=server, more={"put_bytes_max": 6 * MIB, "part_bytes": 5 * MIB})
+    other: Any = S3Store(
+        service.bucket, endpoint=server.endpoint, region="us-east-1", access_key_id=KEY_ID,
+        secret_access_key=SECRET, client_options={"allow_http": True},
+        virtual_hosted_style_request=False,
+    )  # fmt: skip
+    storage = service.open()
+    contents = {"d/small": b"abc", "d/large": bytes(range(256)) * (13 * MIB // 256)}
+    for name, content in contents.items():
+        storage.create(name, [content])
+        assert bytes(obstore.get(other, name).bytes()) == content
+    storage.concat("d/both", [("d/large", 13 * MIB), ("d/small", 3)])
+    assert bytes(obstore.get(other, "d/both").bytes()) == contents["d/large"] + b"abc"
+    obstore.put(other, "d/theirs", b"theirs")
+    buffer = bytearray(6)
+    assert storage.read_into("d/theirs", 0, buffer) == 6
+    assert buffer == b"theirs"
+    listed = [(found["path"], found["size"]) for found in obstore.list(other).collect()]
+    assert sorted(listed) == [(found.name, found.length) for found in storage.list()]
+    storage.close()
+
+
+def test_the_checksum_of_the_whole_is_kept(server: Server) -> None:
+    service = S3Service(server=server, more={"put_bytes_max": 5 * MIB, "part_bytes": 5 * MIB})
+    storage = service.open()
+    content = bytes(range(256)) * (11 * MIB // 256)
+    storage.create("small", [content[: 5 * MIB]])
+    storage.create("large", [content])
+    storage.concat("joined", [("large", 11 * MIB), ("small", 5 * MIB)])
+    for name in ("small", "large", "joined"):
+        told = service.raw.headers(name, x_amz_checksum_mode="ENABLED")
+        assert told["x-amz-checksum-type"] == "FULL_OBJECT"
+        assert told["x-amz-checksum-crc32c"]
+    storage.close()
+
+
+def test_a_folder_is_in_the_way_of_a_name(server: Server) -> None:
+    """A known deviation: the server keeps objects in folders, so ``k`` excludes ``k/child``."""
+    service = S3Service(server=server)
+    storage = service.open()
+    storage.create("k", [b"x"])
+    with pytest.raises(ChunkNameError, match="ObjectParentIsFile"):
+        storage.create("k/child", [b"x"])
+    storage.create("f/child", [b"x"])
+    with pytest.raises(ChunkNameError, match="ExistingObjectIsDirectory"):
+        storage.create("f", [b"x"])
+    storage.close()
+
+
+def test_wrong_credentials_are_refused(server: Server) -> None:
+    bucket, _ = new_bucket(server)
+    for more in ({"secret_access_key": "wrong"}, {"access_key_id": "nobody"}):
+        with pytest.raises(ChunkAccessDeniedError) as caught:
+            open_bucket(settings(server.endpoint, bucket, **more))
+        assert "wrong" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def serving(folder: Path, authority: trustme.CA, *names: str, **more: Any) -> list[str]:
+    """Write a certificate for the server; return the flags that name it."""
+    made = authority.issue_cert(*names, **more)
+    made.private_key_pem.write_to_path(folder / "key.pem")
+    for part in made.cert_chain_pems:
+        part.write_to_path(folder / "cert.pem", append=True)
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    return ["--cert", str(folder / "cert.pem"), "--key", str(folder / "key.pem")]
+
+
+def test_tls_with_an_authority_of_ones_own(tmp_path: Path, authority: trustme.CA) -> None:
+    flags = serving(tmp_path, authority, "127.0.0.1")
+    bundle = str(tmp_path / "ca.pem")
+    with versitygw(tmp_path / "server", *flags, scheme="https") as server:
+        (server.folder / "bucket").mkdir()
+        storage = S3ChunkStorage(
+            settings(server.endpoint, "bucket", ca_bundle=bundle, put_bytes_max=5 * MIB,
+                     part_bytes=5 * MIB)
+        )  # fmt: skip
+        content = bytes(range(256)) * (6 * MIB // 256)
+        for name, length in (("tiny", 3), ("small", 100_000), ("large", 6 * MIB)):
+            storage.create(name, [content[:length]])
+            buffer = bytearray(length)
+            assert storage.read_into(name, 0, buffer) == length
+            assert buffer == content[:length]
+            assert (server.folder / "bucket" / name).read_bytes() == content[:length]
+        assert storage.capabilities.bulk_delete_max
+        storage.delete("tiny")
+        storage.close()
+        with pytest.raises(ChunkUnavailableError, match="could not be reached"):
+            open_bucket(settings(server.endpoint, "bucket"))
+
+
+@pytest.mark.parametrize("wrong", ["host", "expired"])
+def test_a_wrong_certificate_is_refused(tmp_path: Path, authority: trustme.CA, wrong: str) -> None:
+    names = ["example.org"] if wrong == "host" else ["127.0.0.1"]
+    past = {
+        "not_after": datetime(2020, 1, 1, tzinfo=UTC),
+        "not_before": datetime(2019, 1, 1, tzinfo=UTC),
+    }
+    flags = serving(tmp_path, authority, *names, **(past if wrong == "expired" else {}))
+    with versitygw(tmp_path / "server", *flags, scheme="https") as server:
+        with pytest.raises(ChunkUnavailableError, match="could not be reached") as caught:
+            open_bucket(settings(server.endpoint, "bucket", ca_bundle=str(tmp_path / "ca.pem")))
+        reason = "doesn't match" if wrong == "host" else "certificate has expired"
+        assert reason in str(caught.value.__cause__)
