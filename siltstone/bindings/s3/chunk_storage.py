@@ -107,7 +107,7 @@ class S3ChunkStorage:
         key = self.service.key(name, "create")
         length = check_buffers(buffers)
         check_chunk_length(length, self._capabilities)
-        target = self._target(name, key, "create")
+        target = self._target(name, key, "create", length)
         if length <= self._settings.put_bytes_max:
             put(self.service, target, buffers, length)
         else:
@@ -120,7 +120,7 @@ class S3ChunkStorage:
         check_offset(offset)
         length = check_buffers(buffers)
         check_chunk_length(offset + length, self._capabilities)
-        append(self.service, self._target(name, key, "write"), offset, buffers, length)
+        append(self.service, self._target(name, key, "write", length), offset, buffers, length)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
@@ -155,8 +155,8 @@ class S3ChunkStorage:
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """A HEAD for each source, a copy of each on the service, and two requests around them."""
         key = self.service.key(target, "concat")
-        check_concat(target, sources, self._capabilities)
-        join(self.service, self._target(target, key, "concat"), sources)
+        length = check_concat(target, sources, self._capabilities)
+        join(self.service, self._target(target, key, "concat", length), sources)
 
     def seal(self, name: str) -> None:
         """Not supported: a chunk that is written once needs none."""
@@ -182,12 +182,13 @@ class S3ChunkStorage:
         """Close the connections; parts on their way are waited for."""
         self.service.close()
 
-    def _target(self, name: str, key: str, operation: str) -> Target:
+    def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
         prove(self.service)
         if operation != "write" and self._settings.unsafe_without_conditional_create:
             self._refuse_taken(name, key, operation)
-        return Target(name=name, key=key, operation=operation, deadline=self.service.deadline())
+        deadline = self.service.deadline(length)
+        return Target(name=name, key=key, operation=operation, deadline=deadline)
 
     def _refuse_taken(self, name: str, key: str, operation: str) -> None:
         """Without the service's help, look first; of two who look at a time both may go on."""

@@ -44,7 +44,7 @@ def read_range(
         ChunkOffsetError: the chunk ends before ``offset``.
         ChunkUnavailableError: no answer, one that is not what was asked for, or another version.
     """
-    deadline = service.deadline()
+    deadline = service.deadline(len(buffer))
     if not len(buffer):
         return _at_end(name, offset, _length(service, name, key, operation), operation)
     arguments: Any = {} if version is None else {"IfMatch": version}

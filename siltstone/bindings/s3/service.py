@@ -6,18 +6,21 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from siltstone.bindings.s3.body import Deadline
 from siltstone.bindings.s3.client import make_client
 from siltstone.bindings.s3.settings import Encryption, S3Settings
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX, check_chunk_name
 from siltstone.core.errors import ChunkNameError, ClosedError
+from siltstone.core.words import MIB
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 T = TypeVar("T")
+RATE: Final = MIB
+"""Bytes a second that every network should carry; a large call has so much more time."""
 
 
 class Service:
@@ -63,9 +66,9 @@ class Service:
         """The name of the chunk that ``key`` belongs to."""
         return key[len(self.settings.folder) :]
 
-    def deadline(self) -> Deadline:
-        """The deadline of a call that begins now."""
-        return Deadline(self.settings.deadline_s)
+    def deadline(self, length: int) -> Deadline:
+        """The deadline of a call that begins now and moves ``length`` bytes."""
+        return Deadline(self.settings.deadline_s + length / RATE)
 
     def storing(self) -> dict[str, Any]:
         """Arguments of every request that makes an object: how it is kept."""

@@ -80,7 +80,7 @@ class S3Settings(BaseModel):
         storage_class: of the objects; unless set, as the bucket says.
         connect_timeout_s: seconds for a connection, and for each 256 KiB that are sent.
         read_timeout_s: seconds of silence after which an answer is not waited for any more.
-        deadline_s: seconds after which a call ends, whatever comes in between.
+        deadline_s: seconds after which a call ends, and one more for each MiB that it moves.
         connections: most connections that stay open.
         upload_threads: parts of one client that are sent at a time.
         put_bytes_max: a larger chunk is sent in parts.

@@ -19,6 +19,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from siltstone.bindings.s3 import service
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.errors import answered, retry_after, unanswered
 from siltstone.core.errors import (
@@ -396,7 +397,8 @@ def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
     storage.close()
 
 
-def test_a_slow_body_is_left_at_the_deadline(stub: Stub) -> None:
+def test_a_slow_body_is_left_at_the_deadline(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "RATE", 1e12)
     storage = S3ChunkStorage(stub.settings(deadline_s=0.001))
     stub.objects["s"] = bytes(3 * MIB)
     with pytest.raises(ChunkUnavailableError, match="DeadlineError"):
