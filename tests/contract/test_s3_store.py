@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import obstore
 import pytest
-import trustme
 from obstore.store import S3Store
 
 import siltstone
-from siltstone.bindings.s3.chunk_storage import S3ChunkStorage, open_bucket
+from siltstone.bindings.s3.chunk_storage import open_bucket
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkNameError,
-    ChunkUnavailableError,
     SettingsError,
     SiltstoneError,
     StoreExistsError,
@@ -230,56 +227,3 @@ def test_wrong_credentials_are_refused(server: Server) -> None:
         with pytest.raises(ChunkAccessDeniedError) as caught:
             open_bucket(settings(server.endpoint, bucket, **more))
         assert "wrong" not in str(caught.value)
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-def serving(folder: Path, authority: trustme.CA, *names: str, **more: Any) -> list[str]:
-    """Write a certificate for the server; return the flags that name it."""
-    made = authority.issue_cert(*names, **more)
-    made.private_key_pem.write_to_path(folder / "key.pem")
-    for part in made.cert_chain_pems:
-        part.write_to_path(folder / "cert.pem", append=True)
-    authority.cert_pem.write_to_path(folder / "ca.pem")
-    return ["--cert", str(folder / "cert.pem"), "--key", str(folder / "key.pem")]
-
-
-def test_tls_with_an_authority_of_ones_own(tmp_path: Path, authority: trustme.CA) -> None:
-    flags = serving(tmp_path, authority, "127.0.0.1")
-    bundle = str(tmp_path / "ca.pem")
-    with versitygw(tmp_path / "server", *flags, scheme="https") as server:
-        (server.folder / "bucket").mkdir()
-        storage = S3ChunkStorage(
-            settings(server.endpoint, "bucket", ca_bundle=bundle, put_bytes_max=5 * MIB,
-                     part_bytes=5 * MIB)
-        )  # fmt: skip
-        content = bytes(range(256)) * (6 * MIB // 256)
-        for name, length in (("tiny", 3), ("small", 100_000), ("large", 6 * MIB)):
-            storage.create(name, [content[:length]])
-            buffer = bytearray(length)
-            assert storage.read_into(name, 0, buffer) == length
-            assert buffer == content[:length]
-            assert (server.folder / "bucket" / name).read_bytes() == content[:length]
-        assert storage.capabilities.bulk_delete_max
-        storage.delete("tiny")
-        storage.close()
-        with pytest.raises(ChunkUnavailableError, match="could not be reached"):
-            open_bucket(settings(server.endpoint, "bucket"))
-
-
-@pytest.mark.parametrize("wrong", ["host", "expired"])
-def test_a_wrong_certificate_is_refused(tmp_path: Path, authority: trustme.CA, wrong: str) -> None:
-    names = ["example.org"] if wrong == "host" else ["127.0.0.1"]
-    past = {
-        "not_after": datetime(2020, 1, 1, tzinfo=UTC),
-        "not_before": datetime(2019, 1, 1, tzinfo=UTC),
-    }
-    flags = serving(tmp_path, authority, *names, **(past if wrong == "expired" else {}))
-    with versitygw(tmp_path / "server", *flags, scheme="https") as server:
-        with pytest.raises(ChunkUnavailableError, match="could not be reached") as caught:
-            open_bucket(settings(server.endpoint, "bucket", ca_bundle=str(tmp_path / "ca.pem")))
-        reason = "doesn't match" if wrong == "host" else "certificate has expired"
-        assert reason in str(caught.value.__cause__)
