@@ -134,6 +134,7 @@ class Measuring:
         self._read_backs_failed = 0
         self._seldom_at = 0.0
         self._recent = (0, 0)
+        self._cached = (0, 0)
         self._blocks = CacheCounts(0, 0)
         parts.pipeline.on_frame = self._frame
         parts.pressure.on_wait = lambda waited_s: self._metrics.observe(m.APPEND_WAIT, waited_s)
@@ -182,6 +183,9 @@ class Measuring:
         self._metrics.add(m.RECENT_ROWS, recent.hits - hits, "hit")
         self._metrics.add(m.RECENT_ROWS, recent.misses - misses, "miss")
         self._recent = (recent.hits, recent.misses)
+        before, self._cached = self._cached, self._parts.storage.cache_counts
+        for outcome, was, now in zip(("hit", "miss"), before, self._cached, strict=True):
+            self._metrics.add(m.CACHE_BLOCKS, now - was, outcome)
 
     def _measure_index(self) -> None:
         metrics, index = self._metrics, self._parts.index

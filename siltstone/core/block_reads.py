@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from siltstone.core.cached_chunk_storage import forget_cached, is_cached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkOffsetError, CorruptDataError, LostDataError
@@ -103,6 +104,7 @@ def read_blocks(storage: ChunkStorage, blocks: BlockRange, view: memoryview) -> 
         block = view[begin : begin + BLOCK_BYTES]
         if crc32c(block) == wanted:
             continue
+        forget_cached(storage, blocks.name)
         read_exactly(storage, blocks.name, blocks.start + begin, block)
         found = crc32c(block)
         if found != wanted:
@@ -138,6 +140,9 @@ def read_part(
         A version that the chunk had before its blocks were verified by this call; ``None`` when
         that was not asked for, or ``known`` still holds.
     """
+    if is_cached(storage, blocks.name, blocks.start, blocks.end):
+        # They are read and compared as a whole, which asks the service nothing.
+        known, learn = None, False
     if known is not None:
         # The version is asked for after the read: if it is the old one still, so are the bytes.
         try:

@@ -65,6 +65,11 @@ def data_prefix(container: int) -> str:
     return f"data/c{container}/"
 
 
+def is_data_chunk(name: str) -> bool:
+    """Whether a name is that of a chunk of users' segments, not of a system file."""
+    return name.startswith("data/")
+
+
 def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: int) -> str:
     """Name of a data chunk whose first byte is ``start`` of ``segment``."""
     folder = segment_folder(segment)

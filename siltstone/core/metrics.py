@@ -86,6 +86,9 @@ CALLS: Final = _counter(
     "outcome",
 )
 CALL_BYTES: Final = _counter("storage_bytes", "bytes that calls wrote or read", "operation")
+CACHE_BLOCKS: Final = _counter(
+    "cache_blocks", "blocks of chunks that reads found on the local disk, or not", "outcome"
+)
 
 # The segment layer and the verbs of a container.
 OPERATION: Final = _histogram("operation", "an operation, waits included", "operation", "segments")

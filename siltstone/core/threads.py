@@ -15,14 +15,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from siltstone.core.call_watch import (
-    NO_LIMITS,
-    WRITES,
-    CallLimits,
-    CallReport,
-    CallWatch,
-    measured,
-)
+from siltstone.core.cached_chunk_storage import cache_counts
+from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
 from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
@@ -36,7 +30,7 @@ from siltstone.core.errors import (
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
-from siltstone.core.waits import wait_s
+from siltstone.core.waits import had_no_effect, wait_s
 
 T = TypeVar("T")
 
@@ -116,6 +110,11 @@ class AsyncChunkStorage:
         return self._storage.capabilities
 
     @property
+    def cache_counts(self) -> tuple[int, int]:
+        """Blocks that reads found in the cache, and did not, so far; 0 without a cache."""
+        return cache_counts(self._storage)
+
+    @property
     def healthy(self) -> bool:
         """False while every thread is held by a call that missed its deadline."""
         return len(self._late) < self._threads
@@ -150,7 +149,7 @@ class AsyncChunkStorage:
             except ChunkThrottledError as error:
                 made += 1
                 pause_s = wait_s(self._environment, made, error)
-                if not _had_no_effect(operation, error) or loop.time() + pause_s > until:
+                if not had_no_effect(operation, error) or loop.time() + pause_s > until:
                     raise
             await self._environment.sleep(pause_s)
 
@@ -367,16 +366,6 @@ class AsyncChunkStorage:
         """Close the binding. The environment ends the threads."""
         self.metrics.close()
         self._storage.close()
-
-
-def _had_no_effect(operation: str, error: ChunkThrottledError) -> bool:
-    """Whether a throttled call may be sent again: nothing of it was applied, for certain.
-
-    A write that was followed by a read of what it wrote, and the read throttled, is not such a one.
-    """
-    if error.outcome is not Outcome.NOT_APPLIED:
-        return False
-    return operation not in WRITES or error.operation == operation
 
 
 async def _done_or_late(

@@ -1,11 +1,12 @@
-"""How long to wait before a call to long-term storage is sent once more."""
+"""Whether a call to long-term storage may be sent once more, and how long to wait before."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from siltstone.core.call_watch import WRITES
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError
+from siltstone.core.errors import ChunkError, Outcome
 from siltstone.core.throttling import ChunkThrottledError
 
 WAIT_S_MIN: Final = 0.1
@@ -24,3 +25,13 @@ def wait_s(environment: Environment, made: int, error: ChunkError) -> float:
     jittered = longest * (0.5 + environment.random() / 2)
     asked = error.retry_after_s if isinstance(error, ChunkThrottledError) else None
     return jittered if asked is None else asked + jittered
+
+
+def had_no_effect(operation: str, error: ChunkThrottledError) -> bool:
+    """Whether a throttled call may be sent again: nothing of it was applied, for certain.
+
+    A write that was followed by a read of what it wrote, and the read throttled, is not such a one.
+    """
+    if error.outcome is not Outcome.NOT_APPLIED:
+        return False
+    return operation not in WRITES or error.operation == operation

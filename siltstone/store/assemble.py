@@ -23,6 +23,9 @@ from typing import Final, TypeVar
 
 from siltstone.container.container import Container, open_container
 from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.core.block_cache import BlockCache
+from siltstone.core.cached_chunk_storage import CachedChunkStorage
+from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError, SiltstoneError
@@ -65,6 +68,7 @@ class Assembly:
         self.manifest = manifest
         self.owner = owner_text(environment)
         self._folders = IndexFolders(settings.index_folder)
+        self._cache: BlockCache | None = None
         self._unexpose: Callable[[], None] = lambda: None
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
@@ -111,6 +115,8 @@ class Assembly:
     def close(self) -> None:
         """Free what the containers do not close."""
         self._folders.close()
+        if self._cache is not None:
+            self._cache.close()
         self._unexpose()
 
     def expose(self) -> None:
@@ -132,10 +138,19 @@ class Assembly:
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
         storage = open_storage(self.settings, self.environment, bridged=True)
         try:
-            return self._log(index), storage
+            return self._log(index), self._cached(storage)
         except BaseException:
             storage.close()
             raise
+
+    def _cached(self, storage: ChunkStorage) -> ChunkStorage:
+        """The same storage behind the cache that all containers share, if there is to be one."""
+        folder = self.settings.cache_folder
+        if folder is None:
+            return storage
+        if self._cache is None:
+            self._cache = BlockCache(folder, self.settings.cache_bytes, self.manifest.store_id)
+        return CachedChunkStorage(storage, self._cache, is_data_chunk)
 
     def _log(self, index: int) -> FencedLog:
         settings = self.settings
@@ -195,7 +210,8 @@ def open_storage(
     """Return a new client of the store's long-term storage, which repeats what it safely can.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
-    still comes in time. Calls that the service throttles are repeated too, unless the client is for
+    still comes in time. The cache stands before all that, so that what it knows asks nobody. Calls
+    that the service throttles are repeated too, unless the client is for
     a bridge (``bridged``), which does it itself.
     """
     place = f"{settings.file}: long_term_storage.{settings.binding}"

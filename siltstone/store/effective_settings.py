@@ -14,7 +14,8 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.errors import SettingsError
 from siltstone.store.contradictions import contradiction, shared_folder
 from siltstone.store.exposition import MetricsSettings
-from siltstone.store.settings import PluginSection, Settings
+from siltstone.store.sections import PluginSection
+from siltstone.store.settings import Settings
 from siltstone.store.settings_file import SettingsText, find_settings_file, read_settings_file
 
 CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
@@ -78,6 +79,8 @@ class EffectiveSettings:
         binding_options: what it gets; may hold secrets.
         log: name of the tier-1 log.
         log_options: what it gets; may hold secrets.
+        cache_folder: absolute folder of the cache of blocks; ``None`` for none.
+        cache_bytes: what the cache takes at most, for each process.
         index_folder: absolute folder of the local indexes.
         container: the knobs of every container.
         metrics: what is measured, and where it is shown.
@@ -89,6 +92,8 @@ class EffectiveSettings:
     binding_options: Mapping[str, Any] = field(repr=False)
     log: str
     log_options: Mapping[str, Any] = field(repr=False)
+    cache_folder: Path | None
+    cache_bytes: int
     index_folder: Path
     container: ContainerSettings
     metrics: MetricsSettings
@@ -120,6 +125,8 @@ def load_settings(
         binding_options=_resolved(settings.long_term_storage, file.parent),
         log=settings.tier1.log,
         log_options=_resolved(settings.tier1, file.parent),
+        cache_folder=_cache_folder(settings.cache.path, file.parent),
+        cache_bytes=settings.cache.size,
         index_folder=file.parent / Path(settings.index.path).expanduser(),
         container=_container_settings(text, settings),
         metrics=_metrics(text, settings),
@@ -127,6 +134,7 @@ def load_settings(
     wrong = shared_folder(
         {
             ("index", "path"): effective.index_folder,
+            ("cache", "path"): effective.cache_folder,
             ("tier1", effective.log, "path"): _folder(effective.log_options),
             ("long_term_storage", effective.binding, "path"): _folder(effective.binding_options),
         }
@@ -141,6 +149,10 @@ def _metrics(text: SettingsText, settings: Settings) -> MetricsSettings:
     if chosen.port is not None and not chosen.enabled:
         raise text.error(("metrics", "port"), "is set, and metrics.enabled is not")
     return MetricsSettings(enabled=chosen.enabled, port=chosen.port, address=chosen.address)
+
+
+def _cache_folder(path: str | None, folder: Path) -> Path | None:
+    return None if path is None else folder / Path(path).expanduser()
 
 
 def _folder(options: Mapping[str, Any]) -> Path | None:

@@ -7,22 +7,16 @@ only get their names. ``effective_settings`` checks them against each other and 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.words import GIB
+from siltstone.store.sections import Count, PluginSection, Section, Text
 from siltstone.store.units import Size, Time
 
 _DEFAULTS: Final = ContainerSettings()
-
-
-def _count(value: object) -> object:
-    fits = isinstance(value, int | str) and not isinstance(value, bool)
-    if not fits:
-        raise ValueError(f"not a whole number: {value!r}")
-    return value
 
 
 def _uuid(value: object) -> str:
@@ -30,48 +24,6 @@ def _uuid(value: object) -> str:
         return str(uuid.UUID(str(value)))
     except ValueError as error:
         raise ValueError(f"not a uuid: {value!r}") from error
-
-
-Count = Annotated[int, BeforeValidator(_count), Field(ge=1)]
-Text = Annotated[str, Field(min_length=1)]
-
-
-class Section(BaseModel):
-    """A part of the file. Unknown keys are refused, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class PluginSection(Section):
-    """A section that names a plugin and holds the plugin's options under the plugin's own name.
-
-    Attributes:
-        options: what the plugin gets; not shown by ``repr``, since it may hold secrets.
-    """
-
-    options: Mapping[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_options(cls, data: Any) -> Any:
-        """Move what stands under the plugin's name to ``options``; other names are refused."""
-        if not isinstance(data, Mapping):
-            return data
-        values = dict(data)
-        if "options" in values:
-            raise ValueError("unknown key: options; options stand under the name of the plugin")
-        name = values.get(cls.plugin_key())
-        if isinstance(name, str) and name not in cls.model_fields and name in values:
-            options = values.pop(name)
-            if options is not None and not isinstance(options, Mapping):
-                raise ValueError(f"what stands under {name!r} must be keys and values")
-            values["options"] = options or {}
-        return values
-
-    @classmethod
-    def plugin_key(cls) -> str:
-        """The key that names the plugin: the first field of the section's own."""
-        return next(name for name in cls.model_fields if name != "options")
 
 
 class LongTermStorage(PluginSection):
@@ -86,6 +38,19 @@ class LongTermStorage(PluginSection):
         default=_DEFAULTS.storage_attempts,
         description="a read, stat, listing or delete without an answer is tried so often; nothing "
         "else is ever repeated",
+    )
+
+
+class Cache(Section):
+    """Blocks of chunks that were read, kept on a local disk; for a service that is far away."""
+
+    path: Text | None = Field(
+        default=None,
+        description="folder on a local disk for blocks that were read; unless set, none is kept",
+    )
+    size: Size = Field(
+        default=4 * GIB,
+        description="what they take at most; each process that has the store open takes as much",
     )
 
 
@@ -316,7 +281,7 @@ class Metrics(Section):
         default=False,
         description="measure, and put spans into traces where an SDK of OpenTelemetry is installed",
     )
-    port: Annotated[int, BeforeValidator(_count), Field(ge=1, le=65_535)] | None = Field(
+    port: Annotated[Count, Field(le=65_535)] | None = Field(
         default=None,
         description="show all metrics of the process by HTTP on this port; unless set, nothing "
         "listens",
@@ -368,6 +333,7 @@ class Settings(Section):
         description="of the store, written by init; storage that holds another store is refused",
     )
     long_term_storage: LongTermStorage
+    cache: Cache = Cache()
     tier1: Tier1
     index: Index = Index()
     segments: Segments = Segments()

@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from siltstone.store.settings import LongTermStorage, PluginSection, Settings, Tier1
+from siltstone.store.sections import PluginSection
+from siltstone.store.settings import LongTermStorage, Settings, Tier1
 from siltstone.store.units import format_size, format_time
 
 CHUNKS_FOLDER: Final = "chunks"

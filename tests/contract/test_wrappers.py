@@ -1,12 +1,15 @@
-"""The wrappers keep the contract: the one that injects faults, and the one that repeats calls."""
+"""Each wrapper keeps the contract, whatever it does beside."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from siltstone.core.block_cache import SLOT_BYTES, BlockCache
+from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_care import BulkDeletes, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
@@ -15,12 +18,37 @@ from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageC
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.contract.services import BucketService, FolderService
 
-WRAPPERS = [FaultyChunkStorage, RetryingChunkStorage]
+WRAPPERS = [CachedChunkStorage, FaultyChunkStorage, RetryingChunkStorage]
 
 
 def retrying(storage: ChunkStorage) -> ChunkStorage:
     retries = Retries(attempts=4, deadline_s=30.0)
     return RetryingChunkStorage(storage, SystemEnvironment(), retries)
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Iterator[Callable[[ChunkStorage], ChunkStorage]]:
+    """Puts clients of one service behind one cache of four blocks."""
+    cache = BlockCache(tmp_path / "cache", 4 * SLOT_BYTES, bytes(16))
+    yield lambda storage: CachedChunkStorage(storage, cache, lambda name: True)
+    assert cache.on, "no check made it fail"
+    cache.close()
+
+
+class TestCachedMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self, cached: Callable[[ChunkStorage], ChunkStorage]) -> ChunkService:
+        return BucketService(wrap=cached)
+
+
+class TestCachedNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(
+        self, tmp_path: Path, cached: Callable[[ChunkStorage], ChunkStorage]
+    ) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=cached)
 
 
 class TestFaultyMemory(ChunkStorageContract):

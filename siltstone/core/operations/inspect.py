@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from siltstone.core.block_reads import BlockRange, read_blocks
 from siltstone.core.block_sums import block_count, combined
+from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LostDataError
 from siltstone.core.invariants import check_chunk
@@ -101,6 +102,6 @@ async def _read_all(context: Context, chunk: Chunk, sums: tuple[int, ...]) -> No
         )
 
         def call(storage: ChunkStorage, blocks: BlockRange = blocks, length: int = length) -> None:
-            read_blocks(storage, blocks, buffer[:length])
+            read_blocks(uncached(storage), blocks, buffer[:length])
 
         await context.storage.run("read_into", chunk.name, call, moved=length)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.block_sums import extend_sums
+from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     ChunkError,
@@ -38,7 +39,7 @@ def read_back(
         while position < end:
             stop = min(end, position // BLOCK_BYTES * BLOCK_BYTES + PART_BYTES)
             view = memoryview(bytearray(stop - position))
-            read_exactly(storage, name, position, view)
+            read_exactly(uncached(storage), name, position, view)
             found += extend_sums([view], position, last if position == offset else 0)
             position = stop
     except (ChunkError, CorruptDataError) as error:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.block_sums import block_count, extend_sums, patches
+from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkReadBackError, CorruptDataError, Outcome, SiltstoneError
@@ -133,7 +134,10 @@ async def _join(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
         end += extent.length
     await context.storage.concat(new.name, sources)
     return await context.storage.run(
-        "read_into", new.name, lambda storage: _verified(storage, new.name, blocks), moved=end
+        "read_into",
+        new.name,
+        lambda storage: _verified(uncached(storage), new.name, blocks),
+        moved=end,
     )
 
 

@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.core.records.cached_block import (
+    CachedBlock,
+    decode_cached_block,
+    encode_cached_block,
+)
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
 from siltstone.core.records.envelope import RecordKind, seal
 from siltstone.core.records.pin import Pin, decode_pin, encode_pin
@@ -139,3 +144,16 @@ def test_impossible_fields_are_corrupt() -> None:
     body = bytes(32) + struct.pack("<H", 1) + b"\xff"
     with pytest.raises(CorruptDataError, match="UTF-8"):
         decode_claim(seal(RecordKind.CLAIM, 1, body), where="x")
+
+
+def test_cached_block() -> None:
+    data = example("cached-block.md")
+    block = CachedBlock(
+        store=bytes(range(16)), name="data/c0/a", block=2, length=5, sum=crc32c(b"hello")
+    )
+    assert decode_cached_block(data) == block
+    assert encode_cached_block(block) == data
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        assert decode_cached_block(damaged) is None

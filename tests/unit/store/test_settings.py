@@ -9,7 +9,8 @@ import pytest
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.errors import SettingsError, StoreNotFoundError
 from siltstone.store.effective_settings import CONTAINER_KEYS, EffectiveSettings, load_settings
-from siltstone.store.settings import Section, Settings
+from siltstone.store.sections import Section
+from siltstone.store.settings import Settings
 from siltstone.store.settings_template import default_text, settings_text
 
 ROOT = Path(__file__).resolve().parents[3]
