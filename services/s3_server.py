@@ -10,6 +10,9 @@ from services.certificates import Certificate
 from services.server import Server
 
 REGION = "us-east-1"
+KEY_ID = "siltstone-tests"
+SECRET = f"canary-{os.urandom(16).hex()}"
+"""It occurs nowhere else, so wherever it is found it has leaked."""
 SERVING = frozenset({200, 403})
 """A server that serves refuses whoever does not sign; one that still starts says something else."""
 
@@ -23,14 +26,14 @@ class S3Server(Server):
 
     Attributes:
         key_id: the access key.
-        secret: its secret, which occurs nowhere else.
+        secret: its secret.
         certificate: see above.
     """
 
     def __init__(self, name: str, certificate: Certificate | None = None) -> None:
         super().__init__(name)
-        self.key_id = "siltstone-tests"
-        self.secret = f"canary-{os.urandom(16).hex()}"
+        self.key_id = KEY_ID
+        self.secret = SECRET
         self.certificate = certificate
 
     @property

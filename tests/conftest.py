@@ -7,6 +7,7 @@ which the end of the run repeats with its reason, or a failure where the run mus
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from services.certificates import Authority
 from services.server import Server
 from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
+from tests.plugins.distribution import install
 
+S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
 FIXTURES = frozenset({"minio", "new_versitygw", "versitygw", "versitygw_tls"})
 MISSING = "missing service "
 
@@ -76,6 +79,13 @@ def new_versitygw() -> Iterator[NewVersitygw]:
     yield start
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def s3_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the plugin be found where this checkout was installed before it had it."""
+    if not list(entry_points(group="siltstone.bindings", name="s3")):
+        install(monkeypatch, tmp_path / "plugins", S3_PLUGIN, distribution="siltstone-s3")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import http.client
 from datetime import UTC, datetime
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 from xml.etree import ElementTree
 
 SPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -50,7 +50,7 @@ class RawS3:
             encoded = (tree.findtext(f"{SPACE}EncodingType") or tree.findtext("EncodingType")) or ""
             for name in (f"{SPACE}Contents/{SPACE}Key", "Contents/Key"):
                 texts = [entry.text or "" for entry in tree.findall(name)]
-                found += [unquote(text) if encoded == "url" else text for text in texts]
+                found += [unquote_plus(text) if encoded == "url" else text for text in texts]
             token = tree.findtext(f"{SPACE}NextContinuationToken")
             if not token:
                 return found

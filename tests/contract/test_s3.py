@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from moto import mock_aws
 
+from services.s3_server import S3Server
 from siltstone.bindings.s3 import chunk_storage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNameError
@@ -15,15 +16,9 @@ from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.subject import at_once, names
 from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from tests.contract.s3_services import MotoService, S3Service, Server, versitygw
+from tests.contract.s3_services import MotoService, S3Service
 
 MISSING = frozenset({"append", "seal"})
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with versitygw(tmp_path_factory.mktemp("versitygw")) as running:
-        yield running
 
 
 class TestMoto(ChunkStorageContract):
@@ -41,8 +36,8 @@ class TestVersitygw(ChunkStorageContract):
     listed_count = 1_025
 
     @pytest.fixture
-    def service(self, server: Server) -> ChunkService:
-        return S3Service(server=server)
+    def service(self, versitygw: S3Server) -> ChunkService:
+        return S3Service(server=versitygw)
 
     def test_chunks_come_and_go_in_one_folder(self, storage: ChunkStorage) -> None:
         """A known deviation: it removes an empty folder under a create, and then says 409.
@@ -66,8 +61,8 @@ class TestVersitygwInParts(CreateChecks, DeleteChecks, ConcatChecks):
     missing = MISSING
 
     @pytest.fixture
-    def service(self, server: Server) -> ChunkService:
-        return S3Service(server=server, more={"prefix": "stores/one/", "put_bytes_max": 3})
+    def service(self, versitygw: S3Server) -> ChunkService:
+        return S3Service(server=versitygw, more={"prefix": "stores/one/", "put_bytes_max": 3})
 
 
 def again(call: Callable[[], None]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from obstore.store import S3Store
 
 import siltstone
+from services.s3_server import REGION, S3Server
 from siltstone.bindings.s3.chunk_storage import open_bucket
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
@@ -23,54 +22,32 @@ from siltstone.core.errors import (
 )
 from siltstone.core.words import MIB
 from siltstone.store.doctor import diagnose
-from tests.contract.s3_services import (
-    KEY_ID,
-    SECRET,
-    S3Service,
-    Server,
-    new_bucket,
-    settings,
-    versitygw,
-)
-from tests.plugins.distribution import install
+from tests.contract.s3_services import S3Service, new_bucket, options_of, settings_of
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with versitygw(tmp_path_factory.mktemp("versitygw")) as running:
-        yield running
+def options(versitygw: S3Server, bucket: str, **more: Any) -> dict[str, Any]:
+    chosen = {
+        "prefix": "stores/one",
+        "access_key_id": "${TEST_KEY_ID}",
+        "secret_access_key": "${TEST_SECRET}",
+    }
+    return options_of(versitygw, bucket) | chosen | more
 
 
 @pytest.fixture
-def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the plugin be found where this checkout was installed before it had it."""
-    if not list(entry_points(group="siltstone.bindings", name="s3")):
-        group = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
-        install(monkeypatch, tmp_path / "plugins", group, distribution="siltstone-s3")
-
-
-def options(server: Server, bucket: str, **more: Any) -> dict[str, Any]:
-    return {
-        "bucket": bucket, "prefix": "stores/one", "endpoint": server.endpoint, "insecure": True,
-        "path_style": True, "region": "us-east-1", "access_key_id": "${TEST_KEY_ID}",
-        "secret_access_key": "${TEST_SECRET}", **more,
-    }  # fmt: skip
-
-
-@pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch, _installed: None) -> None:
-    monkeypatch.setenv("TEST_KEY_ID", KEY_ID)
-    monkeypatch.setenv("TEST_SECRET", SECRET)
+def variables(monkeypatch: pytest.MonkeyPatch, s3_plugin: None, versitygw: S3Server) -> None:
+    monkeypatch.setenv("TEST_KEY_ID", versitygw.key_id)
+    monkeypatch.setenv("TEST_SECRET", versitygw.secret)
 
 
 @pytest.mark.usefixtures("variables")
 def test_a_store_lives_in_a_bucket(
-    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    versitygw: S3Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "siltstone")
-    bucket, raw = new_bucket(server)
-    file = siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
-    assert SECRET not in file.read_text()
+    bucket, raw = new_bucket(versitygw)
+    file = siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))
+    assert versitygw.secret not in file.read_text()
     assert not (tmp_path / "store" / "chunks").exists()
     parts = [bytes([number]) * 700_000 for number in range(10)]
     with siltstone.open(file) as store:
@@ -95,7 +72,7 @@ def test_a_store_lives_in_a_bucket(
     assert not [key for key in keys if "/doctor/" in key]
     with siltstone.open(file, read_only=True) as store:
         assert store.segment("a").read(650_000, 100_000) == b"".join(parts)[650_000:750_000]
-    assert SECRET not in caplog.text
+    assert versitygw.secret not in caplog.text
     _move_to_a_folder(file, raw, tmp_path, b"".join(parts))
 
 
@@ -116,9 +93,9 @@ def _move_to_a_folder(file: Path, raw: Any, tmp_path: Path, content: bytes) -> N
 
 
 @pytest.mark.usefixtures("variables")
-def test_the_doctor_finds_the_bucket_well(server: Server, tmp_path: Path) -> None:
-    bucket, raw = new_bucket(server)
-    file = siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+def test_the_doctor_finds_the_bucket_well(versitygw: S3Server, tmp_path: Path) -> None:
+    bucket, raw = new_bucket(versitygw)
+    file = siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))
     before = raw.keys()
     probes = list(diagnose(file))
     assert [probe for probe in probes if probe.outcome == "failed"] == []
@@ -128,54 +105,54 @@ def test_the_doctor_finds_the_bucket_well(server: Server, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_bucket_that_holds_something_is_refused(server: Server, tmp_path: Path) -> None:
-    bucket, raw = new_bucket(server)
+def test_a_bucket_that_holds_something_is_refused(versitygw: S3Server, tmp_path: Path) -> None:
+    bucket, raw = new_bucket(versitygw)
     raw.write("stores/one/theirs", b"x")
     with pytest.raises(StoreExistsError, match="not empty"):
-        siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+        siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))
     assert raw.keys() == ["stores/one/theirs"]
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.usefixtures("variables")
 def test_a_failed_init_leaves_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    versitygw: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:
         raise SiltstoneError("no")
 
     monkeypatch.setattr("siltstone.store.initialisation.open_store", fail)
-    bucket, raw = new_bucket(server)
+    bucket, raw = new_bucket(versitygw)
     with pytest.raises(SiltstoneError, match="no"):
-        siltstone.init(tmp_path / "store", binding="s3", options=options(server, bucket))
+        siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))
     assert raw.keys() == []
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.usefixtures("variables")
-def test_wrong_options_are_named(server: Server, tmp_path: Path) -> None:
+def test_wrong_options_are_named(versitygw: S3Server, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"bucket": "no-such-bucket"}, r"s3\.bucket"),
         ({"colour": "red"}, r"s3\.colour"),
         ({"insecure": False}, "insecure"),
     ]
     for more, said in cases:
-        wanted: dict[str, Any] = options(server, "unused")
+        wanted: dict[str, Any] = options(versitygw, "unused")
         wanted |= more
         with pytest.raises(SettingsError, match=said) as caught:
             siltstone.init(tmp_path / "store", binding="s3", options=wanted)
-        assert SECRET not in str(caught.value)
+        assert versitygw.secret not in str(caught.value)
         assert not (tmp_path / "store").exists()
 
 
 # --- against the server itself ------------------------------------------------------------------
 
 
-def test_another_client_reads_what_was_written_and_the_reverse(server: Server) -> None:
-    service = S3Service(server=server, more={"put_bytes_max": 6 * MIB, "part_bytes": 5 * MIB})
+def test_another_client_reads_what_was_written_and_the_reverse(versitygw: S3Server) -> None:
+    service = S3Service(server=versitygw, more={"put_bytes_max": 6 * MIB, "part_bytes": 5 * MIB})
     other: Any = S3Store(
-        service.bucket, endpoint=server.endpoint, region="us-east-1", access_key_id=KEY_ID,
-        secret_access_key=SECRET, client_options={"allow_http": True},
+        service.bucket, endpoint=versitygw.endpoint, region=REGION, access_key_id=versitygw.key_id,
+        secret_access_key=versitygw.secret, client_options={"allow_http": True},
         virtual_hosted_style_request=False,
     )  # fmt: skip
     storage = service.open()
@@ -194,8 +171,8 @@ def test_another_client_reads_what_was_written_and_the_reverse(server: Server) -
     storage.close()
 
 
-def test_the_checksum_of_the_whole_is_kept(server: Server) -> None:
-    service = S3Service(server=server, more={"put_bytes_max": 5 * MIB, "part_bytes": 5 * MIB})
+def test_the_checksum_of_the_whole_is_kept(versitygw: S3Server) -> None:
+    service = S3Service(server=versitygw, more={"put_bytes_max": 5 * MIB, "part_bytes": 5 * MIB})
     storage = service.open()
     content = bytes(range(256)) * (11 * MIB // 256)
     storage.create("small", [content[: 5 * MIB]])
@@ -208,9 +185,9 @@ def test_the_checksum_of_the_whole_is_kept(server: Server) -> None:
     storage.close()
 
 
-def test_a_folder_is_in_the_way_of_a_name(server: Server) -> None:
+def test_a_folder_is_in_the_way_of_a_name(versitygw: S3Server) -> None:
     """A known deviation: the server keeps objects in folders, so ``k`` excludes ``k/child``."""
-    service = S3Service(server=server)
+    service = S3Service(server=versitygw)
     storage = service.open()
     storage.create("k", [b"x"])
     with pytest.raises(ChunkNameError, match="ObjectParentIsFile"):
@@ -221,9 +198,9 @@ def test_a_folder_is_in_the_way_of_a_name(server: Server) -> None:
     storage.close()
 
 
-def test_wrong_credentials_are_refused(server: Server) -> None:
-    bucket, _ = new_bucket(server)
+def test_wrong_credentials_are_refused(versitygw: S3Server) -> None:
+    bucket, _ = new_bucket(versitygw)
     for more in ({"secret_access_key": "wrong"}, {"access_key_id": "nobody"}):
         with pytest.raises(ChunkAccessDeniedError) as caught:
-            open_bucket(settings(server.endpoint, bucket, **more))
+            open_bucket(settings_of(versitygw, bucket, **more))
         assert "wrong" not in str(caught.value)

@@ -13,7 +13,7 @@ from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.words import MIB
-from tests.faults.s3.bucket import new_bucket, settings_of
+from tests.contract.s3_services import new_bucket, settings_of
 
 WARM_UP = 20
 """The first ones load modules and files that stay."""
@@ -21,7 +21,7 @@ WARM_UP = 20
 
 @pytest.fixture
 def settings(versitygw: S3Server) -> S3Settings:
-    bucket = new_bucket(versitygw)
+    bucket, _ = new_bucket(versitygw)
     return settings_of(versitygw, bucket, put_bytes_max=5 * MIB, part_bytes=5 * MIB)
 
 

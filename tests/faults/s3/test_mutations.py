@@ -21,8 +21,7 @@ from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer
-from tests.contract.raw_s3 import RawS3
-from tests.faults.s3.bucket import new_bucket, settings_of
+from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.s3.cases import CASES, DONE, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import LARGE, MUTATIONS, PART_BYTES, Mutation, Step
 
@@ -32,8 +31,7 @@ class Place:
 
     def __init__(self, server: S3Server, proxy: FaultProxy, **more: Any) -> None:
         self.proxy = proxy
-        self.bucket = new_bucket(server)
-        self.raw = RawS3(server.endpoint, self.bucket, server.key_id, server.secret)
+        self.bucket, self.raw = new_bucket(server)
         self.settings: S3Settings = settings_of(
             server,
             self.bucket,

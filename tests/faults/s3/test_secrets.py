@@ -25,7 +25,7 @@ from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.store.effective_settings import load_settings
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer, HalfAnswer, Reset, Rule
-from tests.faults.s3.bucket import new_bucket, options_of, settings_of
+from tests.contract.s3_services import new_bucket, options_of, settings_of
 
 COMMANDS = (
     ("doctor",),
@@ -51,6 +51,7 @@ def failure(call: Callable[[], object]) -> str:
     return told(caught.value)
 
 
+@pytest.mark.usefixtures("s3_plugin")
 def test_of_a_whole_store(
     versitygw: S3Server,
     tmp_path: Path,
@@ -60,7 +61,8 @@ def test_of_a_whole_store(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("CANARY", versitygw.secret)
-    options = options_of(versitygw, new_bucket(versitygw), secret_access_key="${CANARY}")
+    bucket, _ = new_bucket(versitygw)
+    options = options_of(versitygw, bucket, secret_access_key="${CANARY}")
     settings = siltstone.init(tmp_path / "store", binding="s3", options=options)
     with settings.open("a", encoding="utf-8") as file:
         file.write("\nmetrics:\n  enabled: true\n")
@@ -104,7 +106,7 @@ def test_of_settings_that_are_wrong(versitygw: S3Server, key: str) -> None:
 
 def test_of_errors(versitygw: S3Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    bucket = new_bucket(versitygw)
+    bucket, _ = new_bucket(versitygw)
     shown: list[str] = []
     with FaultProxy(("127.0.0.1", versitygw.port)) as proxy:
         near = options_of(versitygw, bucket, endpoint=proxy.endpoint)

@@ -15,7 +15,7 @@ from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
 from siltstone.core.words import MIB
 from tests.conftest import NewVersitygw
 from tests.contract.raw_s3 import RawS3
-from tests.faults.s3.bucket import options_of, settings_of
+from tests.contract.s3_services import options_of, settings_of
 
 BUCKET = "bucket"
 

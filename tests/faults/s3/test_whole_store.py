@@ -19,7 +19,7 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.testing.fault_proxy import FaultProxy
 from tests.conftest import NewVersitygw
 from tests.contract.raw_s3 import RawS3
-from tests.faults.s3.bucket import new_bucket, options_of
+from tests.contract.s3_services import new_bucket, options_of
 
 SEGMENTS = ("a", "b", "c")
 DEATHS = 4
@@ -81,12 +81,12 @@ def flush_at_last(store: siltstone.Store) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("s3_plugin")
 def test_a_server_that_is_killed_in_the_middle_of_flushes(
     new_versitygw: NewVersitygw, tmp_path: Path
 ) -> None:
     server = new_versitygw()
-    bucket = new_bucket(server)
-    raw = RawS3(server.endpoint, bucket, server.key_id, server.secret)
+    bucket, raw = new_bucket(server)
     place = tmp_path / "store"
     with FaultProxy(("127.0.0.1", server.port)) as proxy, ThreadPoolExecutor(1) as thread:
         options = options_of(server, bucket, endpoint=proxy.endpoint, read_timeout_s=5)

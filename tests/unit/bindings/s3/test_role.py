@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from services.s3_server import KEY_ID
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage, open_bucket
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.errors import ChunkAccessDeniedError, Outcome
@@ -32,7 +33,7 @@ def test_a_role_is_assumed_and_assumed_again() -> None:
     assert credentials.method == "assume-role"
     first = credentials.get_frozen_credentials()
     assert first.token
-    assert first.access_key != "test-key-id"
+    assert first.access_key != KEY_ID
     assert credentials.get_frozen_credentials() == first
     credentials._refresh_using.__self__._cache.clear()
     credentials._expiry_time = datetime.now(UTC) + timedelta(seconds=30)
