@@ -12,6 +12,7 @@ from siltstone.container.found import Found, check_frames, check_lineage, check_
 from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.circuit import CircuitLimits
@@ -208,12 +209,14 @@ def bridged(
     metrics: Metrics = NO_METRICS,
 ) -> AsyncChunkStorage:
     """The bridge to a binding, with the threads and the deadline of the settings."""
+    background = settings.background_rate
     return AsyncChunkStorage(
         storage,
         environment,
         threads=settings.storage_threads,
         deadline_s=settings.storage_deadline_s,
         rate_min=settings.storage_rate_min,
+        background=None if background is None else Bandwidth(environment, background),
         metrics=metrics,
         limits=CallLimits(
             slow_s=settings.slow_call_s,

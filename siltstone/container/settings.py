@@ -63,6 +63,8 @@ class ContainerSettings:
             rate, so that a large write over a slow link comes to its end.
         storage_threads: calls to long-term storage at a time.
         storage_attempts: a read, stat, listing or delete that got no answer is tried so often.
+        background_rate: bytes a second that the optimiser reads, and as many that it writes;
+            ``None`` without a limit.
         slow_call_s: a call that takes longer is slow, and warned of.
         storage_failures_max: so many calls in a row without an answer, and no more are sent.
         storage_probe_s: then one is sent so long behind them, and again after twice as long, up to
@@ -112,6 +114,7 @@ class ContainerSettings:
     storage_rate_min: int = MIB
     storage_threads: int = 16
     storage_attempts: int = 4
+    background_rate: int | None = None
     slow_call_s: float = 1.0
     storage_failures_max: int = 5
     storage_probe_s: float = 5.0

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+from siltstone.core.bandwidth import Bandwidth, BandwidthError
 from siltstone.core.cached_chunk_storage import cache_counts
 from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
 from siltstone.core.chunk_care import delete_many, sweep_leftovers
@@ -30,7 +31,7 @@ from siltstone.core.errors import (
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
-from siltstone.core.waits import had_no_effect, wait_s
+from siltstone.core.waits import POSTPONED, had_no_effect, wait_s
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ class AsyncChunkStorage:
             to be sent at most, and if it was not by then, it never was.
         rate_min: bytes a second that the service moves at least: a call has so much more time than
             ``deadline_s`` as its bytes need at this rate.
+        background: how fast work that nobody waits for may move bytes, each way.
         limits: what is expected of calls.
         metrics: takes what is measured of calls, and of those that make them; closed by ``close``.
 
@@ -87,6 +89,7 @@ class AsyncChunkStorage:
         threads: int = 16,
         deadline_s: float = 60.0,
         rate_min: float = float("inf"),
+        background: Bandwidth | None = None,
         limits: CallLimits = NO_LIMITS,
         metrics: Metrics = NO_METRICS,
     ) -> None:
@@ -95,6 +98,7 @@ class AsyncChunkStorage:
         self._pool = Pool(name=f"chunks-{id(self):x}", threads=threads)
         self._deadline_s = deadline_s
         self._rate_min = rate_min
+        self._background = background
         self._threads = threads
         self._slots = Slots(threads)
         self._late: set[asyncio.Future[Any]] = set()
@@ -129,6 +133,12 @@ class AsyncChunkStorage:
         """How many calls may be in flight now; below ``threads`` after the service throttled."""
         return self._slots.limit
 
+    async def pace(self, length: int) -> None:
+        """Let work that nobody waits for wait until it may move so many bytes more each way."""
+        pause_s = 0.0 if self._background is None else self._background.wait_s(length)
+        if pause_s:
+            await self._environment.sleep(pause_s)
+
     async def _call(
         self,
         operation: str,
@@ -146,7 +156,7 @@ class AsyncChunkStorage:
         while True:
             try:
                 return await self._call_once(operation, chunk, call, length, until, allowed_s)
-            except ChunkThrottledError as error:
+            except POSTPONED as error:
                 made += 1
                 pause_s = wait_s(self._environment, made, error)
                 if not had_no_effect(operation, error) or loop.time() + pause_s > until:
@@ -246,7 +256,7 @@ class AsyncChunkStorage:
             now = asyncio.get_running_loop().time()
             if throttled:
                 self._slots.throttled(sent.begun, now)
-            elif answered:
+            elif answered and not isinstance(error, BandwidthError):
                 self._slots.answered()
             self._report(sent, now, answered=answered, failed=failed, throttled=throttled)
         self._slots.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from siltstone.core.bandwidth import BandwidthError
 from siltstone.core.call_watch import WRITES
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, Outcome
@@ -14,6 +15,9 @@ WAIT_S_MIN: Final = 0.1
 WAIT_S_MAX: Final = 2.0
 """A thread may wait here; what takes longer is a matter for the caller's own, longer pauses."""
 
+POSTPONED: Final = (ChunkThrottledError, BandwidthError)
+"""Errors that say: this call again, later. They may name the time."""
+
 
 def wait_s(environment: Environment, made: int, error: ChunkError) -> float:
     """Seconds to wait behind the attempt ``made``, from 1 on, that ended with ``error``.
@@ -23,12 +27,12 @@ def wait_s(environment: Environment, made: int, error: ChunkError) -> float:
     """
     longest = min(WAIT_S_MAX, WAIT_S_MIN * 2.0 ** min(made - 1, 10))
     jittered = longest * (0.5 + environment.random() / 2)
-    asked = error.retry_after_s if isinstance(error, ChunkThrottledError) else None
+    asked = error.retry_after_s if isinstance(error, POSTPONED) else None
     return jittered if asked is None else asked + jittered
 
 
-def had_no_effect(operation: str, error: ChunkThrottledError) -> bool:
-    """Whether a throttled call may be sent again: nothing of it was applied, for certain.
+def had_no_effect(operation: str, error: ChunkError) -> bool:
+    """Whether a postponed call may be sent again: nothing of it was applied, for certain.
 
     A write that was followed by a read of what it wrote, and the read throttled, is not such a one.
     """

@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 
 from siltstone.container.container import Container, open_container
 from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_names import is_data_chunk
@@ -31,6 +32,7 @@ from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
+from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.metrics import Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
@@ -69,6 +71,7 @@ class Assembly:
         self.owner = owner_text(environment)
         self._folders = IndexFolders(settings.index_folder)
         self._cache: BlockCache | None = None
+        self._bandwidths = _bandwidths(settings, environment)
         self._unexpose: Callable[[], None] = lambda: None
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
@@ -136,7 +139,7 @@ class Assembly:
         return open_storage(self.settings, self.environment)
 
     def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
-        storage = open_storage(self.settings, self.environment, bridged=True)
+        storage = open_storage(self.settings, self.environment, self._bandwidths)
         try:
             return self._log(index), self._cached(storage)
         except BaseException:
@@ -205,24 +208,43 @@ async def open_async_store(
 
 
 def open_storage(
-    settings: EffectiveSettings, environment: Environment, *, bridged: bool = False
+    settings: EffectiveSettings, environment: Environment, bandwidths: Bandwidths | None = None
 ) -> ChunkStorage:
-    """Return a new client of the store's long-term storage, which repeats what it safely can.
+    """Return a new client of the store's long-term storage.
+
+    From the service outwards: the binding; the bandwidth, so that what is repeated counts too; the
+    repetition of what may be repeated. A container adds the cache, so that what is there asks
+    nobody, and the bridge (``core/threads.py``) with deadlines, calls in flight and metrics.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
-    still comes in time. The cache stands before all that, so that what it knows asks nobody. Calls
-    that the service throttles are repeated too, unless the client is for
-    a bridge (``bridged``), which does it itself.
+    still comes in time.
+
+    Args:
+        settings: of the store.
+        environment: gives time, chance and waits.
+        bandwidths: for a client that gets a bridge, which itself sends again what was throttled or
+            has no bandwidth. Without one, throttled calls are repeated here.
     """
     place = f"{settings.file}: long_term_storage.{settings.binding}"
     storage = _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    if bandwidths is not None and (bandwidths.up or bandwidths.down):
+        storage = LimitedChunkStorage(storage, environment, bandwidths)
     container = settings.container
     retries = Retries(
         attempts=container.storage_attempts,
         deadline_s=container.storage_deadline_s / 2,
-        throttled=not bridged,
+        throttled=bandwidths is None,
     )
     return RetryingChunkStorage(storage, environment, retries)
+
+
+def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwidths:
+    up, down = (
+        None if rate is None else Bandwidth(environment, rate)
+        for rate in (settings.upload_rate, settings.download_rate)
+    )
+    # Whoever waits on a thread must be sent well before the call's deadline.
+    return Bandwidths(up=up, down=down, longest_s=settings.container.storage_deadline_s / 2)
 
 
 def assembled(path: Path | str, environment: Environment) -> Assembly:

@@ -51,6 +51,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "storage_rate_min": ("deadlines", "storage_rate"),
     "storage_threads": ("long_term_storage", "threads"),
     "storage_attempts": ("long_term_storage", "attempts"),
+    "background_rate": ("bandwidth", "background"),
     "slow_call_s": ("health", "slow_call"),
     "storage_failures_max": ("health", "failures"),
     "storage_probe_s": ("health", "probe"),
@@ -81,6 +82,8 @@ class EffectiveSettings:
         log_options: what it gets; may hold secrets.
         cache_folder: absolute folder of the cache of blocks; ``None`` for none.
         cache_bytes: what the cache takes at most, for each process.
+        upload_rate: bytes a second that this process writes at most; ``None`` without a limit.
+        download_rate: bytes a second that it reads; alike.
         index_folder: absolute folder of the local indexes.
         container: the knobs of every container.
         metrics: what is measured, and where it is shown.
@@ -94,6 +97,8 @@ class EffectiveSettings:
     log_options: Mapping[str, Any] = field(repr=False)
     cache_folder: Path | None
     cache_bytes: int
+    upload_rate: int | None
+    download_rate: int | None
     index_folder: Path
     container: ContainerSettings
     metrics: MetricsSettings
@@ -127,6 +132,8 @@ def load_settings(
         log_options=_resolved(settings.tier1, file.parent),
         cache_folder=_cache_folder(settings.cache.path, file.parent),
         cache_bytes=settings.cache.size,
+        upload_rate=settings.bandwidth.upload,
+        download_rate=settings.bandwidth.download,
         index_folder=file.parent / Path(settings.index.path).expanduser(),
         container=_container_settings(text, settings),
         metrics=_metrics(text, settings),

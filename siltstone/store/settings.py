@@ -54,6 +54,25 @@ class Cache(Section):
     )
 
 
+class Bandwidth(Section):
+    """How many bytes a second move between this process and long-term storage at most."""
+
+    upload: Size | None = Field(
+        default=None,
+        description="flushes and all else that is written; unless set, there is no limit",
+    )
+    download: Size | None = Field(
+        default=None,
+        description="reads, those of users too: they wait for their turn; unless set, there is no "
+        "limit",
+    )
+    background: Size | None = Field(
+        default=_DEFAULTS.background_rate,
+        description="the optimiser alone, each way and for each container: nobody waits for it; "
+        "unless set, there is no limit",
+    )
+
+
 class Tier1(PluginSection):
     """The log that everything acknowledged goes through first; its options stand under its name."""
 
@@ -334,6 +353,7 @@ class Settings(Section):
     )
     long_term_storage: LongTermStorage
     cache: Cache = Cache()
+    bandwidth: Bandwidth = Bandwidth()
     tier1: Tier1
     index: Index = Index()
     segments: Segments = Segments()

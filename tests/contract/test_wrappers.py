@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_care import BulkDeletes, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
+from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.contract.services import BucketService, FolderService
 
-WRAPPERS = [CachedChunkStorage, FaultyChunkStorage, RetryingChunkStorage]
+WRAPPERS = [CachedChunkStorage, FaultyChunkStorage, LimitedChunkStorage, RetryingChunkStorage]
 
 
 def retrying(storage: ChunkStorage) -> ChunkStorage:
@@ -49,6 +51,28 @@ class TestCachedNfs(ChunkStorageContract):
         self, tmp_path: Path, cached: Callable[[ChunkStorage], ChunkStorage]
     ) -> ChunkService:
         return FolderService(root=tmp_path / "chunks", wrap=cached)
+
+
+def limited(storage: ChunkStorage) -> ChunkStorage:
+    """A limit that no check reaches, for it is real time that would pass."""
+    environment = SystemEnvironment()
+    up, down = Bandwidth(environment, 2**40), Bandwidth(environment, 2**40)
+    bandwidths = Bandwidths(up=up, down=down, longest_s=30.0)
+    return LimitedChunkStorage(storage, environment, bandwidths)
+
+
+class TestLimitedMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return BucketService(wrap=limited)
+
+
+class TestLimitedNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=limited)
 
 
 class TestFaultyMemory(ChunkStorageContract):

@@ -145,6 +145,7 @@ async def _copies(
     for at in range(0, len(extents), _READS_PARALLEL):
         some = extents[at : at + _READS_PARALLEL]
         views = [memoryview(bytearray(extent.length)) for extent in some]
+        await context.storage.pace(sum(map(len, views)))
         results = await asyncio.gather(
             *(
                 read_extents(context, [extent], extent.start, view)

@@ -99,6 +99,7 @@ async def _copy(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
         view = buffer[: min(step, rewrite.length - offset)]
         start = rewrite.start + offset
         extents = [e for e in rewrite.extents if e.start < start + len(view) and e.end > start]
+        await context.storage.pace(len(view))
         await read_extents(context, extents, start, view)
 
         def call(storage: ChunkStorage, offset: int = offset, view: memoryview = view) -> list[int]:
@@ -132,6 +133,7 @@ async def _join(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
         for index, value in enumerate(wanted):
             blocks.append((end + min(extent.length, (index + 1) * BLOCK_BYTES), value))
         end += extent.length
+    await context.storage.pace(end)
     await context.storage.concat(new.name, sources)
     return await context.storage.run(
         "read_into",
