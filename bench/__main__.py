@@ -21,6 +21,7 @@ from bench import (
     reads,
     report,
     requests,
+    s3,
     updates,
 )
 from bench.figure import Figure, table
@@ -38,6 +39,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "openings": ("Opening", openings.run),
     "populations": ("Opening very many segments", populations.run),
     "ages": ("Opening an old store", ages.run),
+    "s3": ("The binding s3 beside its SDK and obstore", s3.run),
 }
 PAGE = Path(__file__).with_name("README.md")
 
@@ -55,7 +57,8 @@ def main(arguments: Sequence[str]) -> None:
             print(f"\n{title}\n{facts}", flush=True)
             figures = run(workshop)
             print(table(figures), flush=True)
-            sections[name] = report.section(name, title, facts, figures)
+            if figures:
+                sections[name] = report.section(name, title, facts, figures)
     if options.write:
         old = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(report.page(old, PARTS, sections, workshop.rounds), encoding="utf-8")

@@ -1,0 +1,198 @@
+"""The binding ``s3`` on a real server beside its own SDK and obstore, with the processor's time.
+
+Client and server share the machine, so what a client leaves of the processor is the server's. The
+peers sign the bodies they send, as the binding does without TLS; it alone sends a CRC32C besides,
+and asks that nothing be overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import obstore
+
+from bench import s3_segments
+from bench.figure import (
+    MIB_PER_SECOND,
+    MILLISECONDS,
+    PER_SECOND,
+    Better,
+    Figure,
+    Unit,
+    alternate,
+)
+from bench.s3_place import BUCKET, S3Place, s3_place
+from bench.workshop import Stopwatch, Workshop
+from services.unavailable import UnavailableError
+from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
+
+MIB = 2**20
+SMALL_BYTES = 4 * 2**10
+CPU_PER_MIB = Unit(text="ms/MiB of CPU", better=Better.LOWER)
+OF_BOTO3, OF_OBSTORE = 0.95, 0.9
+CPU, SMALL_CPU = 0.87, 0.83
+"""At most 1.15 times as much of the processor, and 1.2 times for small objects."""
+
+GOAL_BYTES = 8 * MIB
+"""From here on the speed has a goal: smaller objects are a matter of the processor alone."""
+
+Call = Callable[[int], object]
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure objects alone, then whole segments; nothing where the server is not."""
+    try:
+        with s3_place() as place, place.storage() as storage:
+            contest = _Contest(workshop, place, storage)
+            figures = [*contest.large(), *contest.small()]
+            return [*figures, *s3_segments.run(workshop, place)]
+    except UnavailableError as error:
+        print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
+        return []
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client, and what it took, round by round.
+
+    Attributes:
+        name: as the table has it.
+        put, get: the calls, given a number.
+        rates: MiB or calls a second.
+        cpu_ms: milliseconds of the processor for each MiB or call.
+    """
+
+    name: str
+    put: Call
+    get: Call
+    rates: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
+class _Contest:
+    """The same objects through three clients."""
+
+    def __init__(self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage) -> None:
+        self._workshop = workshop
+        self._place = place
+        self._storage = storage
+        self._content = os.urandom(64 * MIB)
+
+    def large(self) -> list[Figure]:
+        """Objects of 1 to 64 MiB, several at a time."""
+        figures = []
+        total = self._workshop.pick(256, 16)
+        for size, width in ((1, 1), (8, 4), (64, 4)):
+            count = max(1, total // size)
+            for verb in ("put", "get"):
+                clients = self._measured(verb, size * MIB, count, width, size * count)
+                what = f"{verb} of {size} MiB, {width} at a time"
+                units = MIB_PER_SECOND, CPU_PER_MIB
+                figures += self._figures(
+                    what, clients, units, CPU, has_goal=size * MIB >= GOAL_BYTES
+                )
+        return figures
+
+    def small(self) -> list[Figure]:
+        """Objects of 4 KiB."""
+        figures = []
+        count = self._workshop.pick(600, 16)
+        for width in (1, 8):
+            for verb in ("put", "get"):
+                clients = self._measured(verb, SMALL_BYTES, count, width, count)
+                what = f"{verb} of 4 KiB, {width} at a time"
+                units = PER_SECOND, MILLISECONDS
+                figures += self._figures(what, clients, units, SMALL_CPU, has_goal=False)
+        return figures
+
+    def _measured(
+        self, verb: str, length: int, count: int, width: int, amount: int
+    ) -> Sequence[_Client]:
+        clients = self._clients(length)
+        if verb == "get":
+            for number in range(count):
+                clients[0].put(number)
+        with ThreadPoolExecutor(width) as threads:
+
+            def measure(client: _Client) -> float:
+                call = client.put if verb == "put" else client.get
+                with Stopwatch() as watch:
+                    for _ in threads.map(call, range(count)):
+                        pass
+                if verb == "put":
+                    self._place.empty()
+                client.rates.append(amount / watch.seconds)
+                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
+                return watch.seconds
+
+            alternate(self._workshop.rounds, *(partial(measure, client) for client in clients))
+        self._place.empty()
+        return clients
+
+    def _clients(self, length: int) -> Sequence[_Client]:
+        content = memoryview(self._content)[:length]
+        boto3, store, storage = self._place.boto3, self._place.obstore, self._storage
+        buffers = [bytearray(length) for _ in range(16)]
+
+        def ours_get(number: int) -> None:
+            assert storage.read_into(f"d/{number}", 0, buffers[number % 16]) == length
+
+        def boto3_put(number: int) -> None:
+            boto3.put_object(Bucket=BUCKET, Key=f"d/{number}", Body=bytes_of)
+
+        def boto3_get(number: int) -> None:
+            asked = f"bytes=0-{length - 1}"
+            answer = boto3.get_object(Bucket=BUCKET, Key=f"d/{number}", Range=asked)
+            assert len(answer["Body"].read()) == length
+
+        def obstore_put(number: int) -> None:
+            obstore.put(store, f"d/{number}", bytes_of, mode="create", use_multipart=False)
+
+        def obstore_get(number: int) -> None:
+            assert len(obstore.get_range(store, f"d/{number}", start=0, end=length)) == length
+
+        bytes_of = bytes(content)
+        return (
+            _Client("", lambda number: storage.create(f"d/{number}", [content]), ours_get),
+            _Client("boto3", boto3_put, boto3_get),
+            _Client("obstore", obstore_put, obstore_get),
+        )
+
+    @staticmethod
+    def _figures(
+        what: str,
+        clients: Sequence[_Client],
+        units: tuple[Unit, Unit],
+        cpu_goal: float,
+        *,
+        has_goal: bool,
+    ) -> list[Figure]:
+        ours, *peers = clients
+        figures = []
+        for peer in peers:
+            is_sdk = peer.name == "boto3"
+            goal = OF_BOTO3 if is_sdk else OF_OBSTORE
+            figures += [
+                Figure(
+                    what=what,
+                    peer=peer.name,
+                    unit=units[0],
+                    ours=ours.rates,
+                    theirs=peer.rates,
+                    goal=goal if has_goal else None,
+                ),
+                Figure(
+                    what="… processor of the client",
+                    peer=peer.name,
+                    unit=units[1],
+                    ours=ours.cpu_ms,
+                    theirs=peer.cpu_ms,
+                    goal=cpu_goal if is_sdk else None,
+                ),
+            ]
+        return figures
