@@ -45,8 +45,9 @@ def request_count(context: Context, rewrite: Rewrite) -> int:
 async def run_rewrite(context: Context, lock: asyncio.Lock, rewrite: Rewrite) -> bool:
     """See ``ChunkedSegmentStorage.rewrite``."""
     new = await context.layouts.new_chunk(rewrite.segment_id, rewrite.start)
-    joins = joins_natively(rewrite, context.chunk, context.storage.capabilities)
+    joins = False
     try:
+        joins = joins_natively(rewrite, context.chunk, context.storage.capabilities)
         if joins:
             sums = await _join(context, rewrite, new)
         else:
