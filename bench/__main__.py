@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import (
     ages,
     appends,
+    caches,
     flushes,
     layouts,
     machine,
@@ -34,6 +35,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "requests": ("Requests to long-term storage", requests.run),
     "layouts": ("Many chunks", layouts.run),
     "reads": ("Reads", reads.run),
+    "caches": ("Reads from far away", caches.run),
     "updates": ("Segments and tables", updates.run),
     "peers": ("Segments and tables beside other engines", peers.run),
     "openings": ("Opening", openings.run),

@@ -18,9 +18,16 @@ from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.slow_chunk_storage import SlowChunkStorage, Slowness
 from tests.contract.services import BucketService, FolderService
 
-WRAPPERS = [CachedChunkStorage, FaultyChunkStorage, LimitedChunkStorage, RetryingChunkStorage]
+WRAPPERS = [
+    CachedChunkStorage,
+    FaultyChunkStorage,
+    LimitedChunkStorage,
+    RetryingChunkStorage,
+    SlowChunkStorage,
+]
 
 
 def retrying(storage: ChunkStorage) -> ChunkStorage:
@@ -73,6 +80,25 @@ class TestLimitedNfs(ChunkStorageContract):
     @pytest.fixture
     def service(self, tmp_path: Path) -> ChunkService:
         return FolderService(root=tmp_path / "chunks", wrap=limited)
+
+
+def slow(storage: ChunkStorage) -> ChunkStorage:
+    slowness = Slowness(latency_s=0.0002, jitter_s=0.0005, stalls=0.01, stall_s=0.005)
+    return SlowChunkStorage(storage, SystemEnvironment(), slowness)
+
+
+class TestSlowMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return BucketService(wrap=slow)
+
+
+class TestSlowNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=slow)
 
 
 class TestFaultyMemory(ChunkStorageContract):
