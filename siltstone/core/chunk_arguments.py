@@ -65,6 +65,23 @@ def check_buffers(buffers: Sequence[Buffer]) -> int:
     return length
 
 
+def check_target(buffer: memoryview | bytearray) -> None:
+    """Check that a read may fill ``buffer``.
+
+    Raises:
+        TypeError: not a bytearray or memoryview, or one that can not be changed.
+        ValueError: it is not contiguous or not of single bytes.
+    """
+    if isinstance(buffer, bytearray):
+        return
+    if not isinstance(buffer, memoryview):
+        raise TypeError(f"a read fills a bytearray or memoryview, not {type(buffer).__name__}")
+    if buffer.readonly:
+        raise TypeError("a read fills a buffer that can be changed")
+    if buffer.itemsize != 1 or not buffer.c_contiguous:
+        raise ValueError("a buffer is contiguous and of single bytes")
+
+
 def check_chunk_length(length: int, capabilities: Capabilities) -> None:
     """Check that a chunk may be of ``length`` bytes. Raises ``ValueError``."""
     if length > capabilities.chunk_bytes_max:

@@ -13,26 +13,30 @@ Subclass it in a test file, give the fixture ``service``, and run pytest::
             return MyService(tmp_path)  # open(), outside_read(), outside_names(), outside_write()
 
 A check that does not hold for a service shows that the service can not carry Siltstone, or that its
-binding has a bug. Do not override checks. Nothing but pytest and the contract itself is imported.
+binding has a bug. Do not override checks: name what is known in ``deviations``, which has to fail.
+``docs/plugins.md`` says which rule each check is for. Nothing but pytest, hypothesis and the
+contract itself is imported.
 """
 
 from __future__ import annotations
 
-from siltstone.testing.chunk_checks.abilities import (
-    CapabilityChecks,
-    CloseChecks,
-    ConcatChecks,
-    SealChecks,
-    SpaceChecks,
-)
+from siltstone.testing.chunk_checks.abilities import ConcatChecks, SealChecks, SpaceChecks
+from siltstone.testing.chunk_checks.buffers import BufferChecks
+from siltstone.testing.chunk_checks.closing import CloseChecks
+from siltstone.testing.chunk_checks.declaring import CapabilityChecks
 from siltstone.testing.chunk_checks.listing import ListChecks
+from siltstone.testing.chunk_checks.model import ModelChecks
 from siltstone.testing.chunk_checks.naming import NameChecks
+from siltstone.testing.chunk_checks.outcomes import OutcomeChecks
+from siltstone.testing.chunk_checks.processes import ProcessChecks
 from siltstone.testing.chunk_checks.racing import RaceChecks
 from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
-from siltstone.testing.chunk_checks.subject import ChunkService
+from siltstone.testing.chunk_checks.stopping import StopChecks
+from siltstone.testing.chunk_checks.subject import ChunkService, StoppableService
 from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks, WriteChecks
+from siltstone.testing.deviations import Deviation
 
-__all__ = ["ChunkService", "ChunkStorageContract"]
+__all__ = ["ChunkService", "ChunkStorageContract", "Deviation", "StoppableService"]
 
 
 class ChunkStorageContract(
@@ -48,6 +52,11 @@ class ChunkStorageContract(
     SealChecks,
     SpaceChecks,
     CapabilityChecks,
+    BufferChecks,
+    OutcomeChecks,
+    StopChecks,
+    ProcessChecks,
     CloseChecks,
+    ModelChecks,
 ):
     """All checks. See the module for how to use it, ``ChunkSubject`` for what may be set."""

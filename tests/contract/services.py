@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.posix import FileCalls
+from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.file_layer import Call, FileLayer
 
 
 def as_it_is(storage: ChunkStorage) -> ChunkStorage:
@@ -75,3 +78,43 @@ class BucketService:
                 modified_s=time.time(),
             )
             self.bucket.insert(name.encode(), chunk)
+
+
+@dataclass(kw_only=True)
+class StoppableBucket(BucketService):
+    """A bucket whose service can be out of order, in each of the ways that a call can fail."""
+
+    fate: Fate = Fate.LOST_CALL
+    is_stopped: bool = False
+
+    def open(self) -> ChunkStorage:
+        return FaultyChunkStorage(super().open(), self._fate_of)
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def start(self) -> None:
+        self.is_stopped = False
+
+    def _fate_of(self, call: StorageCall) -> Fate:
+        return self.fate if self.is_stopped else Fate.DONE
+
+
+@dataclass(kw_only=True)
+class StoppableFolder(FolderService):
+    """A folder on a disk that can fail every call; descriptors are freed all the same."""
+
+    layer: FileLayer
+
+    def __post_init__(self) -> None:
+        self.calls = self.layer
+
+    def stop(self) -> None:
+        self.layer.before = self._fail
+
+    def start(self) -> None:
+        self.layer.before = lambda call: None
+
+    def _fail(self, call: Call) -> None:
+        if call.kind != "close":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))

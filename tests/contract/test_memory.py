@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
+from siltstone.testing.chunk_checks.stopping import StopChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from tests.contract.services import BucketService
+from siltstone.testing.faulty_chunk_storage import Fate
+from tests.contract.services import BucketService, StoppableBucket
 
 
 class TestAll(ChunkStorageContract):
+    listed_count = 2_500
+    model_runs = 60
+
     @pytest.fixture
     def service(self) -> ChunkService:
         return BucketService()
@@ -37,3 +42,11 @@ class TestLimited(ChunkStorageContract):
             latency_s=0.0005,
         )
         return BucketService(profile=profile)
+
+
+class TestOutOfOrder(StopChecks):
+    """Each way in which a call may fail is told as it is."""
+
+    @pytest.fixture(params=[fate for fate in Fate if fate is not Fate.DONE])
+    def service(self, request: pytest.FixtureRequest) -> ChunkService:
+        return StoppableBucket(fate=request.param)

@@ -9,11 +9,12 @@ import pytest
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.file_layer import FileLayer
 from siltstone.testing.power_cut import PowerCut
-from tests.contract.services import FolderService
+from tests.contract.services import FolderService, StoppableFolder
 
 
 class TestNfs(ChunkStorageContract):
     missing = frozenset({"concat"})
+    listed_count = 2_500
 
     @pytest.fixture
     def service(self, tmp_path: Path) -> ChunkService:
@@ -27,4 +28,4 @@ class TestNfsThroughTheLayers(ChunkStorageContract):
 
     @pytest.fixture
     def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks", calls=FileLayer(PowerCut(tmp_path)))
+        return StoppableFolder(root=tmp_path / "chunks", layer=FileLayer(PowerCut(tmp_path)))

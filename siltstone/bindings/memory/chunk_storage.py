@@ -16,6 +16,7 @@ from siltstone.core.chunk_arguments import (
     check_concat,
     check_listing,
     check_offset,
+    check_target,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
@@ -119,6 +120,7 @@ class MemoryChunkStorage:
         self._check_open()
         key = check_chunk_name(name, "read_into")
         check_offset(offset)
+        check_target(buffer)
         with self._service():
             content = self._chunk(name, key, "read_into").content
             if offset > len(content):

@@ -21,6 +21,7 @@ from siltstone.core.chunk_arguments import (
     check_chunk_name,
     check_listing,
     check_offset,
+    check_target,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
@@ -111,6 +112,7 @@ class NfsChunkStorage:
         """Read until the buffer is full or the file ends."""
         place = self._place(name, "read_into")
         check_offset(offset)
+        check_target(buffer)
         with self._opened(place, "read_into") as (fd, status), translated(name, "read_into"):
             if offset > status.st_size:
                 raise ChunkOffsetError(

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, fill, names
+from siltstone.core.errors import ChunkNameError
+from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, fill, names, need
 
 KEYS = (
     "a b", "a!", "a%2Fb", "a-0", "a-/x", "a.b/y", "a.c", "a/b/c", "a/b-", "a/b0", "a0", "aa", "A",
@@ -138,3 +141,83 @@ class ListChecks(ChunkSubject):
                 fill(storage, f"{chunk.name}-new", f"a{len(seen)}")
         assert [name for name in seen if name in keys] == by_bytes(keys)
         assert len(seen) == len(set(seen))
+
+    def test_list_of_a_prefix_that_is_a_key(self, storage: ChunkStorage) -> None:
+        fill(storage, "d/a", "d/ab", "d/a-", "d/b", "e")
+        assert names(storage, "d/a") == ["d/a", "d/a-", "d/ab"]
+        assert names(storage, "d/a", "d/a") == ["d/a-", "d/ab"]
+
+    def test_list_starts_after_the_last_key(self, storage: ChunkStorage) -> None:
+        fill(storage, "a", "b")
+        assert names(storage, start_after="b") == []
+        assert names(storage, "a", "b") == []
+
+    def test_list_starts_before_the_prefix(self, storage: ChunkStorage) -> None:
+        fill(storage, "a", "b/a", "b/b", "c")
+        assert names(storage, "b/", "a") == ["b/a", "b/b"]
+        assert names(storage, "b/", "A/very/early/key") == ["b/a", "b/b"]
+
+    def test_list_goes_on_where_another_listing_ended(self, storage: ChunkStorage) -> None:
+        keys = [f"d{number % 3}/{number:03}" for number in range(30)]
+        fill(storage, *keys)
+        found: list[str] = []
+        for _ in range(5):
+            listing = storage.list("", found[-1] if found else "")
+            found += [chunk.name for chunk in islice(listing, 7)]
+        assert found == by_bytes(keys)
+
+    def test_listings_do_not_meet(self, storage: ChunkStorage) -> None:
+        keys = [f"d{number % 3}/{number:03}" for number in range(20)]
+        fill(storage, *keys)
+        both = zip(storage.list(), storage.list("", "d0/zzz"), strict=False)
+        seen = [(one.name, other.name) for one, other in both]
+        whole = by_bytes(keys)
+        assert seen == list(zip(whole, [key for key in whole if key > "d0/zzz"], strict=False))
+
+    def test_listings_can_be_left(self, storage: ChunkStorage) -> None:
+        fill(storage, *(f"d/{number}" for number in range(5)))
+        left = [storage.list() for _ in range(20)]
+        for listing in left:
+            next(listing)
+        del left, listing
+        assert len(names(storage)) == 5
+
+    def test_a_listing_that_ended_stays_ended(self, storage: ChunkStorage) -> None:
+        fill(storage, "a")
+        listing = storage.list()
+        assert [chunk.name for chunk in listing] == ["a"]
+        fill(storage, "b")
+        assert next(listing, None) is None
+
+    def test_list_takes_text_only(self, storage: ChunkStorage) -> None:
+        wrong: Any
+        for wrong in (b"a", None, 7):
+            with pytest.raises(TypeError):
+                list(storage.list(wrong))
+            with pytest.raises(TypeError):
+                list(storage.list("", wrong))
+
+    def test_list_refuses_what_is_no_unicode(self, storage: ChunkStorage) -> None:
+        with pytest.raises(ChunkNameError):
+            list(storage.list("\ud800"))
+        with pytest.raises(ChunkNameError):
+            list(storage.list("", "\ud800"))
+
+    def test_list_knows_lengths_and_versions(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        for length in (1, 2, 1_000):
+            service.outside_write(f"d/{length}", bytes(length))
+        assert [chunk.length for chunk in storage.list("d/")] == [1, 1_000, 2]
+        assert list(storage.list("d/")) == [storage.stat(name) for name in names(storage)]
+
+    def test_list_shows_a_length_that_grew(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        fill(storage, "a", content=[b"abc"])
+        assert [chunk.length for chunk in storage.list()] == [3]
+        other = service.open()
+        other.write("a", 3, [b"def"])
+        other.close()
+        assert [chunk.length for chunk in storage.list()] == [6]

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from functools import partial
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, ChunkOffsetError
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkExistsError,
+    ChunkNotFoundError,
+    ChunkOffsetError,
+)
+from siltstone.testing.chunk_checks.abilities import part_of
 from siltstone.testing.chunk_checks.subject import (
     ChunkService,
     ChunkSubject,
@@ -22,6 +28,7 @@ from siltstone.testing.chunk_checks.subject import (
 
 THREADS = 8
 ROUNDS = 10
+MANY_THREADS = 32
 
 
 class RaceChecks(ChunkSubject):
@@ -141,6 +148,154 @@ class RaceChecks(ChunkSubject):
         offsets = range(0, 160, 10)
         results = at_once([partial(look_at_it, offset) for offset in offsets])
         assert results == [content[offset : offset + 16] for offset in offsets]
+
+    def test_write_at_one_offset_by_two_clients_is_won_once(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        need(storage, "offset_checked")
+        other = service.open()
+        storage.create("a", [b"_" * 10])
+        expected = b"_" * 10
+        for number in range(1, min(ROUNDS, storage.capabilities.appends_max)):
+            calls = [
+                partial(client.write, "a", number * 10, [b"%d" % index] * 10)
+                for index, client in enumerate((storage, other))
+            ]
+            results = at_once(calls)
+            assert results.count(None) == 1
+            expected += b"%d" % results.index(None) * 10
+            self._all_of(results, ChunkOffsetError)
+        assert service.outside_read("a") == expected
+        other.close()
+
+    def test_concat_to_one_name_is_won_once(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "concat")
+        for index in range(THREADS):
+            fill(storage, f"s/{index}", content=[part_of(storage, b"%d" % index)])
+        for number in range(3):
+            calls = [
+                partial(storage.concat, f"t{number}", [(f"s/{index}", len(part_of(storage, b"x")))])
+                for index in range(THREADS)
+            ]
+            results = at_once(calls)
+            assert results.count(None) == 1
+            won = part_of(storage, b"%d" % results.index(None))
+            assert service.outside_read(f"t{number}") == won
+            self._all_of(results, ChunkExistsError)
+
+    def test_create_and_delete_of_one_name_at_once(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        for number in range(ROUNDS):
+            name = f"{number}"
+            fill(storage, name, content=[b"old"])
+            calls: list[Callable[[], None]] = [
+                partial(storage.delete, name),
+                partial(storage.create, name, [b"new"]),
+            ]
+            deleted, created = at_once(calls)
+            assert deleted is None
+            self._all_of([created], ChunkExistsError)
+            assert service.outside_read(name) == (b"new" if created is None else None)
+
+    def test_read_and_delete_at_once(self, storage: ChunkStorage) -> None:
+        content = bytes(range(250)) * 40
+        for number in range(ROUNDS):
+            name = f"{number}"
+            fill(storage, name, content=[content])
+
+            def look_at_it(name: str = name) -> None:
+                assert read(storage, name, 0, len(content)) == content
+
+            results = at_once([*[look_at_it] * 4, partial(storage.delete, name)])
+            assert results[-1] is None
+            self._all_of(results, ChunkNotFoundError)
+
+    def test_write_and_delete_at_once(self, storage: ChunkStorage) -> None:
+        need(storage, "append")
+        for number in range(ROUNDS):
+            name = f"{number}"
+            fill(storage, name)
+            calls: list[Callable[[], None]] = [
+                partial(storage.write, name, 1, [b"y"]),
+                partial(storage.delete, name),
+            ]
+            written, deleted = at_once(calls)
+            assert deleted is None
+            self._all_of([written], ChunkNotFoundError)
+        assert names(storage) == []
+
+    def test_write_and_seal_at_once(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "append")
+        need(storage, "seal")
+        for number in range(ROUNDS):
+            name = f"{number}"
+            fill(storage, name)
+            calls: list[Callable[[], None]] = [
+                partial(storage.write, name, 1, [b"y"]),
+                partial(storage.seal, name),
+            ]
+            written, sealed = at_once(calls)
+            assert sealed is None
+            self._all_of([written], ChunkAccessDeniedError)
+            assert service.outside_read(name) == (b"xy" if written is None else b"x")
+
+    def test_listings_run_side_by_side(self, storage: ChunkStorage) -> None:
+        keys = sorted(f"d{number % 3}/{number:03}" for number in range(30))
+        fill(storage, *keys)
+        results = at_once([partial(names, storage)] * THREADS)
+        assert results == [keys] * THREADS
+
+    def test_listings_run_while_chunks_come_and_go(self, storage: ChunkStorage) -> None:
+        keys = [f"k/{number:03}" for number in range(20)]
+        fill(storage, *keys)
+
+        def come_and_go() -> None:
+            for number in range(ROUNDS):
+                storage.create(f"k/{number:03}-new", [b"x"])
+                storage.delete(f"k/{number:03}-new")
+
+        def look_at_it() -> None:
+            for _ in range(5):
+                seen = names(storage)
+                assert [name for name in seen if name in keys] == keys
+                assert len(set(seen)) == len(seen)
+
+        assert at_once([come_and_go, look_at_it, look_at_it]) == [None] * 3
+
+    def test_very_many_threads_do_different_things(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        def live(index: int) -> None:
+            name, content = f"d{index % 4}/{index}", b"%d" % index * 500
+            storage.create(name, [content])
+            assert storage.stat(name).length == len(content)
+            assert read(storage, name) == content
+            assert names(storage, name + "/") == []
+            if index % 2:
+                storage.delete(name)
+
+        assert at_once([partial(live, index) for index in range(MANY_THREADS)]) == (
+            [None] * MANY_THREADS
+        )
+        assert len(service.outside_names()) == MANY_THREADS // 2
+
+    def test_two_clients_work_beside_one_another(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        other = service.open()
+
+        def live(client: ChunkStorage, folder: str) -> None:
+            for number in range(ROUNDS):
+                client.create(f"{folder}/{number}", [b"%d" % number])
+                assert read(client, f"{folder}/{number}") == b"%d" % number
+
+        assert at_once([partial(live, storage, "a"), partial(live, other, "b")]) == [None, None]
+        assert len(names(storage)) == len(names(other)) == 2 * ROUNDS
+        other.close()
 
     def _all_of(self, results: list[Raised | None], kind: type[Exception]) -> None:
         """All that lost were told so, and why."""

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
@@ -85,6 +87,44 @@ class ReadChecks(ChunkSubject):
         assert read(storage, "a") == b"abcdef"
         assert storage.stat("a").length == 6
 
+    def test_every_range_of_a_chunk(self, storage: ChunkStorage) -> None:
+        length = min(150_000, storage.capabilities.chunk_bytes_max)
+        content = bytes(number * 7 % 251 for number in range(length))
+        storage.create("a", [content])
+        places = sorted({0, 1, 4_095, 4_096, length // 2, max(0, length - 4_097), length - 1})
+        for offset in places:
+            for count in (1, 2, 4_096, 65_537, length):
+                wanted = content[offset : offset + count]
+                assert read(storage, "a", offset, count) == wanted, (offset, count)
+
+    @pytest.mark.parametrize("offset", [1_000, 2**31, 2**40, 2**62])
+    def test_read_far_beyond_the_end_is_refused(self, storage: ChunkStorage, offset: int) -> None:
+        storage.create("a", [b"abc"])
+        with pytest.raises(ChunkOffsetError) as caught:
+            storage.read_into("a", offset, bytearray(10))
+        assert (caught.value.expected, caught.value.actual) == (3, offset)
+
+    def test_read_again_returns_the_same(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"0123456789"])
+        for _ in range(3):
+            assert read(storage, "a", 2, 5) == b"23456"
+            assert read(storage, "a", 9, 5) == b"9"
+            assert read(storage, "a") == b"0123456789"
+
+    def test_read_of_a_deleted_chunk_is_refused(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"abc"])
+        assert read(storage, "a") == b"abc"
+        storage.delete("a")
+        with pytest.raises(ChunkNotFoundError):
+            storage.read_into("a", 0, bytearray(3))
+
+    def test_read_refuses_an_offset_that_is_no_number(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"abc"])
+        wrong: Any
+        for wrong in ("0", None, b"0"):
+            with pytest.raises(TypeError):
+                storage.read_into("a", wrong, bytearray(1))
+
 
 class StatChecks(ChunkSubject):
     """``stat`` tells of exactly one name."""
@@ -125,3 +165,54 @@ class StatChecks(ChunkSubject):
         version = storage.stat("a").version
         storage.write("a", 3, [b"d"])
         assert storage.stat("a").version != version
+
+    def test_version_changes_when_another_chunk_takes_the_name(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"abc"])
+        version = storage.stat("a").version
+        storage.delete("a")
+        storage.create("a", [b"other bytes"])
+        assert storage.stat("a").version != version
+
+    def test_version_changes_when_another_program_replaces_the_chunk(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("a", [b"abc"])
+        version = storage.stat("a").version
+        service.outside_write("a", b"other bytes")
+        assert storage.stat("a").version != version
+
+    def test_version_is_the_same_for_every_client(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("a", [b"abc"])
+        other = service.open()
+        assert other.stat("a") == storage.stat("a")
+        other.close()
+
+    def test_version_is_text(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"abc"])
+        version = storage.stat("a").version
+        assert isinstance(version, str)
+        assert version
+
+    def test_time_of_the_last_change_is_in_seconds(self, storage: ChunkStorage) -> None:
+        storage.create("a", [b"abc"])
+        modified_s = storage.stat("a").modified_s
+        # From 2001 to 2286; milliseconds would lie far above.
+        assert modified_s == 0 or 1e9 < modified_s < 1e10
+
+    def test_stat_sees_that_another_client_deleted(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("a", [b"abc"])
+        assert storage.stat("a").length == 3
+        other = service.open()
+        other.delete("a")
+        other.close()
+        with pytest.raises(ChunkNotFoundError):
+            storage.stat("a")
+
+    def test_stat_knows_the_length_of_a_large_chunk(self, storage: ChunkStorage) -> None:
+        length = min(self.large_bytes + 1, storage.capabilities.chunk_bytes_max)
+        storage.create("a", [bytes(length)])
+        assert storage.stat("a").length == length

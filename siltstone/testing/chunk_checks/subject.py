@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 import pytest
 
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ClosedError
+from siltstone.testing.deviations import Deviation, expect_deviation
 
 T = TypeVar("T")
+
+NO_BUFFERS = [b"bytes", bytearray(b"x"), memoryview(b"x"), "text", ["text"], [None], [1], None, 7]
+"""What is no sequence of buffers."""
 
 START_S = 120.0
 """How long the threads of calls at the same time may take to be there."""
@@ -43,6 +47,19 @@ class ChunkService(Protocol):
         ...
 
 
+@runtime_checkable
+class StoppableService(ChunkService, Protocol):
+    """A service that a check may stop. Those that can not be stopped skip what needs it."""
+
+    def stop(self) -> None:
+        """Let the service answer nobody, or everybody with a failure, until ``start``."""
+        ...
+
+    def start(self) -> None:
+        """Let it answer again, with all that it had. Does nothing if it answers."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Raised:
     """What a call raised instead of returning."""
@@ -56,11 +73,29 @@ class ChunkSubject:
     Attributes:
         missing: the capabilities that this service lacks, by name; a check makes sure that exactly
             these are skipped.
+        deviations: checks that are known not to hold for the service, and why; a check makes sure
+            that they still do not.
+        secrets: what must be shown nowhere, such as the password that the storage got.
         listed_count: how many chunks the check of a long listing makes; more than a page holds.
+        large_bytes: the length of a large chunk, in bytes.
+        name_bytes_max: the longest name that fits, 1,024 but below a prefix.
+        is_alone: nobody else uses the service, so that its used space can be compared exactly.
+        model_runs: how many random runs are compared with the model, of up to 30 calls each.
     """
 
-    missing: frozenset[str] = frozenset()
-    listed_count: int = 25
+    missing: ClassVar[frozenset[str]] = frozenset()
+    deviations: ClassVar[Sequence[Deviation]] = ()
+    secrets: ClassVar[Sequence[str]] = ()
+    listed_count: ClassVar[int] = 25
+    large_bytes: ClassVar[int] = 4 << 20
+    name_bytes_max: ClassVar[int] = 1_024
+    is_alone: ClassVar[bool] = True
+    model_runs: ClassVar[int] = 20
+
+    @pytest.fixture(autouse=True)
+    def _deviation(self, request: pytest.FixtureRequest) -> None:
+        """Expect a check to fail that is known to; one that holds again is an error."""
+        expect_deviation(request, self.deviations)
 
     @pytest.fixture
     def service(self) -> ChunkService:

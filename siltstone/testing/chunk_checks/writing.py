@@ -18,6 +18,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.testing.chunk_checks.subject import (
+    NO_BUFFERS,
     ChunkService,
     ChunkSubject,
     names,
@@ -58,7 +59,9 @@ class CreateChecks(ChunkSubject):
         assert service.outside_read("a") == b"".join(parts)
 
     def test_create_of_a_large_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
-        content = bytes(range(256)) * min(16_384, storage.capabilities.chunk_bytes_max // 256)
+        content = bytes(range(256)) * (
+            min(self.large_bytes, storage.capabilities.chunk_bytes_max) // 256
+        )
         if not content:
             pytest.skip("missing capability: chunk_bytes_max")
         storage.create("a", [content[:1_000], memoryview(content)[1_000:]])
@@ -104,7 +107,10 @@ class CreateChecks(ChunkSubject):
             storage.create("a", buffers)
         assert not service.outside_names()
 
-    @pytest.mark.parametrize("buffers", [b"bytes", bytearray(b"x"), memoryview(b"x"), ["text"]])
+    @pytest.mark.parametrize(
+        "buffers",
+        NO_BUFFERS,
+    )
     def test_create_refuses_what_is_no_sequence_of_buffers(
         self, storage: ChunkStorage, service: ChunkService, buffers: Any
     ) -> None:
@@ -130,6 +136,36 @@ class CreateChecks(ChunkSubject):
         with pytest.raises(ValueError, match="large"):
             storage.create("a", [bytes(most), b"x"])
         assert list(service.outside_names()) == ["fits"]
+
+    def test_a_deleted_name_is_free_again(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("d/a", [b"first"])
+        storage.delete("d/a")
+        storage.create("d/a", [b"second"])
+        assert service.outside_read("d/a") == b"second"
+        assert read(storage, "d/a") == b"second"
+
+    def test_create_shows_at_once_to_another_client(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        other = service.open()
+        with pytest.raises(ChunkNotFoundError):
+            other.stat("d/a")
+        storage.create("d/a", [b"abc"])
+        assert other.stat("d/a").length == 3
+        assert read(other, "d/a") == b"abc"
+        other.close()
+
+    def test_create_of_one_byte(self, storage: ChunkStorage, service: ChunkService) -> None:
+        storage.create("a", [b"\0"])
+        assert service.outside_read("a") == b"\0"
+
+    def test_create_keeps_every_byte(self, storage: ChunkStorage, service: ChunkService) -> None:
+        content = b"\r\n\0\xff\x1a" + bytes(range(256)) + b"\n"
+        storage.create("a", [content])
+        assert service.outside_read("a") == content
+        assert read(storage, "a") == content
 
 
 class WriteChecks(ChunkSubject):
@@ -237,6 +273,59 @@ class WriteChecks(ChunkSubject):
             storage.write("a", most, [b"x"])
         assert service.outside_read("a") == b"x" * most
 
+    def test_write_goes_on_after_reopening(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        storage.write("a", 3, [b"def"])
+        storage.close()
+        again = service.open()
+        with pytest.raises(ChunkOffsetError):
+            again.write("a", 3, [b"x"])
+        again.write("a", 6, [b"ghi"])
+        again.close()
+        assert service.outside_read("a") == b"abcdefghi"
+
+    def test_write_to_a_deleted_chunk_makes_none(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        storage.create("a", [b"abc"])
+        storage.write("a", 3, [b"def"])
+        storage.delete("a")
+        for offset in (0, 6):
+            with pytest.raises(ChunkNotFoundError):
+                storage.write("a", offset, [b"x"])
+        assert not service.outside_names()
+
+    def test_write_of_much_at_once(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "append")
+        length = min(self.large_bytes // 4, storage.capabilities.chunk_bytes_max - 3)
+        content = bytes(number * 7 % 251 for number in range(length))
+        storage.create("a", [b"abc"])
+        storage.write("a", 3, [content[:1_000], memoryview(content)[1_000:]])
+        assert service.outside_read("a") == b"abc" + content
+
+    def test_write_leaves_the_neighbours(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        for name in ("d/a", "d/ab", "d/a-", "e"):
+            storage.create(name, [b"x"])
+        storage.write("d/a", 1, [b"y"])
+        found = {name: service.outside_read(name) for name in service.outside_names()}
+        assert found == {"d/a": b"xy", "d/ab": b"x", "d/a-": b"x", "e": b"x"}
+
+    def test_write_to_what_another_program_made(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "append")
+        service.outside_write("a", b"abc")
+        with pytest.raises(ChunkOffsetError):
+            storage.write("a", 0, [b"x"])
+        assert service.outside_read("a") == b"abc"
+
     def test_write_once_service_says_so(self, storage: ChunkStorage, service: ChunkService) -> None:
         need_missing(storage, "append")
         storage.create("a", [b"abc"])
@@ -321,3 +410,37 @@ class DeleteChecks(ChunkSubject):
         with pytest.raises(ChunkNotFoundError):
             storage.delete("d")
         assert list(service.outside_names()) == ["d/a"]
+
+    def test_a_deleted_chunk_stays_deleted(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("d/a", [b"x"])
+        storage.delete("d/a")
+        storage.close()
+        again = service.open()
+        assert names(again) == []
+        with pytest.raises(ChunkNotFoundError):
+            again.stat("d/a")
+        again.close()
+
+    def test_delete_shows_at_once_to_another_client(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        other = service.open()
+        storage.create("a", [b"x"])
+        assert names(other) == ["a"]
+        storage.delete("a")
+        assert names(other) == []
+        with pytest.raises(ChunkNotFoundError):
+            read(other, "a")
+        with pytest.raises(ChunkNotFoundError):
+            other.delete("a")
+        other.close()
+
+    def test_delete_of_many(self, storage: ChunkStorage, service: ChunkService) -> None:
+        made = [f"d{number % 3}/{number}" for number in range(30)]
+        for name in made:
+            storage.create(name, [b"x"])
+        for name in made[::2]:
+            storage.delete(name)
+        assert sorted(service.outside_names()) == sorted(made[1::2])

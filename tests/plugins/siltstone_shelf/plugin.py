@@ -11,6 +11,7 @@ from siltstone.core.chunk_arguments import (
     check_chunk_name,
     check_listing,
     check_offset,
+    check_target,
     require,
 )
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
@@ -61,6 +62,7 @@ class Shelf:
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         content = self._check(name, "read_into").get(name)
         check_offset(offset)
+        check_target(buffer)
         if content is None:
             raise ChunkNotFoundError("no such chunk", chunk=name, operation="read_into")
         if offset > len(content):
