@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol
 
 from hypothesis import HealthCheck, Phase, settings
@@ -163,11 +164,11 @@ class ChunkMachine(RuleBasedStateMachine):
         prefix=st.sampled_from(("", "a", "b", "b/", "b/c", "c")),
         start=st.sampled_from(("", "a", "a0", "b/", "b/c", "é")),
     )
-    def list(self, client: int, prefix: str, start: str) -> None:
+    def listing(self, client: int, prefix: str, start: str) -> None:
         """A listing is that of the model."""
         start_after = self.folder + start if start else ""
-        listing = self.clients[client].list(self.folder + prefix, start_after)
-        found = [(chunk.name, chunk.length) for chunk in listing]
+        listed = self.clients[client].list(self.folder + prefix, start_after)
+        found = [(chunk.name, chunk.length) for chunk in listed]
         wanted = self.model.listed(prefix, start)
         assert found == [(self._key(name), length) for name, length in wanted]
 
@@ -240,15 +241,14 @@ def run_machine(service: OpenableService, runs: int) -> None:
 
     The same runs every time, so that what fails fails again.
     """
-    number = 0
+    numbers = count(1)
 
-    def new_machine() -> ChunkMachine:
-        nonlocal number
-        number += 1
-        return ChunkMachine(service, f"run-{number}/")
+    class Run(ChunkMachine):
+        def __init__(self) -> None:
+            super().__init__(service, f"run-{next(numbers)}/")
 
     run_state_machine_as_test(
-        new_machine,
+        Run,
         settings=settings(
             max_examples=runs,
             stateful_step_count=STEPS,

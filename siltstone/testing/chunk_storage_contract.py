@@ -24,6 +24,7 @@ from siltstone.testing.chunk_checks.abilities import ConcatChecks, SealChecks, S
 from siltstone.testing.chunk_checks.buffers import BufferChecks
 from siltstone.testing.chunk_checks.closing import CloseChecks
 from siltstone.testing.chunk_checks.declaring import CapabilityChecks
+from siltstone.testing.chunk_checks.deleting import DeleteChecks
 from siltstone.testing.chunk_checks.listing import ListChecks
 from siltstone.testing.chunk_checks.model import ModelChecks
 from siltstone.testing.chunk_checks.naming import NameChecks
@@ -33,7 +34,7 @@ from siltstone.testing.chunk_checks.racing import RaceChecks
 from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.stopping import StopChecks
 from siltstone.testing.chunk_checks.subject import ChunkService, StoppableService
-from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks, WriteChecks
+from siltstone.testing.chunk_checks.writing import CreateChecks, WriteChecks
 from siltstone.testing.deviations import Deviation
 
 __all__ = ["ChunkService", "ChunkStorageContract", "Deviation", "StoppableService"]

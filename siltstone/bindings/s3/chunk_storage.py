@@ -27,6 +27,7 @@ from siltstone.core.chunk_arguments import (
     check_concat,
     check_listing,
     check_offset,
+    check_target,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
@@ -126,6 +127,7 @@ class S3ChunkStorage:
         """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
         key = self.service.key(name, "read_into")
         check_offset(offset)
+        check_target(buffer)
         view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         return read_range(self.service, name, key, offset, view)
 

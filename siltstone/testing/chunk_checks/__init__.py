@@ -8,8 +8,9 @@ pytest.register_assert_rewrite(
     *(
         f"siltstone.testing.chunk_checks.{name}"
         for name in (
-            "abilities", "buffers", "closing", "declaring", "listing", "model", "naming",
-            "outcomes", "processes", "racing", "reading", "stopping", "subject", "writing",
+            "abilities", "buffers", "closing", "declaring", "deleting", "listing", "model",
+            "naming", "outcomes", "processes", "racing", "reading", "stopping", "subject",
+            "writing",
         )
     )
 )  # fmt: skip

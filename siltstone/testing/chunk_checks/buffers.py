@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError
 from siltstone.testing.chunk_checks.subject import (
     NO_BUFFERS,
@@ -28,7 +28,7 @@ class BufferChecks(ChunkSubject):
     """What callers hand in stays theirs."""
 
     def test_create_changes_no_buffer(self, storage: ChunkStorage) -> None:
-        buffers = [bytearray(b"abc"), b"", memoryview(bytearray(b"def"))]
+        buffers: list[Buffer] = [bytearray(b"abc"), b"", memoryview(bytearray(b"def"))]
         kept = list(buffers)
         storage.create("a", buffers)
         assert [bytes(buffer) for buffer in buffers] == [b"abc", b"", b"def"]
@@ -37,7 +37,7 @@ class BufferChecks(ChunkSubject):
     def test_write_changes_no_buffer(self, storage: ChunkStorage) -> None:
         need(storage, "append")
         storage.create("a", [b"x"])
-        buffers = [bytearray(b"abc"), b"", memoryview(bytearray(b"def"))]
+        buffers: list[Buffer] = [bytearray(b"abc"), b"", memoryview(bytearray(b"def"))]
         kept = list(buffers)
         storage.write("a", 1, buffers)
         assert [bytes(buffer) for buffer in buffers] == [b"abc", b"", b"def"]

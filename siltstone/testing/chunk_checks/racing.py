@@ -210,7 +210,9 @@ class RaceChecks(ChunkSubject):
             def look_at_it(name: str = name) -> None:
                 assert read(storage, name, 0, len(content)) == content
 
-            results = at_once([*[look_at_it] * 4, partial(storage.delete, name)])
+            calls: list[Callable[[], None]] = [look_at_it] * 4
+            calls.append(partial(storage.delete, name))
+            results = at_once(calls)
             assert results[-1] is None
             self._all_of(results, ChunkNotFoundError)
 
