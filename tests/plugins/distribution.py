@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "binding"
 
 
 def install(
@@ -25,5 +26,5 @@ def install(
         lines.append(f"[{group}]")
         lines += [f"{name} = {module}" for name, module in modules.items()]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.syspath_prepend(str(HERE))
+    for place in (folder, HERE, EXAMPLE):
+        monkeypatch.syspath_prepend(str(place))

@@ -15,16 +15,17 @@ from tests.plugins.distribution import install
 
 MODULES = {
     "shelf": "siltstone_shelf.plugin",
-    "needy": "siltstone_shelf.needy",
-    "absent": "siltstone_shelf.absent",
-    "shy": "siltstone_shelf.shy",
+    "needy": "broken_plugins.needy",
+    "absent": "broken_plugins.absent",
+    "shy": "broken_plugins.shy",
 }
 
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in list(sys.modules):
-        if name.startswith("siltstone_shelf"):
+        if name.startswith(("siltstone_shelf", "broken_plugins")):
             monkeypatch.delitem(sys.modules, name)
     install(
         monkeypatch,
@@ -34,7 +35,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def load(name: str) -> ChunkStorage:
-    return load_chunk_storage(name, {"chunks": {}})
+    return load_chunk_storage(name, {"path": "shelf.db"})
 
 
 def load_log(name: str) -> object:
@@ -52,8 +53,9 @@ def test_a_plugin_of_another_distribution_is_found() -> None:
 
 def test_only_the_configured_plugin_is_imported() -> None:
     load("shelf")
-    imported = {name for name in sys.modules if name.startswith("siltstone_shelf.")}
-    assert imported == {"siltstone_shelf.plugin"}
+    imported = {name for name in sys.modules if name.startswith(("siltstone_", "broken_"))}
+    parts = {"siltstone_shelf", *(f"siltstone_shelf.{n}" for n in ("plugin", "shelf", "errors"))}
+    assert imported == parts
 
 
 @BOTH
@@ -97,7 +99,7 @@ def test_a_name_that_two_distributions_define(
 
 
 def test_wrong_settings_of_a_stranger_come_out_as_they_are() -> None:
-    with pytest.raises(SettingsError, match=r"shelf\.chunks"):
+    with pytest.raises(SettingsError, match=r"shelf\.path"):
         load_chunk_storage("shelf", {})
 
 

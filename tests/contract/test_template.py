@@ -1,0 +1,56 @@
+"""The template of a binding is installed as a package of its own, and keeps the contract there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = ROOT / "examples" / "binding"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A copy of the template, as an author begins with it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(TEMPLATE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def run(place: Path, *line: str) -> str:
+    installed = place / "installed"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(installed), str(ROOT))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", *line],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-3_000:] + ran.stderr
+    return ran.stdout
+
+
+def test_the_template_is_installed_and_its_suite_is_green(place: Path) -> None:
+    run(
+        place, "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation",
+        "--disable-pip-version-check", "--target", "installed", ".",
+    )  # fmt: skip
+    shutil.rmtree(place / "siltstone_shelf")  # What runs is what was installed.
+    told = run(place, "pytest", "-q", "-p", "no:cacheprovider", "test_shelf.py")
+    passed = re.search(r"(\d+) passed", told)
+    assert passed is not None
+    assert int(passed[1]) > 250, told
+    assert "failed" not in told
