@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from siltstone.testing.chunk_checks.subject import ChunkSubject
 from siltstone.testing.chunk_storage_contract import ChunkStorageContract
 
@@ -37,9 +35,9 @@ def test_every_check_that_is_named_is_there() -> None:
     assert named - checks() == set()
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in rows() if rule[0] != "W"])
-def test_every_rule_has_a_check(rule: str) -> None:
-    assert dict(rows())[rule]
+def test_every_rule_has_a_check() -> None:
+    assert [rule for rule, found in rows() if not found] == []
+    assert len(rows()) > 80
 
 
 def test_there_are_many_checks() -> None:
