@@ -86,6 +86,15 @@ CALLS: Final = _counter(
     "outcome",
 )
 CALL_BYTES: Final = _counter("storage_bytes", "bytes that calls wrote or read", "operation")
+REQUEST: Final = _histogram(
+    "service_request", "a request to the service itself, each repeat for itself", "operation"
+)
+REQUESTS: Final = _counter(
+    "service_requests", "such requests by the kind of their error, or none", "operation", "error"
+)
+REQUEST_BYTES: Final = _counter(
+    "service_bytes", "bytes that such requests wrote or read", "operation"
+)
 CACHE_BLOCKS: Final = _counter(
     "cache_blocks", "blocks of chunks that reads found on the local disk, or not", "outcome"
 )
@@ -180,7 +189,8 @@ _NO_SPAN: Final = nullcontext()
 class Metrics:
     """Takes measurements of one container and drops them. What keeps them is a subclass.
 
-    Every method is cheap, never fails, and is called on the loop.
+    Every method is cheap, never fails, and is called on the loop; ``add`` and ``observe`` on any
+    thread.
 
     Attributes:
         enabled: whether it is worth preparing a measurement.

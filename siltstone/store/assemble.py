@@ -33,7 +33,8 @@ from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
-from siltstone.core.metrics import Metrics
+from siltstone.core.metered_chunk_storage import MeteredChunkStorage
+from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.store.async_store import AsyncStore
@@ -77,14 +78,15 @@ class Assembly:
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
         folder = await self._run(lambda: self._folders.of_owner(index))
-        log, storage = await self._run(lambda: self._log_and_storage(index))
+        metrics = self._metrics(index)
+        log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
         return await open_container(
             container=index,
             log=log,
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
-            metrics=self._metrics(index),
+            metrics=metrics,
             index_folder=folder,
             owner=self.owner,
             takeover=takeover,
@@ -92,14 +94,15 @@ class Assembly:
 
     async def open_reader(self, index: int) -> ReadContainer:
         """Open a container without a claim."""
-        log, storage = await self._run(lambda: self._log_and_storage(index))
+        metrics = self._metrics(index)
+        log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
         return await open_reader(
             container=index,
             log=log,
             storage=storage,
             environment=self.environment,
             settings=self.settings.container,
-            metrics=self._metrics(index),
+            metrics=metrics,
             index_folders=self._folders.of_reader(index),
         )
 
@@ -138,8 +141,8 @@ class Assembly:
         """A client of long-term storage."""
         return open_storage(self.settings, self.environment)
 
-    def _log_and_storage(self, index: int) -> tuple[FencedLog, ChunkStorage]:
-        storage = open_storage(self.settings, self.environment, self._bandwidths)
+    def _log_and_storage(self, index: int, metrics: Metrics) -> tuple[FencedLog, ChunkStorage]:
+        storage = open_storage(self.settings, self.environment, self._bandwidths, metrics)
         try:
             return self._log(index), self._cached(storage)
         except BaseException:
@@ -208,13 +211,17 @@ async def open_async_store(
 
 
 def open_storage(
-    settings: EffectiveSettings, environment: Environment, bandwidths: Bandwidths | None = None
+    settings: EffectiveSettings,
+    environment: Environment,
+    bandwidths: Bandwidths | None = None,
+    metrics: Metrics = NO_METRICS,
 ) -> ChunkStorage:
     """Return a new client of the store's long-term storage.
 
-    From the service outwards: the binding; the bandwidth, so that what is repeated counts too; the
-    repetition of what may be repeated. A container adds the cache, so that what is there asks
-    nobody, and the bridge (``core/threads.py``) with deadlines, calls in flight and metrics.
+    From the service outwards: the binding; the meter, if there are metrics; the bandwidth, so that
+    what is repeated counts too; the repetition of what may be repeated. A container adds the cache,
+    so that what is there asks nobody, and the bridge (``core/threads.py``) with deadlines and the
+    bound on calls in flight.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
     still comes in time.
@@ -224,9 +231,12 @@ def open_storage(
         environment: gives time, chance and waits.
         bandwidths: for a client that gets a bridge, which itself sends again what was throttled or
             has no bandwidth. Without one, throttled calls are repeated here.
+        metrics: takes what is measured of requests.
     """
     place = f"{settings.file}: long_term_storage.{settings.binding}"
     storage = _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    if metrics.enabled:
+        storage = MeteredChunkStorage(storage, environment, metrics)
     if bandwidths is not None and (bandwidths.up or bandwidths.down):
         storage = LimitedChunkStorage(storage, environment, bandwidths)
     container = settings.container

@@ -15,6 +15,8 @@ from siltstone.core.chunk_care import BulkDeletes, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
+from siltstone.core.metered_chunk_storage import MeteredChunkStorage
+from siltstone.core.metrics import Metrics
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
@@ -25,6 +27,7 @@ WRAPPERS = [
     CachedChunkStorage,
     FaultyChunkStorage,
     LimitedChunkStorage,
+    MeteredChunkStorage,
     RetryingChunkStorage,
     SlowChunkStorage,
 ]
@@ -99,6 +102,30 @@ class TestSlowNfs(ChunkStorageContract):
     @pytest.fixture
     def service(self, tmp_path: Path) -> ChunkService:
         return FolderService(root=tmp_path / "chunks", wrap=slow)
+
+
+class EnabledMetrics(Metrics):
+    """Keeps nothing, and takes everything."""
+
+    enabled = True
+
+
+def metered(storage: ChunkStorage) -> ChunkStorage:
+    return MeteredChunkStorage(storage, SystemEnvironment(), EnabledMetrics())
+
+
+class TestMeteredMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return BucketService(wrap=metered)
+
+
+class TestMeteredNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=metered)
 
 
 class TestFaultyMemory(ChunkStorageContract):
