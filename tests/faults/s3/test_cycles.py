@@ -13,6 +13,7 @@ from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.words import MIB
+from tests.conftest import NewVersitygw
 from tests.contract.s3_services import new_bucket, settings_of
 
 WARM_UP = 20
@@ -25,7 +26,7 @@ def settings(versitygw: S3Server) -> S3Settings:
     return settings_of(versitygw, bucket, put_bytes_max=5 * MIB, part_bytes=5 * MIB)
 
 
-def cycle(settings: S3Settings, number: int) -> None:
+def cycle(settings: S3Settings, number: int) -> S3ChunkStorage:
     storage = S3ChunkStorage(settings)
     name = f"{number}"
     # Every hundredth uses the threads of uploads.
@@ -33,11 +34,11 @@ def cycle(settings: S3Settings, number: int) -> None:
     assert storage.stat(name).length
     storage.delete(name)
     storage.close()
+    return storage
 
 
 def held() -> tuple[list[str], list[str]]:
     """What this process holds: its descriptors and its threads."""
-    gc.collect()
     descriptors = []
     for path in Path("/proc/self/fd").iterdir():
         try:
@@ -50,10 +51,24 @@ def held() -> tuple[list[str], list[str]]:
 def check(settings: S3Settings, count: int) -> None:
     for number in range(WARM_UP):
         cycle(settings, number)
+    gc.collect()
     before = held()
     for number in range(count):
         cycle(settings, number)
+    gc.collect()
     assert held() == before
+
+
+def test_closing_frees_sockets_at_once(new_versitygw: NewVersitygw) -> None:
+    """Not only when nobody holds the storage any more; for that, connections have to stay open."""
+    server = new_versitygw(keeps_alive=True)
+    settings = settings_of(server, new_bucket(server)[0], put_bytes_max=5 * MIB)
+    cycle(settings, 0)
+    gc.collect()
+    before = held()
+    closed = [cycle(settings, number) for number in range(5)]
+    assert held() == before
+    assert len(closed) == 5
 
 
 @pytest.mark.slow
@@ -68,7 +83,9 @@ def test_ten_thousand_times(settings: S3Settings) -> None:
 
 def test_a_storage_that_nobody_closed_frees_its_sockets(settings: S3Settings) -> None:
     cycle(settings, 0)
+    gc.collect()
     before = held()
     for _ in range(5):
         S3ChunkStorage(settings).create(os.urandom(6).hex(), [b"x"])
+    gc.collect()
     assert held() == before

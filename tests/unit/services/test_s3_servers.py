@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -80,6 +85,25 @@ def test_certificates_can_be_wrong(
 def test_another_secret_is_refused(versitygw: S3Server) -> None:
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         client(versitygw, secret="another").list_buckets()
+
+
+def test_the_command_runs_servers_until_it_is_interrupted(versitygw: S3Server) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "services", "run", versitygw.name],
+        cwd=Path(__file__).parents[3],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        lines = []
+        for line in command.stdout:
+            lines.append(line)
+            if line.startswith("Ctrl-C"):
+                break
+        endpoints = re.findall(r"(https?)://127\.0\.0\.1:\d+ key=", "".join(lines))
+        command.send_signal(signal.SIGINT)
+        assert command.wait(30) == 0
+    assert endpoints == ["http", "https"]
 
 
 def test_what_was_stored_is_there_after_a_kill(new_versitygw: NewVersitygw) -> None:
