@@ -2,4 +2,7 @@
 
 Nothing of this is part of the package ``siltstone``, and nothing in it imports this. A server is a
 process of its own that speaks a public protocol.
+
+A new one is a module with its program and its class, a line in ``catalogue``, a fixture of its name
+in ``tests/conftest.py``, and a row in the table of ``README.md``.
 """

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from services.catalogue import SERVICES, is_demanded, required
 from services.certificates import Authority
-from services.s3_server import S3Server
+from services.http_server import HttpServer
 from services.server import StartError
 from services.unavailable import UnavailableError
-from services.versitygw import Versitygw
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,42 +57,38 @@ def _run(names: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = 0
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="siltstone-tls-")))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="siltstone-tls-"))
+        authority = Authority(Path(folder))
+        print(f"certificates are signed by {authority.bundle}")
         try:
             for name in names:
-                for server in _servers(name, folder):
-                    stack.enter_context(server)
-                    server.start()
-                    _tell(server)
+                for server in _servers(name, authority):
+                    stack.enter_context(server).start()
+                    print(name, server.endpoint, server.access, flush=True)
                     started += 1
-            print("Ctrl-C ends them and removes their data" if started else "nothing runs")
-            if started:
-                signal.pause()
+            if not started:
+                return 1
+            print("Ctrl-C ends them and removes their data", flush=True)
+            signal.pause()
         except StartError as error:
             print(error, file=sys.stderr)
-            return 1
         except KeyboardInterrupt:
             return 0
     return 1
 
 
-def _servers(name: str, folder: Path) -> list[S3Server]:
+def _servers(name: str, authority: Authority) -> list[HttpServer]:
     """The servers of a service, not started: with TLS too, where there is such a way."""
     try:
         program = _program(name)
     except UnavailableError as error:
         print(f"{name} can not be had: {error}", file=sys.stderr)
         return []
-    made = [SERVICES[name].make(program)]
-    if name == "versitygw":
-        authority = Authority(folder)
-        made.append(Versitygw(program, authority.certificate()))
-        print(f"authority of the certificates: {authority.bundle}")
+    service = SERVICES[name]
+    made = [service.make(program)]
+    if service.make_tls is not None:
+        made.append(service.make_tls(program, authority.certificate()))
     return made
-
-
-def _tell(server: S3Server) -> None:
-    print(f"{server.name} {server.endpoint} key={server.key_id} secret={server.secret}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services import minio, versitygw
-from services.go_program import GoProgram
-from services.s3_server import S3Server
+from services.certificates import Certificate
+from services.http_server import HttpServer
+from services.program import Program
 from services.unavailable import UnavailableError
 
 REQUIRED = Path(__file__).with_name("required.txt")
@@ -22,10 +23,12 @@ class Service:
     Attributes:
         program: what is run.
         make: gives a server that is not started yet.
+        make_tls: gives one with TLS; ``None`` where tests need none.
     """
 
-    program: GoProgram
-    make: Callable[[Path], S3Server]
+    program: Program
+    make: Callable[[Path], HttpServer]
+    make_tls: Callable[[Path, Certificate], HttpServer] | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +52,7 @@ class Service:
 SERVICES = {
     service.name: service
     for service in (
-        Service(program=versitygw.PROGRAM, make=versitygw.Versitygw),
+        Service(program=versitygw.PROGRAM, make=versitygw.Versitygw, make_tls=versitygw.Versitygw),
         Service(program=minio.PROGRAM, make=minio.Minio),
     )
 }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import os
-import ssl
 
 from services.certificates import Certificate
-from services.server import Server
+from services.http_server import HttpServer
 
 REGION = "us-east-1"
 KEY_ID = "siltstone-tests"
@@ -17,50 +15,28 @@ SERVING = frozenset({200, 403})
 """A server that serves refuses whoever does not sign; one that still starts says something else."""
 
 
-class S3Server(Server):
+class S3Server(HttpServer):
     """An S3 service without buckets, and the credentials of its administrator.
 
     Args:
         name: for people.
-        certificate: of the server; ``None`` for plain HTTP.
+        certificate: see ``HttpServer``.
 
     Attributes:
         key_id: the access key.
         secret: its secret.
-        certificate: see above.
     """
 
     def __init__(self, name: str, certificate: Certificate | None = None) -> None:
-        super().__init__(name)
+        super().__init__(name, certificate)
         self.key_id = KEY_ID
         self.secret = SECRET
-        self.certificate = certificate
 
     @property
-    def address(self) -> str:
-        """Host and port."""
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def endpoint(self) -> str:
-        """The URL."""
-        return f"{'http' if self.certificate is None else 'https'}://{self.address}"
+    def access(self) -> str:
+        """Its credentials."""
+        return f"key={self.key_id} secret={self.secret}"
 
     def is_ready(self) -> bool:
         """Whether it answers as a server does that serves."""
-        connection = self._connection()
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status in SERVING
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if self.certificate is None:
-            return http.client.HTTPConnection(self.address, timeout=5)
-        anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        anybody.check_hostname = False
-        anybody.verify_mode = ssl.CERT_NONE
-        return http.client.HTTPSConnection(self.address, timeout=5, context=anybody)
+        return self.status_of("/") in SERVING

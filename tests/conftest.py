@@ -21,7 +21,6 @@ from services.versitygw import Versitygw
 from tests.plugins.distribution import install
 
 S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
-FIXTURES = frozenset({"minio", "new_versitygw", "versitygw", "versitygw_tls"})
 MISSING = "missing service "
 
 NewVersitygw = Callable[..., Versitygw]
@@ -88,9 +87,14 @@ def s3_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         install(monkeypatch, tmp_path / "plugins", S3_PLUGIN, distribution="siltstone-s3")
 
 
+def needs_a_service(fixture: str) -> bool:
+    """Whether a fixture has the name of a service, as ``x``, ``x_tls`` or ``new_x``."""
+    return fixture.removeprefix("new_").removesuffix("_tls").replace("_", "-") in SERVICES
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FIXTURES & set(getattr(item, "fixturenames", ())):
+        if any(map(needs_a_service, getattr(item, "fixturenames", ()))):
             item.add_marker(pytest.mark.services)
 
 

@@ -1,0 +1,32 @@
+"""What a server is run from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Program(Protocol):
+    """A program in one version, which is in the cache or can be fetched into it."""
+
+    @property
+    def name(self) -> str:
+        """How it is called everywhere."""
+        ...
+
+    @property
+    def pin(self) -> str:
+        """Its version."""
+        ...
+
+    def installed(self) -> Path | None:
+        """What is run, if it was fetched."""
+        ...
+
+    def fetch(self) -> Path:
+        """Return what is run; fetch it when it was not yet.
+
+        Raises:
+            UnavailableError: a toolchain is missing, or fetching failed.
+        """
+        ...
