@@ -316,7 +316,12 @@ class Sweeper:
         """
         container = self._ground.container
         for prefix in (data_prefix(container), system_prefix(container)):
-            count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
+            try:
+                count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
+            except ChunkError as error:
+                # It may be a right that nothing else needs; what else there is to sweep goes on.
+                logger.warning("unfinished uploads can not be removed: %s", error)
+                return
             if count:
                 logger.info("removed %d unfinished uploads below %s", count, prefix)
 

@@ -202,7 +202,8 @@ def answered(error: ClientError, chunk: str, operation: str, *, changes: bool) -
     if answer.kind is ChunkThrottledError:
         facts["retry_after_s"] = retry_after(headers)
     if answer is _REGION:
-        facts["region"] = _known(str(headers.get("x-amz-bucket-region", ""))) or None
+        region = headers.get("x-amz-bucket-region")
+        facts["region"] = None if region is None else _known(str(region))
     return answer.kind(
         answer.reason,
         chunk=chunk,

@@ -72,8 +72,6 @@ def read_range(
         try:
             count = _expected(answer, offset, len(buffer), name, operation)
             _fill(body, buffer[:count], deadline, name, operation)
-            # An end that was seen lets the connection serve the next call.
-            body.read(1)
         finally:
             body.close()
     return count

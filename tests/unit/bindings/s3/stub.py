@@ -72,6 +72,7 @@ class Stub:
         objects: by key.
         asked: every request, in order.
         faults: the next request of a kind is answered by the first of its faults.
+        connections: how many were made.
         conditional: whether ``If-None-Match`` is heeded.
     """
 
@@ -80,6 +81,7 @@ class Stub:
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, tuple[str, dict[int, bytes]]] = {}
         self.asked: list[Request] = []
+        self.connections = 0
         self.faults: dict[str, list[Fault]] = {}
         self.conditional = True
         self.appends = bucket.endswith("--x-s3")
@@ -271,6 +273,11 @@ def running(stub: Stub) -> Iterator[Stub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            with stub.lock:
+                stub.connections += 1
 
         def _handle(self) -> None:
             parts = urlsplit(self.path)

@@ -66,6 +66,18 @@ def test_a_read_is_one_get(storage: S3ChunkStorage, stub: Stub) -> None:
     assert stub.asked[0].headers["range"] == f"bytes={MIB}-{4 * MIB - 1}"
 
 
+def test_calls_one_after_the_other_share_a_connection(storage: S3ChunkStorage, stub: Stub) -> None:
+    stub.objects["a"] = LARGE
+    stub.connections = 0
+    for number in range(3):
+        storage.create(f"{number}", [LARGE[: number * MIB + 10]])
+        for offset, length in ((0, len(LARGE)), (0, 10), (len(LARGE) - 5, 10), (len(LARGE), 10)):
+            storage.read_into("a", offset, bytearray(length))
+        assert list(storage.list())
+        storage.delete(f"{number}")
+    assert stub.connections <= 1
+
+
 def test_a_stat_is_one_head(storage: S3ChunkStorage, stub: Stub) -> None:
     stub.objects["a"] = b"abc"
     assert storage.stat("a").length == 3

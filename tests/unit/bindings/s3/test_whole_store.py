@@ -9,7 +9,7 @@ import pytest
 
 import siltstone
 from tests.plugins.distribution import install
-from tests.unit.bindings.s3.stub import Stub
+from tests.unit.bindings.s3.stub import Stub, refusal
 
 OPTIONS = ("bucket", "endpoint", "insecure", "region", "path_style")
 
@@ -50,5 +50,8 @@ def test_garbage_goes_by_few_requests_and_a_sweep_aborts_uploads(
         assert not [key for key in stub.objects if key.startswith("data/")]
         assert 1 <= stub.whats().count("POST?delete") <= 4
         assert not [r for r in stub.asked if r.what == "DELETE" and r.key.startswith("data/")]
+        stub.fail("GET?uploads", refusal(403, "AccessDenied"))
+        list(store.sweep(delete=True))
+        assert len(stub.uploads) == 2
         list(store.sweep(delete=True))
     assert list(stub.uploads) == ["u-theirs"]
