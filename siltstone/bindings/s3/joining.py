@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from siltstone.bindings.s3.errors import replaced, status_of, translated, whole
 from siltstone.bindings.s3.reading import read_range
 from siltstone.bindings.s3.service import Service
-from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN
+from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN, Checksums
 from siltstone.bindings.s3.uploads import Part, Sender, Target, head, put, send_part, upload
 from siltstone.core.errors import ChunkOffsetError
 
@@ -129,7 +129,8 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
                 part)
         for part in parts
     ]  # fmt: skip
-    upload(service, target, senders, sum(part.length for part in parts))
+    length = sum(part.length for part in parts)
+    upload(service, target, senders, length, _checksums(service))
 
 
 def _versions(
@@ -179,7 +180,7 @@ def _copy_part(
                 raise replaced(name, "concat") from error
             raise
     made = whole(answer.get("CopyPartResult", {}), ["ETag"], name, "concat")
-    return Part(etag=made["ETag"], length=piece.length, sum=made.get("ChecksumCRC32C"))
+    return Part(etag=made["ETag"], length=piece.length)
 
 
 def _send_gathered(
@@ -192,7 +193,17 @@ def _send_gathered(
     number: int,
 ) -> Part:
     content = _gathered(service, sources, versions, part)
-    return send_part(service, target, [content], upload_id, number)
+    return send_part(service, target, [content], upload_id, number, _checksums(service))
+
+
+def _checksums(service: Service) -> Checksums:
+    """How parts of a join are checked on their way.
+
+    Of what the service copies nobody has a sum. Some services then refuse the copies of an upload
+    that is to have one, and some keep a wrong one; so it has none, and parts are checked alone.
+    """
+    chosen = service.settings.checksums
+    return Checksums.MD5 if chosen is Checksums.CRC32C else chosen
 
 
 def _gathered(

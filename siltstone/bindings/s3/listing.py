@@ -63,9 +63,12 @@ def _pages(
     arguments = {"Bucket": service.bucket, "Prefix": above, **arguments}
     while True:
         service.check_open()
-        with translated(prefix, "list"):
-            page = service.client.list_objects_v2(**arguments)
-            whole(page, ["IsTruncated"], prefix, "list")
+        try:
+            with translated(prefix, "list"):
+                page = service.client.list_objects_v2(**arguments)
+                whole(page, ["IsTruncated"], prefix, "list")
+        except ChunkNameError:
+            return  # What the service can not hold begins no key of it.
         for entry in page.get("Contents", ()):
             name = service.name(entry["Key"])
             if _is_chunk(name):

@@ -19,7 +19,7 @@ from siltstone.bindings.s3.body import Deadline, sendable
 from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
 from siltstone.bindings.s3.errors import is_conflict, translated, whole
 from siltstone.bindings.s3.service import Service
-from siltstone.bindings.s3.settings import PART_BYTES_MAX
+from siltstone.bindings.s3.settings import PART_BYTES_MAX, Checksums
 from siltstone.core.checksums import combine
 from siltstone.core.errors import (
     ChunkError,
@@ -97,13 +97,27 @@ def put_in_parts(service: Service, target: Target, buffers: Sequence[Buffer], le
     upload(service, target, senders, length)
 
 
-def upload(service: Service, target: Target, senders: Sequence[Sender], length: int) -> None:
-    """Begin an upload, send its parts, and complete it on the condition that nothing is there."""
+def upload(
+    service: Service,
+    target: Target,
+    senders: Sequence[Sender],
+    length: int,
+    checksums: Checksums | None = None,
+) -> None:
+    """Begin an upload, send its parts, and complete it on the condition that nothing is there.
+
+    Args:
+        service: where.
+        target: what is made.
+        senders: give the parts.
+        length: of all of them.
+        checksums: how they are checked, if it is not as the settings say.
+    """
     with translated(target.name, target.operation):
         upload_id = service.client.create_multipart_upload(
             Bucket=service.bucket,
             Key=target.key,
-            **of_upload(service.settings.checksums),
+            **of_upload(checksums or service.settings.checksums),
             **service.storing(),
         )["UploadId"]
     try:
@@ -121,11 +135,16 @@ def upload(service: Service, target: Target, senders: Sequence[Sender], length: 
 
 
 def send_part(
-    service: Service, target: Target, buffers: Sequence[Buffer], upload_id: str, number: int
+    service: Service,
+    target: Target,
+    buffers: Sequence[Buffer],
+    upload_id: str,
+    number: int,
+    checksums: Checksums | None = None,
 ) -> Part:
     """Send bytes as one part."""
     length = sum(map(len, buffers))
-    arguments, crc = of_body(service.settings.checksums, buffers)
+    arguments, crc = of_body(checksums or service.settings.checksums, buffers)
     with translated(target.name, target.operation):
         answer = service.client.upload_part(
             Bucket=service.bucket,

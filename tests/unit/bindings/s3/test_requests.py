@@ -148,8 +148,12 @@ def test_a_join_reads_only_what_is_too_small(storage: S3ChunkStorage, stub: Stub
     sources = [(name, len(content)) for name, content in stub.objects.items()]
     storage.concat("t", sources)
     assert stub.objects["t"] == LARGE + b"small" + LARGE * 2 + b"end"
-    sent = sum(len(r.body) for r in stub.asked if r.what == "PUT?uploadId")
-    assert sent == 5 * MIB
+    parts = [request for request in stub.asked if request.what == "PUT?uploadId"]
+    assert sum(len(request.body) for request in parts) == 5 * MIB
+    for request in stub.asked:
+        assert not [name for name in request.headers if name.startswith("x-amz-checksum")]
+        if request in parts:
+            assert ("content-md5" in request.headers) == bool(request.body)
 
 
 def test_a_join_of_small_chunks_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
