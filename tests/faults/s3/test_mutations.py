@@ -17,13 +17,13 @@ import pytest
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
-from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.errors import Outcome
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer
 from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.s3.cases import CASES, DONE, READ_TIMEOUT_S, Case, told
-from tests.faults.s3.mutations import LARGE, MUTATIONS, PART_BYTES, Mutation, Step
+from tests.faults.s3.mutations import MUTATIONS, PART_BYTES, Mutation, Step
 
 
 class Place:
@@ -62,8 +62,7 @@ def place(versitygw: S3Server) -> Iterator[Place]:
 
 @pytest.fixture
 def place_on_minio(minio: S3Server) -> Iterator[Place]:
-    """With MD5, for this server can not copy into an upload that has a CRC32C, as S3 does."""
-    yield from placed(minio, checksums="md5")
+    yield from placed(minio)
 
 
 def placed(server: S3Server, **more: Any) -> Iterator[Place]:
@@ -97,15 +96,6 @@ def test_the_same_on_minio(
         reason = "this server does not check the body of a bulk deletion"
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     check_decisive(place_on_minio, mutation, case)
-
-
-def test_minio_can_not_copy_into_an_upload_that_has_a_crc32c(minio: S3Server) -> None:
-    """A deviation from S3. Where it fails, whatever uses MinIO can do without the MD5 above."""
-    for place in placed(minio):
-        place.prepare({"one": LARGE})
-        with pytest.raises(ChunkUnavailableError, match="status=400 code=InvalidArgument"):
-            place.storage.concat("new", [("one", len(LARGE))])
-        assert place.content() == {"one": LARGE}
 
 
 def check_decisive(place: Place, mutation: Mutation, case: Case) -> None:
