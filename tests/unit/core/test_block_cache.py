@@ -97,6 +97,7 @@ def test_chunks_of_another_store_are_unknown(tmp_path: Path) -> None:
     put(cache, "a", 0, block(1))
     cache.close()
     other = opened(tmp_path, store=bytes(16))
+    assert other.counts.blocks == 0
     assert get(other, "a", 0) is None
     other.close()
 
