@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json
 from siltstone.cli.session import Session, json_option, pass_session
 
+if TYPE_CHECKING:
+    from siltstone.store.storage_probes import Probe
+
+
+NEEDED = ("pytest", "hypothesis")
+"""What the suite needs, and the extra ``testing`` brings."""
+
 
 @click.command()
+@click.option(
+    "--conformance",
+    is_flag=True,
+    help="Instead run the whole suite of bindings on long-term storage; needs siltstone[testing].",
+)
+@click.option(
+    "--only", default="", metavar="WORDS", help="With --conformance: checks with such names."
+)
 @json_option
 @pass_session
-def doctor(session: Session, *, as_json: bool) -> None:
+def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> None:
     """Probe what the store needs: long-term storage, clock, tier 1, free space, leftovers.
 
     Makes some chunks below system/doctor/ and deletes them again; claims nothing. Exits with 1 if
     anything failed.
     """
-    # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.store.doctor import diagnose
-
     failed = 0
-    for probe in diagnose(session.store_path()):
+
+    def tell(probe: Probe) -> None:
+        nonlocal failed
         failed += probe.outcome == "failed"
         if as_json:
             print_json(probe)
         else:
             click.echo(f"{probe.outcome:<8} {probe.area}: {probe.name}: {probe.detail}")
+
+    if only and not conformance:
+        raise click.UsageError("--only goes with --conformance")
+    if conformance:
+        _conformance(session.store_path(), tell, only)
+    else:
+        # Imported here, so that help and completion do not wait for what only a store needs.
+        from siltstone.store.doctor import diagnose
+
+        for probe in diagnose(session.store_path()):
+            tell(probe)
     if failed:
         session.note(f"{failed} probes failed")
         raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _conformance(path: Path, tell: Callable[[Probe], None], only: str) -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"--conformance needs {' and '.join(missing)}: pip install 'siltstone[testing]'"
+        )
+    from siltstone.store.conformance import check_conformance
+
+    check_conformance(path, tell, only)

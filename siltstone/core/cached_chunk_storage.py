@@ -65,7 +65,7 @@ class CachedChunkStorage:
         if self._closed or offset < 0 or not _is_plain(name, buffer) or not self._cache.on:
             return self.inner.read_into(name, offset, buffer)
         view = memoryview(buffer)
-        if not len(view) or view.readonly or not view.c_contiguous or not self._wanted(name):
+        if not len(view) or not _can_be_filled(view) or not self._wanted(name):
             return self.inner.read_into(name, offset, buffer)
         try:
             return self._read(name, offset, view.cast("B"))
@@ -201,6 +201,10 @@ class CachedChunkStorage:
         for begin in range(0, len(data), BLOCK_BYTES):
             block = (start + begin) // BLOCK_BYTES
             self._cache.put(name, block, data[begin : begin + BLOCK_BYTES], forgotten)
+
+
+def _can_be_filled(view: memoryview) -> bool:
+    return not view.readonly and view.itemsize == 1 and view.c_contiguous
 
 
 def _is_plain(name: object, buffer: object) -> bool:

@@ -233,8 +233,7 @@ def open_storage(
             has no bandwidth. Without one, throttled calls are repeated here.
         metrics: takes what is measured of requests.
     """
-    place = f"{settings.file}: long_term_storage.{settings.binding}"
-    storage = _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    storage = open_binding(settings)
     if metrics.enabled:
         storage = MeteredChunkStorage(storage, environment, metrics)
     if bandwidths is not None and (bandwidths.up or bandwidths.down):
@@ -246,6 +245,12 @@ def open_storage(
         throttled=bandwidths is None,
     )
     return RetryingChunkStorage(storage, environment, retries)
+
+
+def open_binding(settings: EffectiveSettings) -> ChunkStorage:
+    """Return a new client of the service itself, without any wrapper."""
+    place = f"{settings.file}: long_term_storage.{settings.binding}"
+    return _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
 
 
 def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwidths:

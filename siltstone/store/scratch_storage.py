@@ -1,0 +1,241 @@
+"""A part of long-term storage as if it were all of it: below a prefix, counted, and bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from siltstone.core.chunk_arguments import check_chunk_name, check_listing
+from siltstone.core.chunk_care import delete_many, sweep_leftovers
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.errors import ChunkError, ChunkNotFoundError, SiltstoneError
+
+T = TypeVar("T")
+
+
+class SpentError(SiltstoneError):
+    """All calls or bytes that were allowed are spent; the call was not sent."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a service was asked for, by all clients together.
+
+    Attributes:
+        calls_max: no more calls than this are sent.
+        bytes_max: when this many bytes were sent, nothing more is.
+        calls: calls of the contract; one may be several requests.
+        sent: bytes of creates and writes.
+        received: bytes of reads.
+    """
+
+    calls_max: int
+    bytes_max: int
+    calls: int = 0
+    sent: int = 0
+    received: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, sent: int = 0) -> None:
+        """Count a call ahead of it. Raises ``SpentError``."""
+        with self._lock:
+            if self.is_spent(sent):
+                raise SpentError("all that was allowed is spent", calls=self.calls, bytes=self.sent)
+            self.calls += 1
+            self.sent += sent
+
+    def got(self, received: int) -> None:
+        """Count what a read brought."""
+        with self._lock:
+            self.received += received
+
+    def is_spent(self, more: int = 0) -> bool:
+        """Whether one more call, with so many bytes, would be too much."""
+        return self.calls >= self.calls_max or self.sent + more > self.bytes_max
+
+
+class ScratchStorage:
+    """A ``ChunkStorage`` of what lies below ``prefix`` in ``inner``.
+
+    Args:
+        inner: closed by ``close``.
+        prefix: ends with a slash.
+        spending: counts and bounds.
+    """
+
+    def __init__(self, inner: ChunkStorage, prefix: str, spending: Spending) -> None:
+        self._inner = inner
+        self._prefix = prefix
+        self._spending = spending
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of ``inner``."""
+        return self._inner.capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.create``."""
+        with self._called(name, "create", _length(buffers)) as key:
+            self._inner.create(key, buffers)
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """``ChunkStorage.write``."""
+        with self._called(name, "write", _length(buffers)) as key:
+            self._inner.write(key, offset, buffers)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """``ChunkStorage.read_into``."""
+        with self._called(name, "read_into") as key:
+            count = self._inner.read_into(key, offset, buffer)
+        self._spending.got(count)
+        return count
+
+    def stat(self, name: str) -> ChunkStat:
+        """``ChunkStorage.stat``."""
+        with self._called(name, "stat") as key:
+            return self._outside(self._inner.stat(key))
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """``ChunkStorage.list``."""
+        check_listing(prefix, start_after)
+        self._spending.begin()
+        start = self._prefix + start_after if start_after else ""
+        return self._listed(self._inner.list(self._prefix + prefix, start))
+
+    def delete(self, name: str) -> None:
+        """``ChunkStorage.delete``."""
+        with self._called(name, "delete") as key:
+            self._inner.delete(key)
+
+    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        """``delete_many`` of ``chunk_care``."""
+        self._spending.begin()
+        failed = delete_many(self._inner, [self._prefix + name for name in names])
+        return {key[len(self._prefix) :]: error for key, error in failed.items()}
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """``sweep_leftovers`` of ``chunk_care``."""
+        self._spending.begin()
+        return sweep_leftovers(self._inner, self._prefix + prefix, age_s)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """``ChunkStorage.concat``."""
+        with self._called(target, "concat") as key:
+            self._inner.concat(key, [(self._key(name, "concat"), size) for name, size in sources])
+
+    def seal(self, name: str) -> None:
+        """``ChunkStorage.seal``."""
+        with self._called(name, "seal") as key:
+            self._inner.seal(key)
+
+    def used_space(self) -> int:
+        """``ChunkStorage.used_space``, of all that ``inner`` holds."""
+        self._spending.begin()
+        return self._inner.used_space()
+
+    def free_space(self) -> int:
+        """``ChunkStorage.free_space``."""
+        self._spending.begin()
+        return self._inner.free_space()
+
+    def close(self) -> None:
+        """``ChunkStorage.close``."""
+        self._inner.close()
+
+    def _key(self, name: str, operation: str) -> str:
+        check_chunk_name(name, operation)
+        return self._prefix + name
+
+    @contextmanager
+    def _called(self, name: str, operation: str, sent: int = 0) -> Iterator[str]:
+        key = self._key(name, operation)
+        self._spending.begin(sent)
+        try:
+            yield key
+        except ChunkError as error:
+            error.chunk = error.chunk.removeprefix(self._prefix)
+            raise
+
+    def _outside(self, found: ChunkStat) -> ChunkStat:
+        return replace(found, name=found.name[len(self._prefix) :])
+
+    def _listed(self, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
+        for found in listing:
+            yield self._outside(found)
+
+
+class ScratchService:
+    """What one check works on: clients of a prefix that nobody else uses.
+
+    There is no second way to look at a service that only its binding knows, so ``outside`` is
+    another client.
+
+    Args:
+        open_client: returns another client of the service.
+        outside: a client that stays open.
+        prefix: ends with a slash.
+        spending: counts and bounds.
+    """
+
+    def __init__(
+        self,
+        open_client: Callable[[], ChunkStorage],
+        outside: ChunkStorage,
+        prefix: str,
+        spending: Spending,
+    ) -> None:
+        self._open_client = open_client
+        self._outside = outside
+        self._prefix = prefix
+        self._spending = spending
+
+    def open(self) -> ChunkStorage:
+        """Return another client."""
+        return ScratchStorage(self._open_client(), self._prefix, self._spending)
+
+    def outside_read(self, name: str) -> bytes | None:
+        """Return what the other client reads, or ``None``."""
+        storage = self._looking()
+        try:
+            buffer = bytearray(storage.stat(name).length)
+            return bytes(buffer[: storage.read_into(name, 0, buffer)])
+        except ChunkNotFoundError:
+            return None
+
+    def outside_names(self) -> list[str]:
+        """Return what the other client lists."""
+        return [chunk.name for chunk in self._looking().list()]
+
+    def outside_write(self, name: str, content: bytes) -> None:
+        """Make or replace a chunk with the other client."""
+        storage = self._looking()
+        with suppress(ChunkNotFoundError):
+            storage.delete(name)
+        storage.create(name, [content])
+
+    def _looking(self) -> ScratchStorage:
+        return ScratchStorage(self._outside, self._prefix, self._spending)
+
+
+def emptied(storage: ChunkStorage, prefix: str) -> int:
+    """Delete all chunks below ``prefix``; return how many are left because that failed."""
+    names = [found.name for found in storage.list(prefix)]
+    left = 0
+    for name in names:
+        try:
+            storage.delete(name)
+        except ChunkNotFoundError:
+            continue
+        except SiltstoneError:
+            left += 1
+    return left
+
+
+def _length(buffers: object) -> int:
+    """Bytes of what may be no sequence of buffers at all; then the binding says so."""
+    if not isinstance(buffers, list | tuple):
+        return 0
+    return sum(len(one) for one in buffers if isinstance(one, bytes | bytearray | memoryview))

@@ -1,0 +1,25 @@
+"""The suite as ``siltstone doctor --conformance`` runs it, on a store's own long-term storage.
+
+Whoever runs it gives the fixture ``scratch_service`` and sets what is to be set on the class.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+
+__all__ = ["TestConformance"]
+
+
+class TestConformance(ChunkStorageContract):
+    """All checks, with sizes for a service that is paid for."""
+
+    is_alone = False
+    large_bytes = 1 << 20
+    model_runs = 8
+
+    @pytest.fixture
+    def service(self, scratch_service: ChunkService) -> ChunkService:
+        """A part of the service that nobody else uses, empty for each check."""
+        return scratch_service
