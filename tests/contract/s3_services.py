@@ -71,6 +71,13 @@ class S3Service:
     def outside_write(self, name: str, content: bytes) -> None:
         self.raw.write(self.settings.folder + name, content)
 
+    def stop(self) -> None:
+        self.server.kill()
+
+    def start(self) -> None:
+        if not self.server.is_running:
+            self.server.start()
+
 
 @dataclass(kw_only=True)
 class MotoService:

@@ -15,6 +15,7 @@ from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.words import MIB
 from tests.conftest import NewVersitygw
 from tests.contract.s3_services import new_bucket, settings_of
+from tests.soak import share_of
 
 WARM_UP = 20
 """The first ones load modules and files that stay."""
@@ -78,7 +79,7 @@ def test_three_hundred_times(settings: S3Settings) -> None:
 
 @pytest.mark.soak
 def test_ten_thousand_times(settings: S3Settings) -> None:
-    check(settings, 10_000)
+    check(settings, share_of(10_000))
 
 
 def test_a_storage_that_nobody_closed_frees_its_sockets(settings: S3Settings) -> None:

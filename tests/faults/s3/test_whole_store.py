@@ -15,14 +15,18 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from services.s3_server import S3Server
 from siltstone.core.errors import SiltstoneError
 from siltstone.testing.fault_proxy import FaultProxy
 from tests.conftest import NewVersitygw
 from tests.contract.raw_s3 import RawS3
 from tests.contract.s3_services import new_bucket, options_of
+from tests.soak import share_of
 
 SEGMENTS = ("a", "b", "c")
-DEATHS = 4
+DEATHS = 6
+FLUSH_PUTS = 10
+"""About as many a flush makes; each death comes behind another one of them."""
 PATIENCE_S = 60.0
 ROUND_BYTES = 300_000
 SETTINGS = """
@@ -85,9 +89,19 @@ def flush_at_last(store: siltstone.Store) -> None:
 def test_a_server_that_is_killed_in_the_middle_of_flushes(
     new_versitygw: NewVersitygw, tmp_path: Path
 ) -> None:
-    server = new_versitygw()
+    play(new_versitygw(), tmp_path / "store", DEATHS)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("s3_plugin")
+def test_a_server_that_is_killed_again_and_again(
+    new_versitygw: NewVersitygw, tmp_path: Path
+) -> None:
+    play(new_versitygw(), tmp_path / "store", share_of(100))
+
+
+def play(server: S3Server, place: Path, deaths: int) -> None:
     bucket, raw = new_bucket(server)
-    place = tmp_path / "store"
     with FaultProxy(("127.0.0.1", server.port)) as proxy, ThreadPoolExecutor(1) as thread:
         options = options_of(server, bucket, endpoint=proxy.endpoint, read_timeout_s=5)
         settings = siltstone.init(place, binding="s3", options=options)
@@ -95,14 +109,14 @@ def test_a_server_that_is_killed_in_the_middle_of_flushes(
             file.write(SETTINGS)
         with siltstone.open(place) as store:
             ledger = Ledger(store)
-            for number in range(DEATHS):
+            for number in range(deaths):
                 ledger.append(number)
                 proxy.forget()
                 flushing = thread.submit(store.flush)
-                while proxy.count("PUT") <= 2 * number and not flushing.done():
+                while proxy.count("PUT") <= number % FLUSH_PUTS and not flushing.done():
                     time.sleep(0)
                 server.kill()
-                ledger.append(number + DEATHS)
+                ledger.append(number + deaths)
                 server.start()
                 error = flushing.exception()
                 assert error is None or isinstance(error, SiltstoneError)
