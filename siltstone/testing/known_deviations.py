@@ -18,3 +18,12 @@ VERSITYGW: Final = (
     ),
 )
 """A gateway that keeps objects as files."""
+
+MINIO: Final = (
+    Deviation(
+        check="test_a_name_that_is_the_folder_of_another_is_exact_or_refused",
+        service="MinIO 2026-02-12",
+        why="takes and gives such a chunk, and lists it nowhere",
+    ),
+)
+"""A server that keeps objects in folders of their names."""

@@ -6,12 +6,14 @@ import pytest
 
 from services.s3_server import S3Server
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+from siltstone.testing.known_deviations import MINIO
 from tests.contract.s3_services import S3Service
 
 
 @pytest.mark.slow
 class TestMinio(ChunkStorageContract):
     missing = frozenset({"append", "seal"})
+    deviations = MINIO
 
     @pytest.fixture
     def service(self, minio: S3Server) -> ChunkService:
