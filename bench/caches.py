@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import boto3
 
 import siltstone
 from bench.figure import PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Workshop, async_store, seconds_of
+from services.s3_server import REGION
+from services.versitygw import PROGRAM, Versitygw
 
 MIB = 2**20
 LATENCY_S = 0.02
@@ -20,35 +26,40 @@ PARALLEL = 8
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure reads of 64 KiB at random places, cold, and with their blocks in the cache."""
+    far = {"append": False, "latency_s": LATENCY_S}
+    figures = [_figure(workshop, "memory", far, "each call 20 ms away")]
+    with _server() as bucket:
+        if bucket is not None:
+            figures.append(_figure(workshop, "s3", bucket, "from a server of S3 on this machine"))
+    return figures
+
+
+def _figure(workshop: Workshop, binding: str, options: Mapping[str, Any], where: str) -> Figure:
     length = workshop.pick(128, 8) * MIB
     with workshop.place() as place:
-        far = {"name": place.name, "append": False, "latency_s": LATENCY_S}
-        file = siltstone.init(place / "store", binding="memory", options=far)
+        chosen = {"name": place.name, **options} if binding == "memory" else options
+        file = siltstone.init(place / "store", binding=binding, options=chosen)
         with siltstone.open(file) as store:
             segment = store.create("large")
-            for _ in range(length // MIB):
-                segment.append(Random(3).randbytes(MIB))
+            for number in range(length // MIB):
+                segment.append(Random(number).randbytes(MIB))
             store.flush()
-        cold = file.read_text(encoding="utf-8")
         warm = place / "store" / "warm.yaml"
-        warm.write_text(f"{cold}\ncache:\n  path: ./cache\n", encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        warm.write_text(f"{text}\ncache:\n  path: ./cache\n", encoding="utf-8")
         random = Random(7)
-        count = workshop.pick(400, 20)
-        offsets = [random.randrange(length - READ_BYTES) for _ in range(count)]
+        offsets = [random.randrange(length - READ_BYTES) for _ in range(workshop.pick(400, 20))]
         _rate(warm, offsets)
         ours, theirs = alternate(
             workshop.rounds, lambda: _rate(warm, offsets), lambda: _rate(file, offsets)
         )
-    what = f"random read_into of 64 KiB, {PARALLEL} at a time, each call 20 ms away"
-    return [
-        Figure(
-            what=f"{what}, blocks on the local disk",
-            peer="the same without a cache, verified",
-            unit=PER_SECOND,
-            ours=ours,
-            theirs=theirs,
-        )
-    ]
+    return Figure(
+        what=f"random read_into of 64 KiB, {PARALLEL} at a time, {where}, blocks on the local disk",
+        peer="the same without a cache, verified",
+        unit=PER_SECOND,
+        ours=ours,
+        theirs=theirs,
+    )
 
 
 def _rate(file: Path, offsets: Sequence[int]) -> float:
@@ -66,3 +77,32 @@ def _rate(file: Path, offsets: Sequence[int]) -> float:
             await asyncio.gather(*(work() for _ in range(PARALLEL)))
 
         return len(offsets) / seconds_of(lambda: loop(read()))
+
+
+@contextmanager
+def _server() -> Iterator[Mapping[str, Any] | None]:
+    """An S3 server with a bucket, as settings of the binding; ``None`` if it was not fetched."""
+    program = PROGRAM.installed()
+    if program is None:
+        print("no figure of S3: python -m services fetch versitygw")
+        yield None
+        return
+    with Versitygw(program, keeps_alive=True).start() as server:
+        client = boto3.client(
+            "s3",
+            endpoint_url=server.endpoint,
+            region_name=REGION,
+            aws_access_key_id=server.key_id,
+            aws_secret_access_key=server.secret,
+        )
+        client.create_bucket(Bucket="bench")
+        client.close()
+        yield {
+            "bucket": "bench",
+            "endpoint": server.endpoint,
+            "insecure": True,
+            "path_style": True,
+            "region": REGION,
+            "access_key_id": server.key_id,
+            "secret_access_key": server.secret,
+        }

@@ -18,8 +18,9 @@ from siltstone.core.errors import ChunkError, ChunkNotFoundError, ChunkOffsetErr
 from siltstone.core.words import BLOCK_BYTES, MIB
 
 WIDEN_BYTES_MAX: Final = MIB
-"""A read of a part of so many bytes of blocks fetches and keeps all of them; of more, whole ones
-only, read where the caller wants them."""
+"""A read of a part of so many bytes of blocks fetches and keeps these blocks, as far as what they
+hold can not change any more. Of more bytes, whole blocks are kept, read where the caller wants
+them."""
 
 
 class CachedChunkStorage:
@@ -45,6 +46,9 @@ class CachedChunkStorage:
         self._cache = cache
         self._wanted = wanted
         self._closed = False
+        # Where chunks are appended to, the bytes behind those that the caller knows of may belong
+        # to an append that is under way, and change.
+        self._grows = inner.capabilities.append
 
     @property
     def capabilities(self) -> Capabilities:
@@ -178,7 +182,7 @@ class CachedChunkStorage:
         forgotten = self._cache.forgotten
         end = offset + len(view)
         start = offset // BLOCK_BYTES * BLOCK_BYTES
-        stop = -(-end // BLOCK_BYTES) * BLOCK_BYTES
+        stop = end if self._grows else -(-end // BLOCK_BYTES) * BLOCK_BYTES
         if stop - start > WIDEN_BYTES_MAX or (start, stop) == (offset, end):
             count = self.inner.read_into(name, offset, view)
             skip = -offset % BLOCK_BYTES

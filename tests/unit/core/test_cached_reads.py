@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.core.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.block_reads import BlockRange, Scratch, read_part
 from siltstone.core.cached_chunk_storage import WIDEN_BYTES_MAX, CachedChunkStorage
@@ -25,9 +25,9 @@ CONTENT = b"".join(number.to_bytes(4, "little") for number in range(LENGTH // 4)
 class Place:
     """A chunk in memory behind a cache of eight blocks, and every call that gets through."""
 
-    def __init__(self, folder: Path, slots: int = 8) -> None:
+    def __init__(self, folder: Path, slots: int = 8, *, append: bool = True) -> None:
         self.folder = folder
-        self.memory = MemoryChunkStorage()
+        self.memory = MemoryChunkStorage(profile=Profile(append=append))
         self.memory.create("data/a", [CONTENT])
         self.faulty = FaultyChunkStorage(self.memory)
         self.cache = BlockCache(folder, slots * SLOT_BYTES, bytes(16))
@@ -55,15 +55,32 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.cache.close()
 
 
-def test_a_small_read_fetches_its_block_once(place: Place) -> None:
+def test_a_small_read_of_a_chunk_that_is_written_once_fetches_its_block(tmp_path: Path) -> None:
+    place = Place(tmp_path / "cache", append=False)
     for offset in (70_000, 0, 200_000, BLOCK_BYTES - 10):
         assert place.read(offset, 10) == CONTENT[offset : offset + 10]
     assert place.asked == ["read_into"]
     assert (place.storage.hits, place.storage.misses) == (3, 1)
+    place.cache.close()
+
+
+def test_of_a_chunk_that_may_grow_nothing_is_kept_behind_what_was_asked_for(place: Place) -> None:
+    tail = 6 * BLOCK_BYTES
+    assert place.read(tail + 100, 50) == CONTENT[tail + 100 : tail + 150]
+    with place.memory._bucket.lock:  # an append that is under way, as a reader may see it
+        place.memory._bucket.chunks[b"data/a"].content[tail + 150 : tail + 200] = bytes(50)
+    assert place.read(tail + 20, 130) == CONTENT[tail + 20 : tail + 150]
+    assert place.asked == ["read_into"]
+    with place.memory._bucket.lock:
+        place.memory._bucket.chunks[b"data/a"].content[tail + 150 : tail + 200] = CONTENT[
+            tail + 150 : tail + 200
+        ]
+    assert place.read(tail + 100, 100) == CONTENT[tail + 100 : tail + 200]
+    assert place.asked == ["read_into"]
 
 
 def test_runs_of_blocks_that_are_missing_are_one_read_each(place: Place) -> None:
-    place.read(2 * BLOCK_BYTES, 10)
+    place.read(2 * BLOCK_BYTES, BLOCK_BYTES)
     assert place.asked == ["read_into"]
     assert place.read(0, 5 * BLOCK_BYTES) == CONTENT[: 5 * BLOCK_BYTES]
     assert place.asked == ["read_into", "read_into"]
@@ -120,7 +137,7 @@ def test_a_closed_storage_gives_nothing_that_it_kept(place: Place) -> None:
 
 
 def test_another_client_finds_what_this_one_read(place: Place) -> None:
-    place.read(0, 10)
+    place.read(0, 15)
     other = CachedChunkStorage(place.faulty, place.cache, lambda name: True)
     buffer = bytearray(10)
     assert other.read_into("data/a", 5, buffer) == 10
