@@ -25,6 +25,7 @@ SETTINGS = ContainerSettings(
     storage_threads=3,
     storage_deadline_s=9.0,
     storage_rate_min=54_321,
+    background_rate=99,
     slow_call_s=4.0,
     storage_failures_max=2,
     storage_probe_s=2.5,
@@ -73,6 +74,7 @@ def test_the_bridge_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch)
     assert bridged(storage, environment, SETTINGS) is cast(Any, made)
     limits = made.pop("limits")
     assert made.pop("metrics").enabled is False
+    assert made.pop("background")._rate == 99
     assert made == {
         "storage": storage,
         "environment": environment,
