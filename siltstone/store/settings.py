@@ -317,7 +317,8 @@ class Reads(Section):
 
     verify: Literal["remembered", "always", "never"] = Field(
         default=_DEFAULTS.verify_reads,
-        description="compare checksums once in ten minutes, on every read, or (benchmarks) never",
+        description="compare checksums once in ten minutes or in a bucket always, on every read, "
+        "or (benchmarks) never",
     )
     prefetch: Size = Field(
         default=_DEFAULTS.prefetch_bytes,

@@ -18,8 +18,9 @@ class SegmentStorageSettings:
         chunk_bytes: a chunk of so many bytes is full; the service's own limit holds as well.
         verify_reads: ``remembered`` reads a part of a block without the rest of it if the block was
             verified within ``remember_s`` and the chunk's version is still the same (one ``stat`` a
-            read); ``always`` reads and verifies whole blocks every time, which is the better choice
-            where a ``stat`` costs as much as a read; ``never`` is for benchmarks.
+            read); ``always`` reads and verifies whole blocks every time, as ``remembered`` does too
+            where chunks can not be appended to, since a ``stat`` of a service costs as much as a
+            read; ``never`` is for benchmarks.
         remember_s: seconds after which a verified block is forgotten.
         read_parallel: most storage calls at a time of one read.
         read_back: read every write back and compare it before it is committed.

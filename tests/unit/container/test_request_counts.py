@@ -56,8 +56,9 @@ def test_reads_ask_once_for_each_8_mib_of_a_chunk(profile: Profile) -> None:
         await owner.container.flush("a")
         requests.clear()
         await owner.container.read("a", 0, 100)
-        # A block is remembered as verified while the file stays as it was, which ``stat`` tells.
-        assert requests.all == {"stat": 1, "read_into": 1}
+        # A block is remembered as verified while the file stays as it was, which ``stat`` tells;
+        # in a bucket it is read and compared each time instead.
+        assert requests.all == ({"stat": 1} if profile.append else {}) | {"read_into": 1}
         requests.clear()
         await owner.container.read("a", 0, 8 * MIB)
         assert requests.all == {"read_into": 1}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import (
     CorruptDataError,
     LostDataError,
@@ -72,6 +73,20 @@ def test_what_is_always_verified() -> None:
     async def test() -> None:
         world = World(settings=SegmentStorageSettings(verify_reads="always"))
         await write_pieces(world, [BLOCK_BYTES])
+        for _ in range(2):
+            del world.calls[:]
+            await world.read(1, 5, 10)
+            assert [(call.verb, call.length) for call in world.calls] == [
+                ("read_into", BLOCK_BYTES)
+            ]
+
+    run(test())
+
+
+def test_where_chunks_never_change_a_read_is_one_call_and_always_verified() -> None:
+    async def test() -> None:
+        world = World(Profile(append=False, concat=False, seal=False))
+        await write_pieces(world, [2 * BLOCK_BYTES])
         for _ in range(2):
             del world.calls[:]
             await world.read(1, 5, 10)
