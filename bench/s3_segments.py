@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import obstore
+import yaml
 
 import siltstone
 from bench.figure import MIB as MEBIBYTES
@@ -32,6 +33,7 @@ SMALL_BYTES = 2**16
 SEQUENTIAL_GOAL = 0.9
 PEAKS_MIB = {"flush": 556, "read": 300}
 """Of a flush: the bound of back-pressure and what is allowed beside it."""
+TRANSPORTS = ("boto3", "obstore")
 REQUESTS = Unit(text="requests", better=Better.LOWER)
 
 
@@ -44,6 +46,14 @@ def _store(place: S3Place, folder: Path, name: str) -> Path:
     return siltstone.init(folder / name, binding="s3", options={**place.options, "prefix": name})
 
 
+def _changed(file: Path, transport: str, more: str = "") -> None:
+    """Let the store read by another transport from its next opening on."""
+    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    settings["long_term_storage"]["s3"]["transport"] = transport
+    settings.pop("cache", None)
+    file.write_text(yaml.safe_dump(settings) + more, encoding="utf-8")
+
+
 def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
     count = workshop.pick(512, 24)
     buffer = bytearray(PIECE_BYTES)
@@ -51,29 +61,36 @@ def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
         file = _store(place, folder, "ordered")
         append(file, count)
         with siltstone.open(file) as store:
-            segment = store.segment("large")
-            chunks = list(segment.chunks())
+            chunks = list(store.segment("large").chunks())
 
-            def read_into() -> None:
-                offset = 0
-                while read := segment.read_into(offset, buffer):
-                    offset += read
+        def ours(transport: str) -> float:
+            _changed(file, transport)
+            with siltstone.open(file) as store:
+                segment = store.segment("large")
 
-            ours, theirs = alternate(
-                workshop.rounds,
-                lambda: count / seconds_of(read_into),
-                lambda: count / seconds_of(lambda: loop(_ranges(place, chunks))),
-            )
+                def read_into() -> None:
+                    offset = 0
+                    while read := segment.read_into(offset, buffer):
+                        offset += read
+
+                return count / seconds_of(read_into)
+
+        *values, theirs = alternate(
+            workshop.rounds,
+            *(partial(ours, transport) for transport in TRANSPORTS),
+            lambda: count / seconds_of(lambda: loop(_ranges(place, chunks))),
+        )
     place.empty()
     return [
         Figure(
-            what=f"read_into of {count} MiB in order, 8 MiB each, verified, prefetch on",
+            what=f"read_into of {count} MiB in order, 8 MiB each, verified, transport: {transport}",
             peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight",
             unit=MIB_PER_SECOND,
-            ours=ours,
+            ours=rates,
             theirs=theirs,
             goal=SEQUENTIAL_GOAL,
         )
+        for transport, rates in zip(TRANSPORTS, values, strict=True)
     ]
 
 
@@ -112,8 +129,10 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
         append(file, size)
         with siltstone.open(file) as store:
             chunks = list(store.segment("large").chunks())
+        cache = f"cache:\n  path: {folder.resolve() / 'cache'}\n"
 
-        def ours() -> float:
+        def ours(transport: str, more: str = "", *, warm: bool = False) -> float:
+            _changed(file, transport, more)
             with Loop() as loop, async_store(loop, file) as store:
                 segment = store.segment("large")
 
@@ -121,6 +140,8 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
                     for offset in offsets:
                         await segment.read_into(offset, buffer)
 
+                if warm:
+                    loop(read())
                 return count / seconds_of(lambda: loop(read()))
 
         def theirs() -> float:
@@ -133,16 +154,19 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
 
             return count / seconds_of(read)
 
-        rates, peer = alternate(workshop.rounds, ours, theirs)
+        hows = {f"cold, transport: {name}": partial(ours, name) for name in TRANSPORTS}
+        hows["in the cache on the disk"] = partial(ours, "boto3", cache, warm=True)
+        *values, peer = alternate(workshop.rounds, *hows.values(), theirs)
     place.empty()
     return [
         Figure(
-            what="random read_into of 64 KiB, one at a time, each verified",
+            what=f"random read_into of 64 KiB, one at a time, verified, {how}",
             peer="obstore: the same ranges, not verified",
             unit=PER_SECOND,
             ours=rates,
             theirs=peer,
         )
+        for how, rates in zip(hows, values, strict=True)
     ]
 
 

@@ -1,0 +1,70 @@
+"""Reads by obstore on a real server while a proxy between the two does what a network does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from services.s3_server import S3Server
+from siltstone.core.errors import Outcome
+from siltstone.core.throttling import ChunkThrottledError
+from siltstone.testing.http_faults import Answer
+from tests.faults.s3.cases import CASES, DONE, Case, told
+from tests.faults.s3.mutations import MUTATIONS, SMALL, Mutation, Step
+from tests.faults.s3.test_mutations import Place, check_decisive, placed
+
+READS = {
+    "GET": Step(method="GET", target="/one$"),
+    "HEAD": Step(method="HEAD", target="/one$"),
+}
+
+
+@pytest.fixture
+def place(versitygw: S3Server) -> Iterator[Place]:
+    yield from placed(versitygw, transport="obstore")
+
+
+@pytest.mark.parametrize("method", READS)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in CASES.items() if not case.needs_body]
+)
+def test_a_read(place: Place, method: str, case: Case) -> None:
+    """It fails, or what was read is right, unless an answer was damaged: sums tell that."""
+    if case.needs_answer:
+        pytest.skip("ranges have no checksum of the service")
+    place.prepare({"one": SMALL})
+    buffer = bytearray(len(SMALL))
+
+    def read() -> None:
+        if method == "HEAD":
+            assert place.storage.stat("one").length == len(SMALL)
+        else:
+            assert place.storage.read_into("one", 0, buffer) == len(SMALL)
+            assert buffer == SMALL
+
+    place.proxy.plan(READS[method].rule(case.fault))
+    outcome, error = told(read)
+    assert place.proxy.is_used_up, "the fault did not happen"
+    assert place.proxy.count(method, "/one$") == 1
+    assert outcome == Outcome.NOT_APPLIED or (outcome == DONE and DONE in case.told), error
+    if isinstance(case.fault, Answer) and case.fault.status in (429, 503):
+        assert isinstance(error, ChunkThrottledError)
+    assert told(read) == (DONE, None)
+
+
+@pytest.mark.parametrize("case", ["reset after", "slow down", "conflict"])
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_changes_are_as_ever(place: Place, mutation: Mutation, case: str) -> None:
+    check_decisive(place, mutation, CASES[case])
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_what_changes_did_is_read_back(place: Place, mutation: Mutation) -> None:
+    place.prepare(mutation.before)
+    assert told(partial(mutation.call, place.storage)) == (DONE, None)
+    for name, content in mutation.after.items():
+        buffer = bytearray(len(content) + 1)
+        assert place.storage.read_into(name, 0, buffer) == len(content)
+        assert buffer[:-1] == content
