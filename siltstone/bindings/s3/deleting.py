@@ -9,7 +9,7 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import answered, code_of, status_of, translated
+from siltstone.bindings.s3.errors import answered, code_of, status_of, translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkError, ChunkNotFoundError
@@ -48,8 +48,11 @@ def delete_many(service: Service, names: Sequence[str]) -> dict[str, ChunkError]
         with translated(keys[part[0]], "delete", changes=True):
             answer = service.client.delete_objects(
                 Bucket=service.bucket,
-                Delete={"Quiet": True, "Objects": [{"Key": key} for key in part]},
+                Delete={"Quiet": False, "Objects": [{"Key": key} for key in part]},
             )
+        # A quiet answer would be empty, and so like anything that is no answer of the service.
+        told = answer.get("Deleted", ()) or answer.get("Errors", ())
+        whole({"Deleted": told} if told else {}, ["Deleted"], keys[part[0]], "delete", changes=True)
         for entry in answer.get("Errors", ()):
             name = keys.get(entry.get("Key", ""))
             reason = _of_one(entry.get("Code", ""), name or "")

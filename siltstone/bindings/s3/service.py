@@ -102,7 +102,10 @@ class Service:
         if len(calls) == 1:
             return [calls[0]()]
         pool = self._pool()
-        futures: list[Future[T]] = [pool.submit(call) for call in calls]
+        try:
+            futures: list[Future[T]] = [pool.submit(call) for call in calls]
+        except RuntimeError as error:  # closed since; what was begun ends by itself
+            raise ClosedError("the chunk storage was closed") from error
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:

@@ -198,9 +198,11 @@ class Stub:
         return self._xml(SESSION)
 
     def do_post_delete(self, request: Request) -> Reply:
-        for part in request.body.decode().split("<Key>")[1:]:
-            self.objects.pop(part.partition("</Key>")[0], None)
-        return self._xml("<DeleteResult></DeleteResult>")
+        keys = [part.partition("</Key>")[0] for part in request.body.decode().split("<Key>")[1:]]
+        for key in keys:
+            self.objects.pop(key, None)
+        told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        return self._xml(f"<DeleteResult>{told}</DeleteResult>")
 
     def do_post_uploads(self, request: Request) -> Reply:
         upload_id = f"u{len(self.uploads)}"

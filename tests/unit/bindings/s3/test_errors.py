@@ -355,6 +355,7 @@ def test_what_is_no_answer_of_the_service_is_not_believed(
         ("POST?uploadId", lambda: storage.concat("t", [("s", 6 * MIB)]), UNKNOWN),
         ("POST?uploads", lambda: storage.concat("t", [("s", 6 * MIB)]), NOT),
         ("PUT?uploadId", lambda: storage.concat("t", [("s", 6 * MIB)]), NOT),
+        ("POST?delete", lambda: storage.delete_many(["s"]), UNKNOWN),
         ("GET", lambda: storage.read_into("s", 0, bytearray(100)), NOT),
         ("HEAD", lambda: storage.stat("s"), NOT),
         ("GET?list-type", lambda: list(storage.list()), NOT),
