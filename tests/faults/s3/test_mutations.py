@@ -17,10 +17,10 @@ import pytest
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
-from siltstone.core.errors import Outcome
+from siltstone.core.errors import ChunkError, Outcome
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import Answer
+from siltstone.testing.http_faults import Answer, Fault, Hang
 from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.s3.cases import CASES, DONE, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import MUTATIONS, PART_BYTES, Mutation, Step
@@ -36,12 +36,14 @@ class Place:
             server,
             self.bucket,
             endpoint=proxy.endpoint,
-            read_timeout_s=READ_TIMEOUT_S,
             put_bytes_max=PART_BYTES,
             part_bytes=PART_BYTES,
             **more,
         )
         self.storage = S3ChunkStorage(self.settings)
+        # Where a request hangs somebody has to lose patience; nobody else does on a slow machine.
+        impatient = self.settings.model_copy(update={"read_timeout_s": READ_TIMEOUT_S})
+        self.impatient = S3ChunkStorage(impatient)
 
     def prepare(self, chunks: Mapping[str, bytes]) -> None:
         # The first change of all proves that the bucket is fit, by requests of its own.
@@ -49,6 +51,11 @@ class Place:
             self.storage.create(name, [content])
         self.storage.delete("warm")
         self.proxy.forget()
+
+    def told(self, mutation: Mutation, fault: Fault | None = None) -> tuple[str, ChunkError | None]:
+        """Call the verb, with or without such a fault ahead; return what a caller learns."""
+        storage = self.impatient if isinstance(fault, Hang) else self.storage
+        return told(partial(mutation.call, storage))
 
     def content(self) -> dict[str, bytes]:
         keys = self.raw.keys()
@@ -70,6 +77,7 @@ def placed(server: S3Server, **more: Any) -> Iterator[Place]:
         made = Place(server, proxy, **more)
         yield made
         made.storage.close()
+        made.impatient.close()
 
 
 def decisive_cases() -> Iterator[Any]:
@@ -101,7 +109,7 @@ def test_the_same_on_minio(
 def check_decisive(place: Place, mutation: Mutation, case: Case) -> None:
     place.prepare(mutation.before)
     place.proxy.plan(mutation.decisive.rule(case.fault))
-    outcome, error = told(partial(mutation.call, place.storage))
+    outcome, error = place.told(mutation, case.fault)
     assert place.proxy.is_used_up, "the fault did not happen"
     assert outcome in case.told, error
     assert place.proxy.count(mutation.decisive.method, mutation.decisive.target) == 1
@@ -115,8 +123,8 @@ def check_decisive(place: Place, mutation: Mutation, case: Case) -> None:
 def test_it_can_be_asked_for_again_if_it_was_not_applied(place: Place, mutation: Mutation) -> None:
     place.prepare(mutation.before)
     place.proxy.plan(mutation.decisive.rule(CASES["slow down"].fault))
-    assert told(partial(mutation.call, place.storage))[0] == Outcome.NOT_APPLIED
-    assert told(partial(mutation.call, place.storage)) == (DONE, None)
+    assert place.told(mutation)[0] == Outcome.NOT_APPLIED
+    assert place.told(mutation) == (DONE, None)
     assert place.content() == mutation.after
 
 
@@ -137,12 +145,12 @@ def test_a_request_before_it(place: Place, mutation: Mutation, step: Step, case:
     """It fails without effect, and what is decisive is never asked for."""
     place.prepare(mutation.before)
     place.proxy.plan(step.rule(case.fault))
-    outcome, error = told(partial(mutation.call, place.storage))
+    outcome, error = place.told(mutation, case.fault)
     assert place.proxy.is_used_up, "the fault did not happen"
     assert outcome == Outcome.NOT_APPLIED, error
     assert place.proxy.count(mutation.decisive.method, mutation.decisive.target) == 0
     assert place.content() == mutation.before
-    assert told(partial(mutation.call, place.storage)) == (DONE, None)
+    assert place.told(mutation) == (DONE, None)
     assert place.content() == mutation.after
 
 
@@ -161,7 +169,7 @@ def test_an_answer_before_it_that_is_not_as_it_was(
         if fault == "damaged answer" and step.method != "POST":
             continue
         place.proxy.plan(step.rule(CASES[fault].fault))
-        outcome, _ = told(partial(mutation.call, place.storage))
+        outcome, _ = place.told(mutation)
         assert place.proxy.is_used_up, "the fault did not happen"
         if outcome == DONE:
             assert place.content() == mutation.after
