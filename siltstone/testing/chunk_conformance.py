@@ -17,7 +17,7 @@ class TestConformance(ChunkStorageContract):
 
     is_alone = False
     large_bytes = 1 << 20
-    model_runs = 8
+    model_runs = 15
 
     @pytest.fixture
     def service(self, scratch_service: ChunkService) -> ChunkService:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
@@ -243,7 +245,10 @@ class RaceChecks(ChunkSubject):
             written, sealed = at_once(calls)
             assert sealed is None
             self._all_of([written], ChunkAccessDeniedError)
-            assert service.outside_read(name) == (b"xy" if written is None else b"x")
+            content = b"xy" if written is None else b"x"
+            with pytest.raises(ChunkAccessDeniedError):
+                storage.write(name, len(content), [b"z"])
+            assert service.outside_read(name) == content
 
     def test_listings_run_side_by_side(self, storage: ChunkStorage) -> None:
         keys = sorted(f"d{number % 3}/{number:03}" for number in range(30))
