@@ -95,7 +95,7 @@ class _Contest:
     def large(self) -> list[Figure]:
         """Objects of 1 to 64 MiB, several at a time."""
         figures = []
-        total = self._workshop.pick(256, 16)
+        total = self._workshop.pick(128, 16)
         for size, width in ((1, 1), (8, 4), (64, 4)):
             count = max(1, total // size)
             for verb in ("put", "get"):
@@ -110,7 +110,7 @@ class _Contest:
     def small(self) -> list[Figure]:
         """Objects of 4 KiB."""
         figures = []
-        count = self._workshop.pick(600, 16)
+        count = self._workshop.pick(150, 16)
         for width in (1, 8):
             for verb in ("put", "get"):
                 clients = self._measured(verb, SMALL_BYTES, count, width, count)
