@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from siltstone.bindings.s3.obstore_reads import ObstoreReads
 
 T = TypeVar("T")
+
+_obstore_process: dict[str, int] = {}
+"""The process that used obstore first; one that is forked from it reads by the SDK."""
 RATE: Final = MIB
 """Bytes a second that every network should carry; a large call has so much more time."""
 
@@ -142,7 +145,7 @@ class Service:
             return self._threads
 
 
-def _obstore_reads(settings: S3Settings, client: S3Client) -> ObstoreReads:
+def _obstore_reads(settings: S3Settings, client: S3Client) -> ObstoreReads | None:
     try:
         from siltstone.bindings.s3.obstore_reads import ObstoreReads
     except ImportError as error:
@@ -150,4 +153,7 @@ def _obstore_reads(settings: S3Settings, client: S3Client) -> ObstoreReads:
         raise SettingsError(
             "s3.transport: obstore is not installed: pip install 'siltstone[obstore]'"
         ) from error
+    # Its threads are the process's and do not survive a fork: a child would wait for ever.
+    if _obstore_process.setdefault("pid", os.getpid()) != os.getpid():
+        return None
     return ObstoreReads(settings, client)
