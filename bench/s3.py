@@ -41,20 +41,14 @@ CPU, SMALL_CPU = 0.87, 0.83
 GOAL_BYTES = 8 * MIB
 """From here on the speed has a goal: smaller objects are a matter of the processor alone."""
 
-OTHER = "Siltstone, transport: obstore"
-
 Call = Callable[[int], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure objects alone, then whole segments; nothing where the server is not."""
     try:
-        with (
-            s3_place() as place,
-            place.storage() as storage,
-            place.storage(transport="obstore") as other,
-        ):
-            contest = _Contest(workshop, place, storage, other)
+        with s3_place() as place, place.storage() as storage:
+            contest = _Contest(workshop, place, storage)
             figures = [*contest.large(), *contest.small()]
             return [*figures, *s3_segments.run(workshop, place)]
     except UnavailableError as error:
@@ -83,13 +77,10 @@ class _Client:
 class _Contest:
     """The same objects through three clients."""
 
-    def __init__(
-        self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage, other: S3ChunkStorage
-    ) -> None:
+    def __init__(self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage) -> None:
         self._workshop = workshop
         self._place = place
         self._storage = storage
-        self._other = other
         self._content = os.urandom(64 * MIB)
 
     def large(self) -> list[Figure]:
@@ -123,9 +114,7 @@ class _Contest:
         self, verb: str, length: int, count: int, width: int, amount: int
     ) -> Sequence[_Client]:
         clients = self._clients(length)
-        if verb == "put":
-            clients = clients[:-1]
-        else:
+        if verb == "get":
             for number in range(count):
                 clients[0].put(number)
         with ThreadPoolExecutor(width) as threads:
@@ -148,14 +137,10 @@ class _Contest:
     def _clients(self, length: int) -> Sequence[_Client]:
         content = memoryview(self._content)[:length]
         boto3, store, storage = self._place.boto3, self._place.obstore, self._storage
-        other = self._other
         buffers = [bytearray(length) for _ in range(16)]
 
         def ours_get(number: int) -> None:
             assert storage.read_into(f"d/{number}", 0, buffers[number % 16]) == length
-
-        def other_get(number: int) -> None:
-            assert other.read_into(f"d/{number}", 0, buffers[number % 16]) == length
 
         def boto3_put(number: int) -> None:
             boto3.put_object(Bucket=BUCKET, Key=f"d/{number}", Body=bytes_of)
@@ -176,7 +161,6 @@ class _Contest:
             _Client("", lambda number: storage.create(f"d/{number}", [content]), ours_get),
             _Client("boto3", boto3_put, boto3_get),
             _Client("obstore", obstore_put, obstore_get),
-            _Client(OTHER, obstore_put, other_get),
         )
 
     @staticmethod
@@ -192,7 +176,7 @@ class _Contest:
         figures = []
         for peer in peers:
             is_sdk = peer.name == "boto3"
-            goal = {"boto3": OF_BOTO3, "obstore": OF_OBSTORE}.get(peer.name)
+            goal = OF_BOTO3 if is_sdk else OF_OBSTORE
             figures += [
                 Figure(
                     what=what,

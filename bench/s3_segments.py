@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import obstore
-import yaml
 
 import siltstone
 from bench.figure import MIB as MEBIBYTES
@@ -35,7 +34,6 @@ PEAKS_MIB = {"flush": 556, "read": 300}
 """Of a flush: the bound of back-pressure and what is allowed beside it."""
 LARGE_ROUNDS = 2
 """A gibibyte says the same each time."""
-TRANSPORTS = ("boto3", "obstore")
 REQUESTS = Unit(text="requests", better=Better.LOWER)
 
 
@@ -48,14 +46,6 @@ def _store(place: S3Place, folder: Path, name: str) -> Path:
     return siltstone.init(folder / name, binding="s3", options={**place.options, "prefix": name})
 
 
-def _changed(file: Path, transport: str, more: str = "") -> None:
-    """Let the store read by another transport from its next opening on."""
-    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
-    settings["long_term_storage"]["s3"]["transport"] = transport
-    settings.pop("cache", None)
-    file.write_text(yaml.safe_dump(settings) + more, encoding="utf-8")
-
-
 def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
     count = workshop.pick(256, 24)
     buffer = bytearray(PIECE_BYTES)
@@ -63,36 +53,29 @@ def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
         file = _store(place, folder, "ordered")
         append(file, count)
         with siltstone.open(file) as store:
-            chunks = list(store.segment("large").chunks())
+            segment = store.segment("large")
+            chunks = list(segment.chunks())
 
-        def ours(transport: str) -> float:
-            _changed(file, transport)
-            with siltstone.open(file) as store:
-                segment = store.segment("large")
+            def read_into() -> None:
+                offset = 0
+                while read := segment.read_into(offset, buffer):
+                    offset += read
 
-                def read_into() -> None:
-                    offset = 0
-                    while read := segment.read_into(offset, buffer):
-                        offset += read
-
-                return count / seconds_of(read_into)
-
-        *values, theirs = alternate(
-            workshop.rounds,
-            *(partial(ours, transport) for transport in TRANSPORTS),
-            lambda: count / seconds_of(lambda: loop(_ranges(place, chunks))),
-        )
+            ours, theirs = alternate(
+                workshop.rounds,
+                lambda: count / seconds_of(read_into),
+                lambda: count / seconds_of(lambda: loop(_ranges(place, chunks))),
+            )
     place.empty()
     return [
         Figure(
-            what=f"read_into of {count} MiB in order, 8 MiB each, verified, transport: {transport}",
+            what=f"read_into of {count} MiB in order, 8 MiB each, verified, prefetch on",
             peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight",
             unit=MIB_PER_SECOND,
-            ours=rates,
+            ours=ours,
             theirs=theirs,
             goal=SEQUENTIAL_GOAL,
         )
-        for transport, rates in zip(TRANSPORTS, values, strict=True)
     ]
 
 
@@ -131,10 +114,8 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
         append(file, size)
         with siltstone.open(file) as store:
             chunks = list(store.segment("large").chunks())
-        cache = f"cache:\n  path: {folder.resolve() / 'cache'}\n"
 
-        def ours(transport: str, more: str = "", *, warm: bool = False) -> float:
-            _changed(file, transport, more)
+        def ours() -> float:
             with Loop() as loop, async_store(loop, file) as store:
                 segment = store.segment("large")
 
@@ -142,8 +123,6 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
                     for offset in offsets:
                         await segment.read_into(offset, buffer)
 
-                if warm:
-                    loop(read())
                 return count / seconds_of(lambda: loop(read()))
 
         def theirs() -> float:
@@ -156,19 +135,16 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
 
             return count / seconds_of(read)
 
-        hows = {f"cold, transport: {name}": partial(ours, name) for name in TRANSPORTS}
-        hows["in the cache on the disk"] = partial(ours, "boto3", cache, warm=True)
-        *values, peer = alternate(workshop.rounds, *hows.values(), theirs)
+        rates, peer = alternate(workshop.rounds, ours, theirs)
     place.empty()
     return [
         Figure(
-            what=f"random read_into of 64 KiB, one at a time, verified, {how}",
+            what="random read_into of 64 KiB, one at a time, each verified",
             peer="obstore: the same ranges, not verified",
             unit=PER_SECOND,
             ours=rates,
             theirs=peer,
         )
-        for how, rates in zip(hows, values, strict=True)
     ]
 
 

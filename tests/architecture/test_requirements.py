@@ -39,13 +39,7 @@ def test_what_the_package_needs_is_pinned() -> None:
     extras = project["optional-dependencies"]
     needed = {
         "base": project["dependencies"],
-        "dev": [
-            *project["dependencies"],
-            *extras["uvloop"],
-            *extras["metrics"],
-            *extras["s3"],
-            *extras["obstore"],
-        ],
+        "dev": [*project["dependencies"], *extras["uvloop"], *extras["metrics"], *extras["s3"]],
         "spark": extras["spark"],
     }
     missing = [

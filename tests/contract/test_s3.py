@@ -57,14 +57,6 @@ class TestVersitygw(ChunkStorageContract):
         assert names(storage) == []
 
 
-class TestVersitygwByObstore(TestVersitygw):
-    """The same with ranges and facts by the other library."""
-
-    @pytest.fixture
-    def service(self, versitygw: S3Server) -> ChunkService:
-        return S3Service(server=versitygw, more={"transport": "obstore"})
-
-
 class TestVersitygwInParts(CreateChecks, DeleteChecks, ConcatChecks):
     """Below a prefix, and in parts for all that is longer than three bytes."""
 

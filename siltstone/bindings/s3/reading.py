@@ -48,14 +48,8 @@ def read_range(
     if not len(buffer):
         return _at_end(name, offset, _length(service, name, key, operation), operation)
     arguments: Any = {} if version is None else {"IfMatch": version}
-    reads = service.reads_of(operation, key, len(buffer))
     with translated(name, operation):
         try:
-            if reads is not None:
-                found = reads.read(key, offset, buffer, version)
-                if found is None:
-                    raise _another_range(name, operation)
-                return found
             answer = service.client.get_object(
                 Bucket=service.bucket,
                 Key=key,
@@ -94,11 +88,7 @@ def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) 
         whole = count == wanted or (found[3] != "*" and last + 1 == int(found[3]))
         if first == offset and 0 < count <= wanted and told == count and whole:
             return count
-    raise _another_range(name, operation, status)
-
-
-def _another_range(name: str, operation: str, status: int | None = None) -> ChunkUnavailableError:
-    return ChunkUnavailableError(
+    raise ChunkUnavailableError(
         "the service sent another range than was asked for",
         chunk=name,
         operation=operation,

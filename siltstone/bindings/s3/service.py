@@ -12,18 +12,13 @@ from siltstone.bindings.s3.body import Deadline
 from siltstone.bindings.s3.client import make_client
 from siltstone.bindings.s3.settings import Encryption, S3Settings
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX, check_chunk_name
-from siltstone.core.errors import ChunkNameError, ClosedError, SettingsError
+from siltstone.core.errors import ChunkNameError, ClosedError
 from siltstone.core.words import MIB
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-    from siltstone.bindings.s3.obstore_reads import ObstoreReads
-
 T = TypeVar("T")
-
-_obstore_process: dict[str, int] = {}
-"""The process that used obstore first; one that is forked from it reads by the SDK."""
 RATE: Final = MIB
 """Bytes a second that every network should carry; a large call has so much more time."""
 
@@ -35,16 +30,12 @@ class Service:
         settings: as they were given.
         bucket: its name.
         client: of the SDK; used by threads at a time.
-        reads: of ``transport: obstore``.
     """
 
     def __init__(self, settings: S3Settings) -> None:
         self.settings = settings
         self.bucket = settings.bucket
         self.client: S3Client = make_client(settings)
-        self.reads: ObstoreReads | None = None
-        if settings.transport == "obstore":
-            self.reads = _obstore_reads(settings, self.client)
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -70,11 +61,6 @@ class Service:
                 "name is too long behind the prefix", chunk=ascii(name[:80]), operation=operation
             )
         return self.settings.folder + name
-
-    def reads_of(self, operation: str, key: str, length: int = 0) -> ObstoreReads | None:
-        """What reads so many bytes of this object for this verb, if it is not the SDK."""
-        reads = self.reads
-        return reads if reads is not None and reads.can_take(operation, key, length) else None
 
     def name(self, key: str) -> str:
         """The name of the chunk that ``key`` belongs to."""
@@ -131,7 +117,6 @@ class Service:
             return
         if threads is not None:
             threads.shutdown(wait=True)
-        self.reads = None
         self.client.close()
 
     def _pool(self) -> ThreadPoolExecutor:
@@ -143,17 +128,3 @@ class Service:
                     self.settings.upload_threads, thread_name_prefix=f"s3-{id(self):x}"
                 )
             return self._threads
-
-
-def _obstore_reads(settings: S3Settings, client: S3Client) -> ObstoreReads | None:
-    try:
-        from siltstone.bindings.s3.obstore_reads import ObstoreReads
-    except ImportError as error:
-        client.close()
-        raise SettingsError(
-            "s3.transport: obstore is not installed: pip install 'siltstone[obstore]'"
-        ) from error
-    # Its threads are the process's and do not survive a fork: a child would wait for ever.
-    if _obstore_process.setdefault("pid", os.getpid()) != os.getpid():
-        return None
-    return ObstoreReads(settings, client)

@@ -78,7 +78,6 @@ class S3Settings(BaseModel):
         encryption: see ``Encryption``; unless set, as the bucket says.
         kms_key_id: the key; unless set, the account's own.
         storage_class: of the objects; unless set, as the bucket says.
-        transport: ``obstore`` lets that library read ranges and facts; the SDK does all else.
         connect_timeout_s: seconds for a connection, and for each 256 KiB that are sent.
         read_timeout_s: seconds of silence after which an answer is not waited for any more.
         deadline_s: seconds after which a call ends, and one more for each MiB that it moves.
@@ -111,7 +110,6 @@ class S3Settings(BaseModel):
     encryption: Encryption | None = None
     kms_key_id: str | None = Field(default=None, min_length=1)
     storage_class: str | None = Field(default=None, pattern=r"^[A-Z0-9_]+$")
-    transport: Literal["boto3", "obstore"] = "boto3"
     connect_timeout_s: float = Field(default=10.0, gt=0, le=300)
     read_timeout_s: float = Field(default=30.0, gt=0, le=3600)
     deadline_s: float = Field(default=120.0, gt=0, le=86_400)
@@ -197,17 +195,6 @@ class S3Settings(BaseModel):
             wrong.append("insecure: true is for an endpoint that begins with http://")
         if self.ca_bundle is not None and "endpoint" in plain:
             wrong.append("ca_bundle is for an endpoint with TLS")
-        if self.transport == "obstore":
-            wrong += self._obstore()
-        return wrong
-
-    def _obstore(self) -> list[str]:
-        wrong = []
-        if self.ca_bundle is not None:
-            # It can only add to what the system trusts.
-            wrong.append("ca_bundle is not for transport: obstore, which trusts others besides")
-        if self.endpoint is not None and self.path_style is None:
-            wrong.append("transport: obstore needs path_style, true or false, with an endpoint")
         return wrong
 
     def _bucket_kind(self) -> list[str]:
@@ -216,8 +203,6 @@ class S3Settings(BaseModel):
             wrong.append(f"append: {self.append} needs a bucket whose name ends in '--x-s3'")
         if self.append is not None and self.unsafe_without_conditional_create:
             wrong.append("append and unsafe_without_conditional_create exclude each other")
-        if self.is_directory_bucket and self.transport == "obstore":
-            wrong.append("transport: obstore is not for directory buckets")
         if self.is_directory_bucket and self.path_style:
             wrong.append("path_style is not for directory buckets")
         return wrong

@@ -197,12 +197,7 @@ def head(
     with translated(name, operation):
         if deadline is not None:
             deadline.check()
-        reads = service.reads_of(operation, key)
-        answer: Any
-        if reads is not None:
-            answer = reads.head(key)
-        else:
-            answer = service.client.head_object(Bucket=service.bucket, Key=key)
+        answer = service.client.head_object(Bucket=service.bucket, Key=key)
         return whole(answer, ["ContentLength", "ETag", "LastModified"], name, operation)
 
 
