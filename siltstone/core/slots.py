@@ -43,8 +43,8 @@ class Slots:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self.release()  # it was given and its owner cancelled in the same step
-            else:
-                self._waiters.remove(waiter)
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)  # else ``_wake`` passed over it in the same step
             raise
 
     def release(self) -> None:
