@@ -37,6 +37,7 @@ from tests.simulation.heard_log import HeardLog
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
+from tests.still_indexes import keep_indexes_still
 
 INDEX_FILE = re.compile(r"index-[^ ]*")
 PROFILES = (
@@ -225,11 +226,6 @@ class World:
                 self._databases.append((process, database, folder))
             return database
 
-        def options(*arguments: Any, **choices: Any) -> Any:
-            made = plain(*arguments, **choices)
-            made.set_disable_auto_compactions(True)
-            return made
-
         def snapshot(rows: Any, folder: Path) -> IndexSnapshot:
             taken = IndexSnapshot(rows, folder)
             process = current_process()
@@ -237,10 +233,9 @@ class World:
                 self._snapshots.append((process, taken))
             return taken
 
-        plain = rocksdict.Options
         self._patched.setattr(index, "IndexSnapshot", snapshot)
         self._patched.setattr(index, "_open_database", watched)
-        self._patched.setattr(rocksdict, "Options", options)
+        keep_indexes_still(self._patched)
 
     def unheard(self, loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
         """Something failed and nobody asked; in a living process that is a defect."""
