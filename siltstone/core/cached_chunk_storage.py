@@ -7,15 +7,15 @@ client deleted may still be read here: its bytes are those that it had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from siltstone.core.block_cache import BlockCache
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
-from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, ChunkOffsetError
 from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 
 WIDEN_BYTES_MAX: Final = MIB
 """A read of a part of so many bytes of blocks fetches and keeps these blocks, as far as what they
@@ -23,7 +23,7 @@ hold can not change any more. Of more bytes, whole blocks are kept, read where t
 them."""
 
 
-class CachedChunkStorage:
+class CachedChunkStorage(WrappedChunkStorage):
     """Delegates everything to ``inner``; reads look into the cache first.
 
     Args:
@@ -32,7 +32,6 @@ class CachedChunkStorage:
         wanted: tells by its name whether a chunk is worth keeping.
 
     Attributes:
-        inner: for whoever wants to know what the service holds.
         hits: blocks that reads found in the cache.
         misses: blocks that they did not.
     """
@@ -40,7 +39,7 @@ class CachedChunkStorage:
     def __init__(
         self, inner: ChunkStorage, cache: BlockCache, wanted: Callable[[str], bool]
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.hits = 0
         self.misses = 0
         self._cache = cache
@@ -50,19 +49,10 @@ class CachedChunkStorage:
         # to an append that is under way, and change.
         self._grows = inner.capabilities.append
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of ``inner``."""
-        return self.inner.capabilities
-
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.create``; nothing is kept of what was not read."""
-        self.inner.create(name, buffers)
+        super().create(name, buffers)
         self._cache.forget(name)
-
-    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """``ChunkStorage.write``; what is kept of the chunk stays right."""
-        self.inner.write(name, offset, buffers)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """``ChunkStorage.read_into``: each run of blocks that are not kept is one read."""
@@ -77,54 +67,30 @@ class CachedChunkStorage:
             self._cache.forget(name)
             raise
 
-    def stat(self, name: str) -> ChunkStat:
-        """``ChunkStorage.stat``."""
-        return self.inner.stat(name)
-
-    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
-        """``ChunkStorage.list``."""
-        return self.inner.list(prefix, start_after)
-
     def delete(self, name: str) -> None:
         """``ChunkStorage.delete``; what is kept of the chunk goes, whatever the outcome."""
         try:
-            self.inner.delete(name)
+            super().delete(name)
         finally:
             self.forget(name)
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
         """``delete_many`` of ``chunk_care``."""
         try:
-            return delete_many(self.inner, names)
+            return super().delete_many(names)
         finally:
             for name in names:
                 self.forget(name)
 
-    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """``sweep_leftovers`` of ``chunk_care``."""
-        return sweep_leftovers(self.inner, prefix, age_s)
-
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``."""
-        self.inner.concat(target, sources)
+        super().concat(target, sources)
         self._cache.forget(target)
-
-    def seal(self, name: str) -> None:
-        """``ChunkStorage.seal``."""
-        self.inner.seal(name)
-
-    def used_space(self) -> int:
-        """``ChunkStorage.used_space``."""
-        return self.inner.used_space()
-
-    def free_space(self) -> int:
-        """``ChunkStorage.free_space``."""
-        return self.inner.free_space()
 
     def close(self) -> None:
         """``ChunkStorage.close``; the cache stays open."""
         self._closed = True
-        self.inner.close()
+        super().close()
 
     def holds(self, name: str, offset: int, end: int) -> bool:
         """Whether ``[offset, end)`` of a chunk, not empty, can be read without the service."""

@@ -7,12 +7,11 @@ only place where calls to long-term storage are repeated; no binding does it by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
-from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
+from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
@@ -22,8 +21,12 @@ from siltstone.core.errors import (
 )
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.waits import wait_s
+from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 
 T = TypeVar("T")
+
+ONCE: Final = frozenset(("create", "write", "concat", "seal"))
+"""Verbs that are never repeated; nothing relies on the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Retries:
     throttled: bool = True
 
 
-class RetryingChunkStorage:
+class RetryingChunkStorage(WrappedChunkStorage):
     """Delegates everything to ``inner`` and repeats what is safe to repeat.
 
     Only ``ChunkUnavailableError`` is repeated: every other error is an answer. Between two attempts
@@ -57,37 +60,16 @@ class RetryingChunkStorage:
     """
 
     def __init__(self, inner: ChunkStorage, environment: Environment, retries: Retries) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._environment = environment
         self._retries = retries
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of ``inner``."""
-        return self._inner.capabilities
-
-    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
-        """``ChunkStorage.create``, once."""
-        self._inner.create(name, buffers)
-
-    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
-        """``ChunkStorage.write``, once."""
-        self._inner.write(name, offset, buffers)
-
-    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """``ChunkStorage.read_into``; each attempt fills the buffer from its beginning."""
-        return self._repeated(lambda: self._inner.read_into(name, offset, buffer))
-
-    def stat(self, name: str) -> ChunkStat:
-        """``ChunkStorage.stat``."""
-        return self._repeated(lambda: self._inner.stat(name))
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """``ChunkStorage.list``; a listing that breaks goes on behind the last chunk it gave.
 
         Each chunk that it gives is progress, with which the attempts are counted anew.
         """
-        return self._listed(prefix, start_after, self._inner.list(prefix, start_after))
+        return self._listed(prefix, start_after, self.inner.list(prefix, start_after))
 
     def delete(self, name: str) -> None:
         """``ChunkStorage.delete``.
@@ -100,7 +82,7 @@ class RetryingChunkStorage:
         def call() -> None:
             nonlocal doubtful
             try:
-                self._inner.delete(name)
+                self.inner.delete(name)
             except ChunkNotFoundError:
                 if not doubtful:
                     raise
@@ -110,41 +92,15 @@ class RetryingChunkStorage:
                     error.outcome = Outcome.UNKNOWN
                 raise
 
-        self._repeated(call)
+        self._call("delete", name, call)
 
-    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``: again as a whole when it failed as a whole."""
-        return self._repeated(lambda: delete_many(self._inner, names))
-
-    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """``sweep_leftovers`` of ``chunk_care``."""
-        return self._repeated(lambda: sweep_leftovers(self._inner, prefix, age_s))
-
-    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
-        """``ChunkStorage.concat``, once."""
-        self._inner.concat(target, sources)
-
-    def seal(self, name: str) -> None:
-        """``ChunkStorage.seal``, once: nothing relies on it."""
-        self._inner.seal(name)
-
-    def used_space(self) -> int:
-        """``ChunkStorage.used_space``."""
-        return self._repeated(self._inner.used_space)
-
-    def free_space(self) -> int:
-        """``ChunkStorage.free_space``."""
-        return self._repeated(self._inner.free_space)
-
-    def close(self) -> None:
-        """``ChunkStorage.close``."""
-        self._inner.close()
-
-    def _repeated(self, call: Callable[[], T]) -> T:
+    def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
+        if operation in ONCE:
+            return action()
         attempts = _Attempts(self._environment, self._retries)
         while True:
             try:
-                return call()
+                return action()
             except ChunkUnavailableError as error:
                 if not attempts.another(error):
                     raise
@@ -163,7 +119,7 @@ class RetryingChunkStorage:
             except ChunkUnavailableError as error:
                 if not attempts.another(error):
                     raise
-            listing = self._inner.list(prefix, start_after)
+            listing = self.inner.list(prefix, start_after)
 
 
 class _Attempts:

@@ -8,14 +8,14 @@ its effect once at most, and ``close``. Nothing is random here; a plan may be.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
-from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
-from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 
 T = TypeVar("T")
 Hook = Callable[[str, str], None]
@@ -87,7 +87,7 @@ def fail_number(number: int, fate: Fate, operation: str | None = None) -> Plan:
     return plan
 
 
-class FaultyChunkStorage:
+class FaultyChunkStorage(WrappedChunkStorage):
     """Delegates everything to ``inner``, but as ``plan`` says.
 
     Thread-safe. Hooks run on the caller's thread, outside of any lock; what they raise comes out of
@@ -108,21 +108,16 @@ class FaultyChunkStorage:
         before: Hook | None = None,
         after: Hook | None = None,
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.plan = plan
         self.before = before or _ignore
         self.after = after or _ignore
         self.calls: list[StorageCall] = []
         self._lock = threading.Lock()
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of ``inner``."""
-        return self.inner.capabilities
-
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.create``."""
-        self._call(
+        self._fated(
             "create",
             name,
             lambda: self.inner.create(name, buffers),
@@ -131,65 +126,17 @@ class FaultyChunkStorage:
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
-        self._call(
+        self._fated(
             "write",
             name,
             lambda: self.inner.write(name, offset, buffers),
             torn=lambda: self.inner.write(name, offset, _half(buffers)),
         )
 
-    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
-        """``ChunkStorage.read_into``."""
-        return self._call("read_into", name, lambda: self.inner.read_into(name, offset, buffer))
+    def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
+        return self._fated(operation, name, action)
 
-    def stat(self, name: str) -> ChunkStat:
-        """``ChunkStorage.stat``."""
-        return self._call("stat", name, lambda: self.inner.stat(name))
-
-    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
-        """``ChunkStorage.list``."""
-        listing = self.inner.list(prefix, start_after)
-
-        def listed() -> Iterator[ChunkStat]:
-            yield from self._call("list", prefix, lambda: listing)
-
-        return listed()
-
-    def delete(self, name: str) -> None:
-        """``ChunkStorage.delete``."""
-        self._call("delete", name, lambda: self.inner.delete(name))
-
-    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
-        """``delete_many`` of ``chunk_care``, one call under the first name."""
-        return self._call("delete_many", names[0], lambda: delete_many(self.inner, names))
-
-    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
-        """``sweep_leftovers`` of ``chunk_care``."""
-        return self._call(
-            "sweep_leftovers", prefix, lambda: sweep_leftovers(self.inner, prefix, age_s)
-        )
-
-    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
-        """``ChunkStorage.concat``."""
-        self._call("concat", target, lambda: self.inner.concat(target, sources))
-
-    def seal(self, name: str) -> None:
-        """``ChunkStorage.seal``."""
-        self._call("seal", name, lambda: self.inner.seal(name))
-
-    def used_space(self) -> int:
-        """``ChunkStorage.used_space``."""
-        return self._call("used_space", "", self.inner.used_space)
-
-    def free_space(self) -> int:
-        """``ChunkStorage.free_space``."""
-        return self._call("free_space", "", self.inner.free_space)
-
-    def close(self) -> None:
-        """``ChunkStorage.close``, which never fails."""
-        self.inner.close()
-
-    def _call(
+    def _fated(
         self,
         operation: str,
         name: str,

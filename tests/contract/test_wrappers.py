@@ -157,11 +157,11 @@ class TestRetryingNfs(ChunkStorageContract):
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_a_wrapper_defines_every_method_itself(wrapper: type) -> None:
-    """An inherited default would silently skip the inner storage."""
+def test_a_wrapper_has_every_method(wrapper: type) -> None:
+    """A default of the contract itself would silently skip the inner storage."""
     contract = {name for name in vars(ChunkStorage) if not name.startswith("_")}
     assert len(contract) == 12
-    assert contract <= set(vars(wrapper))
+    assert ChunkStorage not in wrapper.__mro__
     for name in sorted(contract - {"capabilities"}):
         theirs = inspect.signature(getattr(wrapper, name))
         assert theirs == inspect.signature(getattr(ChunkStorage, name)), name
@@ -170,4 +170,4 @@ def test_a_wrapper_defines_every_method_itself(wrapper: type) -> None:
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
     for method in (BulkDeletes.delete_many, Leftovers.sweep_leftovers):
-        assert inspect.signature(vars(wrapper)[method.__name__]) == inspect.signature(method)
+        assert inspect.signature(getattr(wrapper, method.__name__)) == inspect.signature(method)

@@ -204,7 +204,7 @@ def test_a_broken_listing_goes_on_where_it_was(step: int) -> None:
     for name in names[1:]:
         place.service.create(name, [b"x"])
     broken = Broken(place.service, step)
-    place.storage._inner = broken  # type: ignore[assignment]
+    place.storage.inner = broken  # type: ignore[assignment]
     assert [found.name for found in place.storage.list()] == names
     assert [found.name for found in place.storage.list("b/", "b/04")] == names[6:]
     assert broken.begun[1 : len(names) // step] == names[step - 1 :: step][: len(names) // step - 1]
@@ -213,7 +213,7 @@ def test_a_broken_listing_goes_on_where_it_was(step: int) -> None:
 def test_a_listing_without_progress_ends() -> None:
     place = Place()
     broken = Broken(place.service, 0)
-    place.storage._inner = broken  # type: ignore[assignment]
+    place.storage.inner = broken  # type: ignore[assignment]
     with pytest.raises(ChunkUnavailableError, match="cut"):
         list(place.storage.list())
     assert broken.begun == [""] * ATTEMPTS
