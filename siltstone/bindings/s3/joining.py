@@ -118,17 +118,16 @@ def join(service: Service, target: Target, sources: Sequence[tuple[str, int]]) -
         ChunkOffsetError: a source is too short.
         ChunkUnavailableError: a source was replaced meanwhile, or the service failed.
     """
-    versions = _versions(service, target, sources)
+    names = [name for name, _ in sources]
+    work = _Join(service, target, names, _versions(service, target, sources))
     parts = plan_join([length for _, length in sources])
     if len(parts) == 1 and not parts[0].copied:
-        content = _gathered(service, sources, versions, parts[0])
+        content = work.gathered(parts[0])
         put(service, target, [content], len(content))
         return
     senders: list[Sender] = [
-        partial(_copy_part if part.copied else _send_gathered, service, target, sources, versions,
-                part)
-        for part in parts
-    ]  # fmt: skip
+        partial(work.copy if part.copied else work.send, part) for part in parts
+    ]
     length = sum(part.length for part in parts)
     upload(service, target, senders, length, _checksums(service))
 
@@ -152,48 +151,69 @@ def _versions(
     return {name: str(told["ETag"]) for name, told in known.items()}
 
 
-def _copy_part(
-    service: Service,
-    target: Target,
-    sources: Sequence[tuple[str, int]],
-    versions: Mapping[str, str],
-    part: JoinPart,
-    upload_id: str,
-    number: int,
-) -> Part:
-    piece = part.slices[0]
-    name = sources[piece.source][0]
-    with translated(name, "concat"):
-        target.deadline.check()
-        try:
-            answer = service.client.upload_part_copy(
-                Bucket=service.bucket,
-                Key=target.key,
-                UploadId=upload_id,
-                PartNumber=number,
-                CopySource={"Bucket": service.bucket, "Key": service.key(name, "concat")},
-                CopySourceRange=f"bytes={piece.start}-{piece.start + piece.length - 1}",
-                CopySourceIfMatch=versions[name],
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """One join under way: what its parts are made of.
+
+    Attributes:
+        service: where all of it lies.
+        target: the new object.
+        names: of the sources, in order.
+        versions: what each source was when it was looked at.
+    """
+
+    service: Service
+    target: Target
+    names: Sequence[str]
+    versions: Mapping[str, str]
+
+    def copy(self, part: JoinPart, upload_id: str, number: int) -> Part:
+        """Let the service copy a part."""
+        service, piece = self.service, part.slices[0]
+        name = self.names[piece.source]
+        with translated(name, "concat"):
+            self.target.deadline.check()
+            try:
+                answer = service.client.upload_part_copy(
+                    Bucket=service.bucket,
+                    Key=self.target.key,
+                    UploadId=upload_id,
+                    PartNumber=number,
+                    CopySource={"Bucket": service.bucket, "Key": service.key(name, "concat")},
+                    CopySourceRange=f"bytes={piece.start}-{piece.start + piece.length - 1}",
+                    CopySourceIfMatch=self.versions[name],
+                )
+            except ClientError as error:
+                if status_of(error) == 412:
+                    raise replaced(name, "concat") from error
+                raise
+        made = whole(answer.get("CopyPartResult", {}), ["ETag"], name, "concat")
+        return Part(etag=made["ETag"], length=piece.length)
+
+    def send(self, part: JoinPart, upload_id: str, number: int) -> Part:
+        """Read a part and send it again."""
+        sums = _checksums(self.service)
+        return send_part(self.service, self.target, [self.gathered(part)], upload_id, number, sums)
+
+    def gathered(self, part: JoinPart) -> bytearray:
+        """Read the slices of a part into one buffer."""
+        content = bytearray(part.length)
+        position = 0
+        for piece in part.slices:
+            name = self.names[piece.source]
+            count = read_range(
+                self.service,
+                name,
+                self.service.key(name, "concat"),
+                piece.start,
+                memoryview(content)[position : position + piece.length],
+                operation="concat",
+                version=self.versions[name],
             )
-        except ClientError as error:
-            if status_of(error) == 412:
-                raise replaced(name, "concat") from error
-            raise
-    made = whole(answer.get("CopyPartResult", {}), ["ETag"], name, "concat")
-    return Part(etag=made["ETag"], length=piece.length)
-
-
-def _send_gathered(
-    service: Service,
-    target: Target,
-    sources: Sequence[tuple[str, int]],
-    versions: Mapping[str, str],
-    part: JoinPart,
-    upload_id: str,
-    number: int,
-) -> Part:
-    content = _gathered(service, sources, versions, part)
-    return send_part(service, target, [content], upload_id, number, _checksums(service))
+            if count != piece.length:
+                raise replaced(name, "concat")
+            position += count
+        return content
 
 
 def _checksums(service: Service) -> Checksums:
@@ -204,30 +224,3 @@ def _checksums(service: Service) -> Checksums:
     """
     chosen = service.settings.checksums
     return Checksums.MD5 if chosen is Checksums.CRC32C else chosen
-
-
-def _gathered(
-    service: Service,
-    sources: Sequence[tuple[str, int]],
-    versions: Mapping[str, str],
-    part: JoinPart,
-) -> bytearray:
-    """Read the slices of a part into one buffer."""
-    content = bytearray(part.length)
-    position = 0
-    for piece in part.slices:
-        name = sources[piece.source][0]
-        view = memoryview(content)[position : position + piece.length]
-        count = read_range(
-            service,
-            name,
-            service.key(name, "concat"),
-            piece.start,
-            view,
-            operation="concat",
-            version=versions[name],
-        )
-        if count != piece.length:
-            raise replaced(name, "concat")
-        position += count
-    return content
