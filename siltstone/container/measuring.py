@@ -11,7 +11,6 @@ from siltstone.container.health_state import HealthState
 from siltstone.core import metrics as m
 from siltstone.core.circuit import CircuitState
 from siltstone.core.words import TABLE_LOG_ID
-from siltstone.metadata.index_watch import CacheCounts
 
 if TYPE_CHECKING:
     from siltstone.container.checkpointer import Checkpointer
@@ -133,9 +132,7 @@ class Measuring:
         self._rewritten = 0
         self._read_backs_failed = 0
         self._seldom_at = 0.0
-        self._recent = (0, 0)
-        self._cached = (0, 0)
-        self._blocks = CacheCounts(0, 0)
+        self._counted: dict[m.Metric, tuple[int, int]] = {}
         parts.pipeline.on_frame = self._frame
         parts.pressure.on_wait = lambda waited_s: self._metrics.observe(m.APPEND_WAIT, waited_s)
         parts.collector.on_outcome = lambda outcome: self._metrics.add(m.GARBAGE, 1, outcome)
@@ -171,28 +168,29 @@ class Measuring:
         metrics.add(m.READ_BACKS_FAILED, failed - self._read_backs_failed)
         self._read_backs_failed = failed
         now = parts.environment.monotonic()
-        self._count_rows()
+        self._count_lookups()
         if now >= self._seldom_at:
             self._seldom_at = now + SELDOM_S
             metrics.set(m.GARBAGE_TASKS, self._tasks())
             self._measure_index()
 
-    def _count_rows(self) -> None:
+    def _count_lookups(self) -> None:
         recent = self._parts.recent_rows
-        hits, misses = self._recent
-        self._metrics.add(m.RECENT_ROWS, recent.hits - hits, "hit")
-        self._metrics.add(m.RECENT_ROWS, recent.misses - misses, "miss")
-        self._recent = (recent.hits, recent.misses)
-        before, self._cached = self._cached, self._parts.storage.cache_counts
-        for outcome, was, now in zip(("hit", "miss"), before, self._cached, strict=True):
-            self._metrics.add(m.CACHE_BLOCKS, now - was, outcome)
+        self._hits_and_misses(m.RECENT_ROWS, (recent.hits, recent.misses))
+        self._hits_and_misses(m.CACHE_BLOCKS, self._parts.storage.cache_counts)
 
     def _measure_index(self) -> None:
-        metrics, index = self._metrics, self._parts.index
-        metrics.set(m.INDEX_BYTES, index.file_bytes())
-        before, self._blocks = self._blocks, index.cache_counts()
-        metrics.add(m.INDEX_BLOCKS, self._blocks.hits - before.hits, "hit")
-        metrics.add(m.INDEX_BLOCKS, self._blocks.misses - before.misses, "miss")
+        index = self._parts.index
+        self._metrics.set(m.INDEX_BYTES, index.file_bytes())
+        blocks = index.cache_counts()
+        self._hits_and_misses(m.INDEX_BLOCKS, (blocks.hits, blocks.misses))
+
+    def _hits_and_misses(self, metric: m.Metric, counts: tuple[int, int]) -> None:
+        """Add what came since the last look: hits, misses."""
+        before = self._counted.get(metric, (0, 0))
+        self._counted[metric] = counts
+        for outcome, was, now in zip(("hit", "miss"), before, counts, strict=True):
+            self._metrics.add(metric, now - was, outcome)
 
     def _measure_health(self, health: ContainerHealth) -> None:
         metrics = self._metrics
