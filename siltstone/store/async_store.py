@@ -23,6 +23,7 @@ from siltstone.container.views import (
     Operation,
     SegmentInfo,
 )
+from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
@@ -31,7 +32,6 @@ from siltstone.store.arguments import common_container, name_of
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_table import AsyncTable
 from siltstone.store.care_verbs import CareVerbs
-from siltstone.store.closing import AsyncClosing
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import refusing_container
 from siltstone.store.manifest import uuid_text

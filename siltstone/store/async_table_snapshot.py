@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from siltstone.core.closing import AsyncClosing
 from siltstone.store.arguments import check_key
-from siltstone.store.closing import AsyncClosing
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 
 if TYPE_CHECKING:

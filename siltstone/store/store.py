@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siltstone.core.closing import Closing
 from siltstone.store.assemble import open_async_store
 from siltstone.store.background_loop import BackgroundLoop
-from siltstone.store.closing import Closing
 from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 

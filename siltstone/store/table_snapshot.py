@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from siltstone.store.closing import Closing
+from siltstone.core.closing import Closing
 
 if TYPE_CHECKING:
     from siltstone.container.views import TableValue

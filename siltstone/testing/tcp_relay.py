@@ -10,15 +10,15 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from siltstone.core.closing import Closing
 
 PATIENCE_S = 120.0
 """A socket that is silent for so long is given up, so that no thread waits for ever."""
 BLOCK_BYTES = 64 << 10
 
 
-class TcpRelay:
+class TcpRelay(Closing):
     """Listens on a free port of the loopback from the moment it is made, until it is closed.
 
     Each connection has a thread of its own, and a connection of its own to the server.
@@ -78,17 +78,6 @@ class TcpRelay:
             thread.join(PATIENCE_S)
         if self._failures:
             raise self._failures.pop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def serve(self, client: socket.socket) -> None:
         """Serve one connection; both ends are closed behind it. ``OSError`` is its natural end."""

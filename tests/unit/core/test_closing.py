@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from siltstone.store.closing import AsyncClosing, Closing
+from siltstone.core.closing import AsyncClosing, Closing
 
 
 class Door(Closing):
