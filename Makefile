@@ -35,20 +35,20 @@ demo: $(SELF) $(SPARK) ## the flights demo: load, read back, query with Spark
 # An empty choice of tests is an error for pytest, so the Spark run is left out while no test asks for it.
 test: $(SELF) $(SPARK) ## every test but the soak tests
 	$(BIN)/python -m services fetch --required
-	$(BIN)/pytest -n $(WORKERS) -m "not spark and not soak" $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not spark and not soak" $(ARGS)
 	@if grep -rqs --include='*.py' 'mark\.spark' tests; then \
 	  set -x; $(BIN)/pytest -p no:xdist -m "spark and not soak" $(ARGS); \
 	fi
 
 test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
-	$(BIN)/pytest -n $(WORKERS) -m "not spark and not services and not slow and not soak" $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not spark and not services and not slow and not soak" $(ARGS)
 
 services: $(SELF) ## the servers of the tests, fetched and running until Ctrl-C
 	$(BIN)/python -m services run $(ARGS)
 
 soak: $(SELF) $(FUZZ) ## the tests that run for minutes; ARGS chooses some, see docs/soak.md
 	$(BIN)/python -m services fetch --required
-	$(BIN)/pytest -n $(WORKERS) -m soak --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m soak --timeout=3600 -o faulthandler_timeout=0 $(ARGS)
 
 lint: $(SELF) ## ruff, its formatter, and the direction of imports
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ which the end of the run repeats with its reason, or a failure where the run mus
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -96,6 +97,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(map(needs_a_service, getattr(item, "fixturenames", ()))):
             item.add_marker(pytest.mark.services)
+
+
+def pytest_collection_finish() -> None:
+    """Tell the garbage collector that the tests themselves stay: there are many to look through."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
