@@ -20,7 +20,7 @@ from siltstone.bindings.s3.proving import look, prove
 from siltstone.bindings.s3.reading import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import S3Settings
-from siltstone.bindings.s3.uploads import Target, head, put, put_in_parts
+from siltstone.bindings.s3.uploads import head, put, put_in_parts
 from siltstone.core.chunk_arguments import (
     check_buffers,
     check_chunk_length,
@@ -33,6 +33,7 @@ from siltstone.core.chunk_arguments import (
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkNotFoundError, SettingsError
 from siltstone.core.name_locks import NameLocks
+from siltstone.core.remote.target import Target
 from siltstone.core.words import GIB
 
 CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB

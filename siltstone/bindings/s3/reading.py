@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.body import Deadline
 from siltstone.bindings.s3.errors import answered, replaced, status_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.remote.deadline import Deadline
 from siltstone.core.words import MIB
 
 STEP_BYTES: Final = MIB

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.body import Deadline, sendable
 from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
 from siltstone.bindings.s3.errors import is_conflict, translated, whole
 from siltstone.bindings.s3.service import Service
@@ -26,29 +25,15 @@ from siltstone.core.errors import (
     ChunkExistsError,
     Outcome,
 )
+from siltstone.core.remote.body import pieces, sendable
+from siltstone.core.remote.deadline import Deadline
+from siltstone.core.remote.target import Target
 from siltstone.core.words import MIB, Buffer
 
 if TYPE_CHECKING:
     from types_boto3_s3.type_defs import CompletedPartTypeDef
 
 PARTS_MAX: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What is to be made.
-
-    Attributes:
-        name: of the chunk.
-        key: of the object.
-        operation: the verb that makes it.
-        deadline: of the whole call.
-    """
-
-    name: str
-    key: str
-    operation: str
-    deadline: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,19 +190,6 @@ def part_bytes(length: int, wanted: int) -> int:
     """The size of the parts: what is wanted, or more where there would be too many."""
     least = -(-length // PARTS_MAX)
     return min(PART_BYTES_MAX, max(wanted, -(-least // MIB) * MIB))
-
-
-def pieces(buffers: Sequence[Buffer], length: int, step: int) -> list[list[memoryview]]:
-    """Cut buffers into runs of ``step`` bytes, the last one shorter, without a copy."""
-    cut: list[list[memoryview]] = [[] for _ in range(-(-length // step))]
-    position = 0
-    for buffer in buffers:
-        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
-        while len(view):
-            take = min(len(view), step - position % step)
-            cut[position // step].append(view[:take])
-            view, position = view[take:], position + take
-    return cut
 
 
 def _complete(

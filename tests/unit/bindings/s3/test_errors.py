@@ -19,7 +19,6 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from siltstone.bindings.s3 import service
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.errors import answered, retry_after, unanswered
 from siltstone.core.errors import (
@@ -32,6 +31,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.remote import remote_client
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import Reply, Request, Stub, broken, half_body, lost_reply, refusal
@@ -399,7 +399,7 @@ def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
 
 
 def test_a_slow_body_is_left_at_the_deadline(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "RATE", 1e12)
+    monkeypatch.setattr(remote_client, "RATE", 1e12)
     storage = S3ChunkStorage(stub.settings(deadline_s=0.001))
     stub.objects["s"] = bytes(3 * MIB)
     with pytest.raises(ChunkUnavailableError, match="DeadlineError"):

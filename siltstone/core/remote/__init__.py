@@ -1,0 +1,1 @@
+"""What bindings of services at the other end of a network share."""

@@ -1,0 +1,146 @@
+"""What clients of remote services share: bodies, deadlines, calls side by side."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siltstone.core.errors import ChunkNameError, ClosedError
+from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, pieces, sendable
+from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.remote.remote_client import RemoteClient
+
+LENGTHS = st.lists(st.sampled_from([0, 1, 7, SMALL_BYTES - 1, SMALL_BYTES, BLOCK_BYTES + 3]))
+
+
+def made(lengths: list[int]) -> list[bytes]:
+    return [bytes([index % 251]) * length for index, length in enumerate(lengths)]
+
+
+def sent(body: bytes | Body) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    return b"".join(iter(lambda: bytes(body.read(1 << 20)), b""))
+
+
+@given(LENGTHS)
+def test_what_is_sent_is_what_was_given_as_often_as_it_is_read(lengths: list[int]) -> None:
+    buffers = made(lengths)
+    whole = b"".join(buffers)
+    body = sendable(buffers, len(whole), Deadline(30.0))
+    assert len(body) == len(whole)
+    assert sent(body) == whole
+    if isinstance(body, Body):
+        assert body.tell() == len(whole)
+        assert body.read(1) == b""
+        body.seek(-len(whole), io.SEEK_CUR)
+        assert sent(body) == whole
+        body.seek(0)
+        assert body.read() == whole
+
+
+@given(LENGTHS, st.sampled_from([1 << 10, SMALL_BYTES + 1, 1 << 20]))
+def test_pieces_are_equal_but_for_the_last(lengths: list[int], step: int) -> None:
+    buffers = made(lengths)
+    whole = b"".join(buffers)
+    cut = [b"".join(piece) for piece in pieces(buffers, len(whole), step)]
+    assert b"".join(cut) == whole
+    assert all(len(piece) == step for piece in cut[:-1])
+    assert not cut or 0 < len(cut[-1]) <= step
+
+
+def test_large_buffers_are_not_copied() -> None:
+    large = bytearray(BLOCK_BYTES)
+    body = sendable([b"small", large], 5 + len(large), Deadline(30.0))
+    assert isinstance(body, Body)
+    assert body.read(1) == b"small"
+    view = body.read(1)
+    large[0] = 9
+    assert view[0] == 9
+
+
+def test_a_body_ends_at_its_deadline() -> None:
+    body = Body([b"some"], Deadline(0.0))
+    with pytest.raises(DeadlineError):
+        body.read(1)
+
+
+class Client(RemoteClient):
+    sockets_closed = 0
+
+    def _close_sockets(self) -> None:
+        self.sockets_closed += 1
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    client = Client("test", folder="a/b/", deadline_s=30.0, threads=2)
+    yield client
+    client.close()
+
+
+def test_keys_are_names_behind_the_folder(client: Client) -> None:
+    assert client.key("c/d", "create") == "a/b/c/d"
+    assert client.name("a/b/c/d") == "c/d"
+    assert client.key("x" * 1020, "create") == "a/b/" + "x" * 1020
+    with pytest.raises(ChunkNameError, match="too long behind the prefix"):
+        client.key("x" * 1021, "create")
+
+
+def test_calls_run_side_by_side_and_answer_in_order(client: Client) -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def call(number: int) -> int:
+        both.wait()
+        return number
+
+    assert client.side_by_side([lambda: call(1), lambda: call(2)]) == [1, 2]
+
+
+def test_after_a_failure_no_call_begins(client: Client) -> None:
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def fail() -> None:
+        begun.append(0)
+        go_on.set()
+        raise OSError("broken")
+
+    def wait() -> None:
+        begun.append(1)
+        go_on.wait(30)
+
+    def late() -> None:
+        begun.append(2)
+
+    with pytest.raises(OSError, match="broken"):
+        client.side_by_side([wait, fail, *[late] * 100])
+    assert begun.count(2) < 100
+    assert threading.active_count() < 10
+
+
+def test_a_closed_client_refuses_everything(client: Client) -> None:
+    client.side_by_side([lambda: 1, lambda: 2])
+    client.close()
+    client.close()
+    assert client.sockets_closed == 1
+    with pytest.raises(ClosedError):
+        client.key("a", "stat")
+    with pytest.raises(ClosedError):
+        client.side_by_side([lambda: 1, lambda: 2])
+
+
+def test_a_forked_process_is_told_and_leaves_the_sockets_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    with pytest.raises(ClosedError, match="after a fork"):
+        client.key("a", "stat")
+    client.close()
+    assert client.sockets_closed == 0
