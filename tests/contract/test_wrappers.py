@@ -1,4 +1,7 @@
-"""Each wrapper keeps the contract, whatever it does beside."""
+"""Each wrapper keeps the contract, whatever it does beside.
+
+Over a service that can do everything; where more than delegation is at stake, over files too.
+"""
 
 from __future__ import annotations
 
@@ -77,14 +80,6 @@ class TestLimitedMemory(ChunkStorageContract):
         return BucketService(wrap=limited)
 
 
-class TestLimitedNfs(ChunkStorageContract):
-    missing = frozenset({"concat"})
-
-    @pytest.fixture
-    def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks", wrap=limited)
-
-
 def slow(storage: ChunkStorage) -> ChunkStorage:
     slowness = Slowness(latency_s=0.0002, jitter_s=0.0005, stalls=0.01, stall_s=0.005)
     return SlowChunkStorage(storage, SystemEnvironment(), slowness)
@@ -94,14 +89,6 @@ class TestSlowMemory(ChunkStorageContract):
     @pytest.fixture
     def service(self) -> ChunkService:
         return BucketService(wrap=slow)
-
-
-class TestSlowNfs(ChunkStorageContract):
-    missing = frozenset({"concat"})
-
-    @pytest.fixture
-    def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks", wrap=slow)
 
 
 class EnabledMetrics(Metrics):
@@ -120,26 +107,10 @@ class TestMeteredMemory(ChunkStorageContract):
         return BucketService(wrap=metered)
 
 
-class TestMeteredNfs(ChunkStorageContract):
-    missing = frozenset({"concat"})
-
-    @pytest.fixture
-    def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks", wrap=metered)
-
-
 class TestFaultyMemory(ChunkStorageContract):
     @pytest.fixture
     def service(self) -> ChunkService:
         return BucketService(wrap=FaultyChunkStorage)
-
-
-class TestFaultyNfs(ChunkStorageContract):
-    missing = frozenset({"concat"})
-
-    @pytest.fixture
-    def service(self, tmp_path: Path) -> ChunkService:
-        return FolderService(root=tmp_path / "chunks", wrap=FaultyChunkStorage)
 
 
 class TestRetryingMemory(ChunkStorageContract):
