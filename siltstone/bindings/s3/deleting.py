@@ -12,12 +12,17 @@ from botocore.exceptions import ClientError
 from siltstone.bindings.s3.errors import answered, code_of, status_of, translated, whole
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
-from siltstone.core.errors import ChunkError, ChunkNotFoundError
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    ChunkUnavailableError,
+    Outcome,
+)
 
 BULK_MAX: Final = 1_000
 """Keys of one request, as the service has it."""
-NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-"""Keys with these can not be named in the body of a request."""
+NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+"""Keys with these can not be named in the body of a request, or come back as others."""
 
 
 def delete(service: Service, name: str, key: str) -> None:
@@ -53,11 +58,12 @@ def delete_many(service: Service, names: Sequence[str]) -> dict[str, ChunkError]
         # A quiet answer would be empty, and so like anything that is no answer of the service.
         told = answer.get("Deleted", ()) or answer.get("Errors", ())
         whole({"Deleted": told} if told else {}, ["Deleted"], keys[part[0]], "delete", changes=True)
-        for entry in answer.get("Errors", ()):
-            name = keys.get(entry.get("Key", ""))
-            reason = _of_one(entry.get("Code", ""), name or "")
-            if name is not None and not isinstance(reason, ChunkNotFoundError):
-                failed[name] = reason
+        reasons = {entry.get("Key"): entry.get("Code", "") for entry in answer.get("Errors", ())}
+        gone = {entry.get("Key") for entry in answer.get("Deleted", ())}
+        for key in part:
+            reason = _not_deleted(keys[key], reasons.get(key), said=key in gone)
+            if reason is not None:
+                failed[keys[key]] = reason
     return failed
 
 
@@ -99,7 +105,24 @@ def _remove(service: Service, name: str, key: str) -> None:
         service.client.delete_object(Bucket=service.bucket, Key=key)
 
 
-def _of_one(code: str, name: str) -> ChunkError:
-    """The error of one name within an answer that is a success as a whole."""
+def _not_deleted(name: str, code: str | None, *, said: bool) -> ChunkError | None:
+    """Why one name of an answer may still be there; ``None`` if it is gone.
+
+    Args:
+        name: of the chunk.
+        code: of the error that the answer has for it.
+        said: whether the answer says that it is deleted. One that is silent is perhaps no answer of
+            the service at all.
+    """
+    if code is None:
+        if said:
+            return None
+        return ChunkUnavailableError(
+            "the answer does not say what became of it",
+            chunk=name,
+            operation="delete",
+            outcome=Outcome.UNKNOWN,
+        )
     error = ClientError({"Error": {"Code": code, "Message": ""}}, "DeleteObjects")
-    return answered(error, name, "delete", changes=True)
+    reason = answered(error, name, "delete", changes=True)
+    return None if isinstance(reason, ChunkNotFoundError) else reason

@@ -372,13 +372,15 @@ def test_one_chunk_of_a_bulk_deletion_may_fail(storage: S3ChunkStorage, stub: St
     text = (
         b"<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code></Error>"
         b"<Error><Key>b</Key><Code>SlowDown</Code></Error>"
-        b"<Error><Key>c</Key><Code>NoSuchKey</Code></Error></DeleteResult>"
+        b"<Error><Key>c</Key><Code>NoSuchKey</Code></Error>"
+        b"<Deleted><Key>d</Key></Deleted></DeleteResult>"
     )
     stub.fail("POST?delete", Reply(200, text))
-    failed = storage.delete_many(["a", "b", "c"])
+    failed = storage.delete_many(["a", "b", "c", "d", "e"])
     assert {name: type(error) for name, error in failed.items()} == {
-        "a": ChunkAccessDeniedError, "b": ChunkThrottledError,
+        "a": ChunkAccessDeniedError, "b": ChunkThrottledError, "e": ChunkUnavailableError,
     }  # fmt: skip
+    assert failed["e"].outcome is UNKNOWN, "nothing was said of it"
 
 
 def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
