@@ -39,7 +39,13 @@ def test_what_the_package_needs_is_pinned() -> None:
     extras = project["optional-dependencies"]
     needed = {
         "base": project["dependencies"],
-        "dev": [*project["dependencies"], *extras["uvloop"], *extras["metrics"], *extras["s3"]],
+        "dev": [
+            *project["dependencies"],
+            *extras["uvloop"],
+            *extras["metrics"],
+            *extras["s3"],
+            *extras["gcs"],
+        ],
         "spark": extras["spark"],
     }
     missing = [

@@ -1,0 +1,187 @@
+"""Chunk storage in a bucket.
+
+What makes it safe: an object appears by one request, which carries ``ifGenerationMatch=0`` and is
+sent once; chunks are written once; what was acknowledged is visible to everybody at once, since the
+service is consistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Never
+
+from google.auth.exceptions import GoogleAuthError
+
+from siltstone.bindings.gcs.errors import translated
+from siltstone.bindings.gcs.joining import JOIN_MAX, join, sweep_between
+from siltstone.bindings.gcs.listing import chunk_stat, list_chunks
+from siltstone.bindings.gcs.proving import look, prove
+from siltstone.bindings.gcs.reading import look_at, read_range
+from siltstone.bindings.gcs.service import Service
+from siltstone.bindings.gcs.settings import GcsSettings
+from siltstone.bindings.gcs.uploads import Target, put
+from siltstone.core.chunk_arguments import (
+    check_buffers,
+    check_chunk_length,
+    check_concat,
+    check_listing,
+    check_offset,
+    require,
+)
+from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, SettingsError
+from siltstone.core.words import GIB
+
+CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB
+CONCAT_SOURCES_MAX: Final = JOIN_MAX
+
+
+def open_bucket(settings: GcsSettings) -> GcsChunkStorage:
+    """Return the chunk storage of a bucket, after one look at it.
+
+    Raises:
+        SettingsError: there is no such bucket, or there are no credentials.
+        ChunkError: the service refused, or did not answer.
+    """
+    try:
+        storage = GcsChunkStorage(settings)
+    except GoogleAuthError as error:
+        raise SettingsError(
+            f"gcs: there are no credentials error={type(error).__name__}"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise SettingsError("gcs.credentials_file: it holds no service account's key") from error
+    try:
+        look(storage.service)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+class GcsChunkStorage:
+    """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
+
+    A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
+    it is of no use in a process that was forked, and can not be pickled.
+
+    Args:
+        settings: bucket, credentials and the rest; nothing is sent before the first call.
+
+    Attributes:
+        service: the bucket, for the other parts of the binding.
+    """
+
+    def __init__(self, settings: GcsSettings) -> None:
+        self.service = Service(settings)
+        self._settings = settings
+        self._capabilities = Capabilities(
+            append=False,
+            concat=True,
+            used_space=True,
+            free_space=True,
+            concat_parts_max=CONCAT_SOURCES_MAX,
+            chunk_bytes_max=CHUNK_BYTES_MAX,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"GcsChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
+        )
+
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a chunk storage holds connections and credentials, so it can not be pickled: "
+            "open another one from its settings"
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Joins on the service; no appends."""
+        return self._capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """One request, or an upload in pieces above ``put_bytes_max``, if there is no such key."""
+        key = self.service.key(name, "create")
+        length = check_buffers(buffers)
+        check_chunk_length(length, self._capabilities)
+        put(self.service, self._target(name, key, "create"), buffers, length)
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Not supported: a chunk is written once."""
+        self.service.key(name, "write")
+        require("append", able=self._capabilities.append)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """One request; at the end, and for an empty buffer, perhaps two."""
+        key = self.service.key(name, "read_into")
+        check_offset(offset)
+        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
+        deadline = self.service.deadline()
+        return read_range(self.service, name, key, offset, view, deadline=deadline)
+
+    def stat(self, name: str) -> ChunkStat:
+        """One request."""
+        key = self.service.key(name, "stat")
+        _, blob = look_at(self.service, name, key, "stat", self.service.deadline())
+        with translated(name, "stat"):
+            return chunk_stat(name, blob)
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """One request for each 1,000 keys."""
+        self.service.check_open()
+        check_listing(prefix, start_after)
+        return list_chunks(self.service, prefix, start_after)
+
+    def delete(self, name: str) -> None:
+        """One request, which tells whether there was something."""
+        key = self.service.key(name, "delete")
+        deadline = self.service.deadline()
+        with translated(name, "delete", changes=True), self.service.session.until(deadline):
+            self.service.bucket.blob(key).delete(retry=None)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """A look at each source, a request for each 32 of them and for each 32 of these."""
+        key = self.service.key(target, "concat")
+        check_concat(target, sources, self._capabilities)
+        join(self.service, self._target(target, key, "concat"), sources)
+
+    def seal(self, name: str) -> None:
+        """Not supported: a chunk that is written once needs none."""
+        self.service.check_open()
+        require("seal", able=self._capabilities.seal)
+
+    def used_space(self) -> int:
+        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
+        return sum(found.length for found in self.list())
+
+    def free_space(self) -> int:
+        """A bucket has no limit that it tells."""
+        self.service.check_open()
+        return UNLIMITED
+
+    def sweep_leftovers(self, prefix: str, age_s: float) -> int:
+        """Remove what joins made in between and could not remove; see ``Leftovers``."""
+        self.service.check_open()
+        check_listing(prefix, "")
+        return sweep_between(self.service, prefix, age_s)
+
+    def close(self) -> None:
+        """Close the connections; requests of joins on their way are waited for."""
+        self.service.close()
+
+    def _target(self, name: str, key: str, operation: str) -> Target:
+        """What is to be made, once it is sure that the service makes it as it should."""
+        prove(self.service)
+        target = Target(name=name, key=key, operation=operation, deadline=self.service.deadline())
+        if self._settings.unsafe_without_preconditions:
+            self._refuse_taken(target)
+        return target
+
+    def _refuse_taken(self, target: Target) -> None:
+        """Without the service's help, look first; of two who look at a time both may go on."""
+        try:
+            look_at(self.service, target.name, target.key, target.operation, target.deadline)
+        except ChunkNotFoundError:
+            return
+        raise ChunkExistsError("chunk exists", chunk=target.name, operation=target.operation)

@@ -1,0 +1,276 @@
+"""What an answer of the service, or none, means for a chunk, and whether a call had its effect.
+
+The status decides first, for what stands between here and the service gives nothing else; the
+service's own reason refines it. Nothing of its text is repeated, since nobody knows what it holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NamedTuple
+
+from google.api_core.exceptions import GoogleAPICallError
+from google.auth.exceptions import GoogleAuthError, TransportError
+from requests import Response
+from requests.exceptions import (
+    ConnectionError,
+    ConnectTimeout,
+    InvalidProxyURL,
+    InvalidSchema,
+    InvalidURL,
+    MissingSchema,
+    ProxyError,
+    SSLError,
+)
+from urllib3.exceptions import NewConnectionError
+
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkExistsError,
+    ChunkNameError,
+    ChunkNotFoundError,
+    ChunkStorageFullError,
+    ChunkUnavailableError,
+    Outcome,
+    SiltstoneError,
+)
+from siltstone.core.throttling import ChunkThrottledError
+
+NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
+
+
+class Answer(NamedTuple):
+    """What one kind of answer means: the error, in words, and the outcome of a change."""
+
+    kind: type[ChunkError]
+    reason: str
+    outcome: Outcome = NOT_APPLIED
+
+
+class RefusedError(Exception):
+    """An answer that is no success, before it is translated.
+
+    Attributes:
+        status: of HTTP.
+        code: the service's reason; empty where there is none.
+        text: the service's message, which is looked at and never shown.
+        headers: by their names in lower case.
+    """
+
+    def __init__(self, status: int, code: str, text: str, headers: Mapping[str, str]) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.code = code
+        self.text = text
+        self.headers = {name.lower(): value for name, value in headers.items()}
+
+
+_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
+_BILLING: Final = Answer(ChunkAccessDeniedError, "nobody pays for the bucket, or for this request")
+_ELSEWHERE: Final = Answer(ChunkAccessDeniedError, "the service, or the bucket, is elsewhere")
+_THROTTLED: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
+_FULL: Final = Answer(ChunkStorageFullError, "no room, or the quota is used up")
+_NO_BUCKET: Final = Answer(ChunkUnavailableError, "the bucket does not exist")
+_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
+_CONFLICT: Final = Answer(ChunkUnavailableError, "another request changes the same key")
+_BROKEN: Final = Answer(ChunkUnavailableError, "the service failed", UNKNOWN)
+_LATE: Final = Answer(ChunkUnavailableError, "the request did not arrive in time", UNKNOWN)
+_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request")
+_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
+_GONE: Final = Answer(ChunkUnavailableError, "the upload is over", UNKNOWN)
+
+BY_STATUS: Final[dict[int, Answer]] = {
+    **dict.fromkeys((301, 302, 303, 307), _ELSEWHERE),
+    401: _CREDENTIALS,
+    402: _BILLING,
+    403: _DENIED,
+    404: _NO_CHUNK,
+    408: _LATE,
+    409: _CONFLICT,
+    410: _GONE,
+    412: Answer(ChunkExistsError, "chunk exists"),
+    429: _THROTTLED,
+    499: _GONE,
+    503: _THROTTLED._replace(outcome=UNKNOWN),
+    507: _FULL,
+}
+"""All other answers from 400 on are refusals, those from 500 on failures that may have begun."""
+
+FIXED: Final = frozenset({404, 412, 416, 429})
+"""These say all there is, whatever the reason."""
+
+BY_CODE: Final[dict[str, Answer]] = {
+    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded", "slowDown"), _THROTTLED),
+    **dict.fromkeys(("quotaExceeded", "dailyLimitExceeded"), _FULL),
+    **dict.fromkeys(("authError", "expired", "required", "invalidCredentials"), _CREDENTIALS),
+    **dict.fromkeys(
+        ("accountDisabled", "billingNotEnabled", "userProjectMissing", "userProjectAccessDenied"),
+        _BILLING,
+    ),
+    **dict.fromkeys(("backendError", "internalError"), _BROKEN),
+}
+"""Reasons of refusals; that of an answer from 500 on is not looked at, but for a throttle's."""
+
+DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
+"""What errors of TLS say that come before the first request; the last one of another host."""
+BEFORE_SENDING: Final = (
+    ConnectTimeout,
+    InvalidProxyURL,
+    InvalidSchema,
+    InvalidURL,
+    MissingSchema,
+    ProxyError,
+)
+
+
+def meaning(status: int, code: str, text: str = "") -> Answer:
+    """Return what an answer means. ``text`` tells a bucket from an object, and a name's fault."""
+    if status == 404 and "bucket" in text and "not exist" in text:
+        return _NO_BUCKET
+    if status == 400 and "object name" in text:
+        return _NAME
+    if status not in FIXED and (status < 500 or BY_CODE.get(code) is _THROTTLED):
+        found = BY_CODE.get(code)
+        if found is not None:
+            return found
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    return _REFUSED if 400 <= status < 500 else _BROKEN
+
+
+def refused(response: Response) -> RefusedError:
+    """Return what an answer says that is no success."""
+    code, text = "", ""
+    try:
+        error = json.loads(response.content)["error"]
+        text = str(error["message"]).lower()
+        code = str(error["errors"][0]["reason"])
+    except (ValueError, TypeError, LookupError):
+        # Many answers are from something that is not the service, or have no body.
+        text = text or response.content[:1_000].decode(errors="replace").lower()
+    return RefusedError(response.status_code, code, text, response.headers)
+
+
+def replaced(chunk: str, operation: str) -> ChunkUnavailableError:
+    """The error for an object that is not the one that was looked at before."""
+    return ChunkUnavailableError(
+        "the object was replaced meanwhile", chunk=chunk, operation=operation
+    )
+
+
+def answered(error: RefusedError, chunk: str, operation: str, *, changes: bool) -> ChunkError:
+    """Return the error of the contract for an answer of the service."""
+    answer = meaning(error.status, error.code, error.text)
+    facts: dict[str, Any] = {"status": error.status, "code": _known(error.code) or None}
+    if answer.kind is ChunkThrottledError:
+        facts["retry_after_s"] = retry_after(error.headers)
+    return answer.kind(
+        answer.reason,
+        chunk=chunk,
+        operation=operation,
+        outcome=answer.outcome if changes else NOT_APPLIED,
+        **facts,
+    )
+
+
+def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
+    """Return the error of the contract for a call that came to no answer."""
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+        return ChunkAccessDeniedError(
+            "there are no credentials, or they can not be renewed",
+            chunk=chunk,
+            operation=operation,
+            error=type(error).__name__,
+        )
+    before = is_unsent(error)
+    return ChunkUnavailableError(
+        "the service could not be reached" if before else "no whole answer of the service",
+        chunk=chunk,
+        operation=operation,
+        outcome=UNKNOWN if changes and not before else NOT_APPLIED,
+        error=type(error).__name__,
+    )
+
+
+def is_unsent(error: Exception) -> bool:
+    """Whether nothing of the request can have arrived."""
+    # Credentials are looked for before the request that needs them.
+    if isinstance(error, (*BEFORE_SENDING, GoogleAuthError)):
+        return True
+    if isinstance(error, SSLError):
+        # Nothing is sent before both ends have agreed.
+        return any(word in str(error) for word in DISAGREEMENTS)
+    if isinstance(error, ConnectionError) and error.args:
+        return isinstance(getattr(error.args[0], "reason", None), NewConnectionError)
+    return False
+
+
+def whole(
+    answer: object, keys: Sequence[str], chunk: str, operation: str, *, changes: bool = False
+) -> Any:
+    """Return a success of the service, if it is one: something between here and there may answer.
+
+    A page that calls itself a success would otherwise be a chunk that was made, or a listing of
+    nothing.
+    """
+    found = answer if isinstance(answer, dict) else {}
+    missing = [key for key in keys if key not in found]
+    if missing:
+        raise ChunkUnavailableError(
+            "this is no answer of the service",
+            chunk=chunk,
+            operation=operation,
+            outcome=UNKNOWN if changes else NOT_APPLIED,
+            missing=",".join(missing),
+        )
+    return found
+
+
+@contextmanager
+def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator[None]:
+    """Turn what the SDK raises in the block into a ``ChunkError``.
+
+    Args:
+        chunk: the name.
+        operation: the verb.
+        changes: whether the one request of the block may change what others see.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        raise answered(error, chunk, operation, changes=changes) from error
+    except GoogleAPICallError as error:
+        raise answered(_of_sdk(error), chunk, operation, changes=changes) from error
+    except SiltstoneError:
+        raise
+    except Exception as error:
+        # Whatever an SDK and the libraries below it raise, the call came to no answer.
+        raise unanswered(error, chunk, operation, changes=changes) from error
+
+
+def _of_sdk(error: GoogleAPICallError) -> RefusedError:
+    if isinstance(error.response, Response):
+        return refused(error.response)
+    return RefusedError(int(error.code or 0), "", str(error.message).lower(), {})
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an answer asks to wait, if it says so and can be understood."""
+    text = str(headers.get("retry-after", "")).strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        until, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError, IndexError):
+        return None
+    return max(0.0, (until - now).total_seconds())
+
+
+def _known(code: str) -> str:
+    """A reason as it may be shown: a word, and nothing that a service might put there instead."""
+    return code if not code or (code.isalnum() and len(code) <= 64) else "unknown"

@@ -1,0 +1,34 @@
+"""The entry point of the binding ``gcs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "gcs"
+
+
+@hookimpl
+def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    """Build the chunk storage of a bucket, if it is the one that is meant, and look at the bucket.
+
+    Raises:
+        SettingsError: settings are wrong, or name a bucket or credentials that are not there.
+        ChunkError: the service refused to list the bucket, or did not answer.
+    """
+    if name != NAME:
+        return None
+    from siltstone.bindings.gcs.settings import GcsSettings
+
+    try:
+        checked = GcsSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    from siltstone.bindings.gcs.chunk_storage import open_bucket
+
+    return open_bucket(checked)

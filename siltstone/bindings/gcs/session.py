@@ -1,0 +1,117 @@
+"""The transport of the SDK, without repetitions and redirects, and with an end to each call.
+
+The timeouts of a socket are for one operation each, so an answer that trickles would never end.
+Here every answer is read as it comes, and the deadline of the call is looked at in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.transport.requests import AuthorizedSession
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
+
+from siltstone.bindings.gcs.body import Deadline
+from siltstone.bindings.gcs.settings import GcsSettings
+from siltstone.core.words import KIB, MIB
+
+STEP_BYTES: Final = 256 * KIB
+"""What one read of the socket asks for; it returns with what has come."""
+ANSWER_BYTES_MAX: Final = 64 * MIB
+"""More than any answer of the service but the bytes of a chunk."""
+UNAUTHORIZED: Final = 401
+
+
+class Session(AuthorizedSession):
+    """Connections and credentials, for threads at a time.
+
+    Args:
+        credentials: go with every request; renewed shortly before they end.
+        settings: timeouts, and whom to trust.
+        is_renewable: whether credentials that were refused may be replaced by new ones.
+    """
+
+    def __init__(
+        self, credentials: Credentials, settings: GcsSettings, *, is_renewable: bool
+    ) -> None:
+        # A refused request is not sent again behind our back, not even with new credentials.
+        super().__init__(credentials, refresh_status_codes=())  # type: ignore[no-untyped-call]
+        self._settings = settings
+        self._is_renewable = is_renewable
+        self._now = threading.local()
+        # Else what a .netrc says replaces the credentials.
+        self.auth = _as_it_is
+        for scheme in ("https://", "http://"):
+            self.mount(scheme, HTTPAdapter(pool_maxsize=settings.connections, max_retries=0))
+
+    @contextmanager
+    def until(self, deadline: Deadline) -> Iterator[None]:
+        """Let the requests of this thread end with a deadline."""
+        before = getattr(self._now, "deadline", None)
+        self._now.deadline = deadline
+        try:
+            yield
+        finally:
+            self._now.deadline = before
+
+    def request(  # type: ignore[override]
+        self, method: str, url: str, data: Any = None, headers: Any = None, **kwargs: Any
+    ) -> Response:
+        """Send one request; its answer is whole unless ``stream`` is given."""
+        deadline = getattr(self._now, "deadline", None) or Deadline(self._settings.deadline_s)
+        is_stream = kwargs.pop("stream", False)
+        left = deadline.left()
+        kwargs["timeout"] = (
+            min(self._settings.connect_timeout_s, left),
+            min(self._settings.read_timeout_s, left),
+        )
+        kwargs["allow_redirects"] = False
+        # A variable of the environment would else be stronger than what the session says.
+        if self._settings.ca_bundle is not None:
+            kwargs["verify"] = str(self._settings.ca_bundle)
+        response: Response = super().request(  # type: ignore[no-untyped-call]
+            method, url, data=data, headers=headers, stream=True, **kwargs
+        )
+        if response.status_code == UNAUTHORIZED and self._is_renewable:
+            # So the next request begins with new ones.
+            self.credentials.token = None
+        if not is_stream:
+            _read(response, deadline)
+        return response
+
+
+def _read(response: Response, deadline: Deadline) -> None:
+    """Read the whole answer, as ``requests`` does where nobody minds how long it takes."""
+    try:
+        blocks: list[bytes] = []
+        length = 0
+        while True:
+            deadline.check()
+            block = response.raw.read1(STEP_BYTES, decode_content=True)
+            if not block:
+                break
+            blocks.append(block)
+            length += len(block)
+            if length > ANSWER_BYTES_MAX:
+                raise ValueError("the answer is longer than any of the service")
+        response._content = b"".join(blocks)
+        response._content_consumed = True
+    except BaseException:
+        response.close()
+        raise
+    response.raw.release_conn()
+
+
+def make_session(credentials: Credentials, settings: GcsSettings) -> Session:
+    """Return a session; nothing is sent."""
+    is_fixed = settings.token is not None or isinstance(credentials, AnonymousCredentials)
+    return Session(credentials, settings, is_renewable=not is_fixed)
+
+
+def _as_it_is(request: PreparedRequest) -> PreparedRequest:
+    return request

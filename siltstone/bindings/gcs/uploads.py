@@ -1,0 +1,271 @@
+"""Making an object that did not exist: by one request, or in pieces of which the last one counts.
+
+The object appears with the end of an upload that began with the condition that there is none, and
+the service looks at the condition then. So a failure before the last piece had no effect, whatever
+it was. An upload that nobody ended holds nothing that is seen or paid for, and is forgotten by the
+service after a week.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from requests import Response
+
+from siltstone.bindings.gcs.body import Body, Deadline, cut
+from siltstone.bindings.gcs.errors import NOT_APPLIED, UNKNOWN, refused, translated, whole
+from siltstone.bindings.gcs.service import Service
+from siltstone.core.checksums import crc32c_of
+from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.words import Buffer
+
+FIELDS: Final = "name,generation,size,crc32c"
+PERSISTED: Final = re.compile(r"bytes=0-(\d+)", re.ASCII)
+MORE: Final = 308
+"""The service has a piece, and waits for the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be made.
+
+    Attributes:
+        name: of the chunk.
+        key: of the object.
+        operation: the verb that makes it.
+        deadline: of the whole call.
+    """
+
+    name: str
+    key: str
+    operation: str
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """An object that the service has.
+
+    Attributes:
+        key: of the object.
+        generation: tells it from every other that had, has or will have this key.
+        length: in bytes.
+        crc: its CRC32C, if the service tells it.
+    """
+
+    key: str
+    generation: int
+    length: int
+    crc: int | None
+
+
+def header_value(crc: int) -> str:
+    """A CRC32C as the service writes it: its four bytes, the highest first, in base64."""
+    return base64.b64encode(crc.to_bytes(4, "big")).decode()
+
+
+def crc_of(text: object) -> int | None:
+    """The CRC32C that the service wrote, if it is one."""
+    try:
+        found = base64.b64decode(str(text), validate=True)
+    except ValueError:
+        return None
+    return int.from_bytes(found, "big") if len(found) == 4 else None
+
+
+def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int) -> Made:
+    """Make an object, by one request unless it is large."""
+    crc = crc32c_of(buffers)
+    if length > service.settings.put_bytes_max:
+        answer = _in_pieces(service, target, buffers, length, crc)
+    else:
+        answer = _at_once(service, target, buffers, crc)
+    return made(_json(answer), target, length, crc)
+
+
+def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
+    """Return the object of a success, if it is what was to be made.
+
+    Raises:
+        ChunkUnavailableError: it is no answer of the service, or the object has other bytes; it
+            may be there all the same.
+    """
+    told = whole(told, ["generation", "size"], target.name, target.operation, changes=True)
+    with translated(target.name, target.operation, changes=True):
+        found = Made(
+            key=target.key,
+            generation=int(told["generation"]),
+            length=int(told["size"]),
+            crc=crc_of(told.get("crc32c", "")),
+        )
+    is_other = crc is not None and found.crc is not None and found.crc != crc
+    if found.length != length or is_other:
+        raise ChunkUnavailableError(
+            "the service holds other bytes than were sent",
+            chunk=target.name,
+            operation=target.operation,
+            outcome=UNKNOWN,
+            expected=length,
+            actual=found.length,
+        )
+    return found
+
+
+def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: int) -> Response:
+    """Send what is known of the object and its bytes as two parts of one body."""
+    border = f"=={os.urandom(16).hex()}=="
+    head = (
+        f"--{border}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n"
+        f"{_metadata(service, target, crc)}\r\n"
+        f"--{border}\r\nContent-Type: application/octet-stream\r\n\r\n"
+    )
+    body = Body([head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()], target.deadline)
+    with translated(target.name, target.operation):
+        target.deadline.check()
+    with translated(target.name, target.operation, changes=True):
+        answer = service.send(
+            "POST",
+            f"/upload{service.path()}",
+            _query(service, "multipart"),
+            target.deadline,
+            body=body,
+            headers={"Content-Type": f'multipart/related; boundary="{border}"'},
+        )
+        if answer.status_code != 200:
+            raise _refusal(answer, target)
+    return answer
+
+
+def _in_pieces(
+    service: Service, target: Target, buffers: Sequence[Buffer], length: int, crc: int
+) -> Response:
+    place = _begun(service, target, length, crc)
+    start = 0
+    try:
+        while True:
+            size = min(service.settings.piece_bytes, length - start)
+            is_last = start + size == length
+            with translated(target.name, target.operation):
+                target.deadline.check()
+            with translated(target.name, target.operation, changes=is_last):
+                answer = service.send(
+                    "PUT",
+                    place[0],
+                    place[1],
+                    target.deadline,
+                    body=Body(cut(buffers, start, size), target.deadline),
+                    headers={"Content-Range": f"bytes {start}-{start + size - 1}/{length}"},
+                )
+                if answer.status_code in (200, 201) and is_last:
+                    return answer
+                if answer.status_code != MORE:
+                    raise _of_upload(answer, target)
+            start = _persisted(answer, target, start, size)
+    except ChunkUnavailableError as error:
+        if error.outcome is NOT_APPLIED:
+            _cancel(service, place)
+        # Else it may just be ending, and is left to its end.
+        raise
+
+
+def _begun(
+    service: Service, target: Target, length: int, crc: int
+) -> tuple[str, dict[str, str | int]]:
+    """Begin an upload in pieces; return path and query of its address.
+
+    The address is a secret and may name another host, so it is asked of the same endpoint always.
+    """
+    with translated(target.name, target.operation):
+        answer = service.send(
+            "POST",
+            f"/upload{service.path()}",
+            _query(service, "resumable"),
+            target.deadline,
+            body=_metadata(service, target, crc).encode(),
+            headers={
+                "Content-Type": "application/json; charset=UTF-8",
+                "X-Upload-Content-Type": "application/octet-stream",
+                "X-Upload-Content-Length": str(length),
+            },
+        )
+        if answer.status_code not in (200, 201):
+            raise _refusal(answer, target)
+    told = {name.lower(): value for name, value in answer.headers.items()}
+    whole(told, ["location"], target.name, target.operation)
+    parts = urlsplit(told["location"])
+    return parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def _persisted(answer: Response, target: Target, start: int, size: int) -> int:
+    """How many bytes the service has; it may keep fewer of a piece than it was sent."""
+    found = PERSISTED.fullmatch(answer.headers.get("Range", ""))
+    end = int(found[1]) + 1 if found else 0
+    if not start < end <= start + size:
+        raise ChunkUnavailableError(
+            "the upload does not get on",
+            chunk=target.name,
+            operation=target.operation,
+            outcome=NOT_APPLIED,
+            sent=start + size,
+            kept=end,
+        )
+    return end
+
+
+def _of_upload(answer: Response, target: Target) -> Exception:
+    """The error for an upload that was ended; its address is what was not found."""
+    if answer.status_code == 404:
+        return ChunkUnavailableError(
+            "the upload is gone: somebody ended it",
+            chunk=target.name,
+            operation=target.operation,
+            outcome=UNKNOWN,
+        )
+    return refused(answer)
+
+
+def _cancel(service: Service, place: tuple[str, dict[str, str | int]]) -> None:
+    with suppress(Exception):  # best effort: the failure before is the one to tell
+        service.send("DELETE", place[0], place[1], service.deadline())
+
+
+def _query(service: Service, kind: str) -> dict[str, str | int]:
+    query: dict[str, str | int] = {"uploadType": kind, "ifGenerationMatch": 0, "fields": FIELDS}
+    if service.settings.kms_key_name is not None:
+        query["kmsKeyName"] = service.settings.kms_key_name
+    return query
+
+
+def _metadata(service: Service, target: Target, crc: int) -> str:
+    told = {
+        "name": target.key,
+        "contentType": "application/octet-stream",
+        "crc32c": header_value(crc),
+    }
+    if service.settings.storage_class is not None:
+        told["storageClass"] = service.settings.storage_class
+    return json.dumps(told)
+
+
+def _json(answer: Response) -> Any:
+    try:
+        return json.loads(answer.content)
+    except ValueError:
+        return None
+
+
+def _refusal(answer: Response, target: Target) -> Exception:
+    """The error for an upload that did not begin: nothing but a bucket can be missing."""
+    if answer.status_code == 404:
+        return ChunkUnavailableError(
+            "the bucket does not exist", chunk=target.name, operation=target.operation
+        )
+    return refused(answer)

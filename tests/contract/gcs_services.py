@@ -1,0 +1,84 @@
+"""The services that the binding ``gcs`` runs on here, each with a view from outside.
+
+The stub heeds every condition as the service's documentation has it. The real server,
+fake-gcs-server, was written by others and shows that requests are understood; it heeds the
+condition of an upload and no other. Where it was not built, its tests are skipped for that reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from services.fake_gcs import PROGRAM, FakeGcs
+from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
+from siltstone.bindings.gcs.settings import GcsSettings
+from siltstone.core.chunk_storage import ChunkStorage
+from tests.contract.raw_gcs import RawGcs
+from tests.contract.services import as_it_is
+from tests.unit.bindings.gcs.stub import Stub
+
+
+@contextmanager
+def fake_gcs() -> Iterator[FakeGcs]:
+    """Run the server."""
+    program = PROGRAM.installed()
+    if program is None:
+        pytest.skip("fake-gcs-server was not fetched: no second server for gcs")
+    with FakeGcs(program) as server:
+        yield server.start()
+
+
+def settings(endpoint: str, bucket: str, **more: Any) -> GcsSettings:
+    """Settings for a server on this machine."""
+    values: dict[str, Any] = {
+        "bucket": bucket, "endpoint": endpoint, "insecure": True, "anonymous": True,
+    }  # fmt: skip
+    return GcsSettings.model_validate(values | more)
+
+
+def new_bucket(endpoint: str) -> RawGcs:
+    """Make a bucket that nobody used."""
+    raw = RawGcs(endpoint, f"b-{os.urandom(6).hex()}")
+    raw.make_bucket()
+    return raw
+
+
+@dataclass(kw_only=True)
+class GcsService:
+    """A bucket; seen from outside by plain HTTP."""
+
+    raw: RawGcs
+    endpoint: str
+    more: dict[str, Any] = field(default_factory=dict)
+    wrap: Callable[[ChunkStorage], ChunkStorage] = as_it_is
+
+    def __post_init__(self) -> None:
+        self.settings = settings(self.endpoint, self.raw.bucket, **self.more)
+
+    def open(self) -> ChunkStorage:
+        return self.wrap(GcsChunkStorage(self.settings))
+
+    def outside_read(self, name: str) -> bytes | None:
+        return self.raw.read(self.settings.folder + name)
+
+    def outside_names(self) -> list[str]:
+        folder = self.settings.folder
+        return [key[len(folder) :] for key in self.raw.keys(folder)]
+
+    def outside_write(self, name: str, content: bytes) -> None:
+        self.raw.write(self.settings.folder + name, content)
+
+
+def on_stub(stub: Stub, **more: Any) -> GcsService:
+    return GcsService(raw=RawGcs(stub.endpoint, stub.bucket), endpoint=stub.endpoint, more=more)
+
+
+def on_fake(server: FakeGcs, **more: Any) -> GcsService:
+    more = {"unsafe_without_preconditions": True} | more
+    return GcsService(raw=new_bucket(server.endpoint), endpoint=server.endpoint, more=more)

@@ -1,0 +1,64 @@
+"""The binding ``gcs`` keeps the contract, on a stub of the service and on a server of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from services.fake_gcs import FakeGcs
+from siltstone.testing.chunk_checks.abilities import ConcatChecks
+from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks
+from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
+from tests.contract.gcs_services import fake_gcs, on_fake, on_stub
+from tests.unit.bindings.gcs.stub import Stub, running
+
+MISSING = frozenset({"append", "seal"})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeGcs]:
+    with fake_gcs() as running_server:
+        yield running_server
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running(Stub()) as answering:
+        yield answering
+
+
+class TestStub(ChunkStorageContract):
+    missing = MISSING
+    listed_count = 1_025
+
+    @pytest.fixture
+    def service(self, stub: Stub) -> ChunkService:
+        return on_stub(stub)
+
+
+class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
+    """Below a prefix, and in pieces for all that is longer than three bytes."""
+
+    missing = MISSING
+
+    @pytest.fixture
+    def service(self, stub: Stub) -> ChunkService:
+        return on_stub(stub, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")
+
+
+class TestFakeGcs(ChunkStorageContract):
+    missing = MISSING
+    listed_count = 1_025
+
+    @pytest.fixture
+    def service(self, server: FakeGcs) -> ChunkService:
+        return on_fake(server)
+
+
+class TestFakeGcsInPieces(CreateChecks, DeleteChecks, ConcatChecks):
+    missing = MISSING
+
+    @pytest.fixture
+    def service(self, server: FakeGcs) -> ChunkService:
+        return on_fake(server, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")
