@@ -45,12 +45,12 @@ def open_bucket(settings: GcsSettings) -> GcsChunkStorage:
     """
     try:
         storage = GcsChunkStorage(settings)
+    except (ValueError, OSError) as error:
+        raise SettingsError("gcs.credentials_file: it holds no service account's key") from error
     except GoogleAuthError as error:
         raise SettingsError(
             f"gcs: there are no credentials error={type(error).__name__}"
         ) from error
-    except (ValueError, OSError) as error:
-        raise SettingsError("gcs.credentials_file: it holds no service account's key") from error
     try:
         look(storage.service)
     except BaseException:

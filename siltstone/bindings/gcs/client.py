@@ -25,13 +25,17 @@ def make_client(settings: GcsSettings) -> storage.Client:
         ValueError: the file of the credentials is none.
     """
     credentials = _credentials(settings)
-    return storage.Client(
+    client = storage.Client(
         project=None,
         credentials=credentials,
         _http=make_session(credentials, settings),
         # Named always, so that variables for emulators send no data elsewhere.
         client_options={"api_endpoint": settings.endpoint or GOOGLE},
     )
+    # Else a thread of the SDK asks for the bucket beside the first call, again and again, for
+    # traces that nobody asked for and with a right that a store does not need.
+    client._bucket_metadata_cache = None
+    return client
 
 
 def _credentials(settings: GcsSettings) -> Credentials:

@@ -69,6 +69,10 @@ class RefusedError(Exception):
         self.headers = {name.lower(): value for name, value in headers.items()}
 
 
+class ReplacedError(ChunkUnavailableError):
+    """An object is not the one that was looked at before."""
+
+
 _DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
 _CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
 _BILLING: Final = Answer(ChunkAccessDeniedError, "nobody pays for the bucket, or for this request")
@@ -156,11 +160,9 @@ def refused(response: Response) -> RefusedError:
     return RefusedError(response.status_code, code, text, response.headers)
 
 
-def replaced(chunk: str, operation: str) -> ChunkUnavailableError:
+def replaced(chunk: str, operation: str) -> ReplacedError:
     """The error for an object that is not the one that was looked at before."""
-    return ChunkUnavailableError(
-        "the object was replaced meanwhile", chunk=chunk, operation=operation
-    )
+    return ReplacedError("the object was replaced meanwhile", chunk=chunk, operation=operation)
 
 
 def answered(error: RefusedError, chunk: str, operation: str, *, changes: bool) -> ChunkError:

@@ -8,6 +8,7 @@ the sweep of leftovers when even that failed.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -20,11 +21,11 @@ from typing import Any, Final
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
-from siltstone.bindings.gcs.errors import replaced, translated
+from siltstone.bindings.gcs.errors import refused, replaced, translated
 from siltstone.bindings.gcs.listing import list_keys
 from siltstone.bindings.gcs.reading import look_at, read_range
 from siltstone.bindings.gcs.service import Service
-from siltstone.bindings.gcs.uploads import Made, Target, made, put
+from siltstone.bindings.gcs.uploads import Made, Target, creation, json_of, made, properties, put
 from siltstone.core.checksums import combine
 from siltstone.core.errors import (
     ChunkError,
@@ -115,26 +116,26 @@ def compose(service: Service, target: Target, parts: Sequence[Made]) -> Made:
     """Make an object of up to 32 others, each pinned to its generation, by one request."""
     with translated(target.name, target.operation):
         target.deadline.check()
-    blob = service.blob(target.key)
-    with (
-        translated(target.name, target.operation, changes=True),
-        service.session.until(target.deadline),
-    ):
-        try:
-            blob.compose(
-                [service.bucket.blob(part.key, generation=part.generation) for part in parts],
-                if_generation_match=0,
-                retry=None,
-            )
-        except PreconditionFailed as error:
-            raise ChunkExistsError(
-                "chunk exists", chunk=target.name, operation=target.operation
-            ) from error
-        except NotFound as error:
+    told = {
+        "sourceObjects": [{"name": part.key, "generation": part.generation} for part in parts],
+        "destination": properties(service),
+    }
+    with translated(target.name, target.operation, changes=True):
+        answer = service.send(
+            "POST",
+            f"{service.path(target.key)}/compose",
+            creation(service),
+            target.deadline,
+            body=json.dumps(told).encode(),
+            headers={"Content-Type": "application/json; charset=UTF-8"},
+        )
+        if answer.status_code == 404:
             # It was there when the join began.
-            raise replaced(target.name, target.operation) from error
+            raise replaced(target.name, target.operation)
+        if answer.status_code != 200:
+            raise refused(answer)
     length, crc = _expected(parts)
-    return made(blob._properties, target, length, crc)
+    return made(json_of(answer), target, length, crc)
 
 
 def sweep_between(service: Service, prefix: str, age_s: float) -> int:

@@ -16,15 +16,13 @@ from typing import Final
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
-from siltstone.bindings.gcs.errors import translated, whole
+from siltstone.bindings.gcs.errors import ReplacedError, translated, whole
 from siltstone.bindings.gcs.joining import compose
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.uploads import Made, Target, put
 from siltstone.core.errors import (
     CapabilityError,
     ChunkExistsError,
-    ChunkUnavailableError,
-    Outcome,
     SettingsError,
 )
 
@@ -110,10 +108,8 @@ def _refuses_stale_source(service: Service, target: Target, there: Made) -> None
     stale = Made(key=there.key, generation=OTHER, length=there.length, crc=there.crc)
     try:
         compose(service, target, [stale])
-    except ChunkUnavailableError as error:
-        if error.outcome is Outcome.NOT_APPLIED and isinstance(error.__cause__, NotFound):
-            return
-        raise
+    except (ReplacedError, ChunkExistsError):
+        return
     _remove(service, target)
     raise _unconditional(service, "a join could take other bytes than were looked at")
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from urllib.parse import quote, urlencode
 
 from requests import Response
@@ -69,14 +69,6 @@ class Service:
     def deadline(self) -> Deadline:
         """The deadline of a call that begins now."""
         return Deadline(self.settings.deadline_s)
-
-    def blob(self, key: str, generation: int | None = None) -> Any:
-        """An object as the SDK has it, with how it is to be kept if it is made."""
-        made = self.bucket.blob(key, generation=generation)
-        made.content_type = "application/octet-stream"
-        if self.settings.storage_class is not None:
-            made.storage_class = self.settings.storage_class
-        return made
 
     def send(
         self,

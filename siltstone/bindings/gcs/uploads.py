@@ -88,7 +88,7 @@ def put(service: Service, target: Target, buffers: Sequence[Buffer], length: int
         answer = _in_pieces(service, target, buffers, length, crc)
     else:
         answer = _at_once(service, target, buffers, crc)
-    return made(_json(answer), target, length, crc)
+    return made(json_of(answer), target, length, crc)
 
 
 def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
@@ -237,29 +237,36 @@ def _cancel(service: Service, place: tuple[str, dict[str, str | int]]) -> None:
         service.send("DELETE", place[0], place[1], service.deadline())
 
 
-def _query(service: Service, kind: str) -> dict[str, str | int]:
-    query: dict[str, str | int] = {"uploadType": kind, "ifGenerationMatch": 0, "fields": FIELDS}
+def creation(service: Service) -> dict[str, str | int]:
+    """What every request that makes an object asks for: that there is none, and how it is kept."""
+    query: dict[str, str | int] = {"ifGenerationMatch": 0, "fields": FIELDS}
     if service.settings.kms_key_name is not None:
         query["kmsKeyName"] = service.settings.kms_key_name
     return query
 
 
-def _metadata(service: Service, target: Target, crc: int) -> str:
-    told = {
-        "name": target.key,
-        "contentType": "application/octet-stream",
-        "crc32c": header_value(crc),
-    }
+def properties(service: Service) -> dict[str, str]:
+    """What is said of every object that is made."""
+    told = {"contentType": "application/octet-stream"}
     if service.settings.storage_class is not None:
         told["storageClass"] = service.settings.storage_class
-    return json.dumps(told)
+    return told
 
 
-def _json(answer: Response) -> Any:
+def json_of(answer: Response) -> Any:
+    """What an answer says, if it is JSON."""
     try:
         return json.loads(answer.content)
     except ValueError:
         return None
+
+
+def _query(service: Service, kind: str) -> dict[str, str | int]:
+    return {"uploadType": kind, **creation(service)}
+
+
+def _metadata(service: Service, target: Target, crc: int) -> str:
+    return json.dumps({"name": target.key, "crc32c": header_value(crc), **properties(service)})
 
 
 def _refusal(answer: Response, target: Target) -> Exception:
