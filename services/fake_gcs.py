@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from services.go_program import GoProgram
-from services.server import Server
+from services.http_server import HttpServer
 
 PROGRAM = GoProgram(
     name="fake-gcs-server", package="github.com/fsouza/fake-gcs-server", pin="v1.56.1"
 )
 
 
-class FakeGcs(Server):
+class FakeGcs(HttpServer):
     """The server, with plain HTTP, no authentication, and no buckets.
 
     Args:
@@ -28,16 +28,6 @@ class FakeGcs(Server):
     def __init__(self, program: Path) -> None:
         super().__init__("fake-gcs-server")
         self._program = program
-
-    @property
-    def address(self) -> str:
-        """Host and port."""
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def endpoint(self) -> str:
-        """The URL."""
-        return f"http://{self.address}"
 
     def command(self) -> Sequence[str]:
         """See ``Server``; objects are kept in memory, where each name is one of its own."""
@@ -51,11 +41,4 @@ class FakeGcs(Server):
 
     def is_ready(self) -> bool:
         """Whether it lists its buckets."""
-        connection = http.client.HTTPConnection(self.address, timeout=5)
-        try:
-            connection.request("GET", "/storage/v1/b?project=tests")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return self.status_of("/storage/v1/b?project=tests") == http.client.OK

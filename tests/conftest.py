@@ -53,6 +53,13 @@ def minio() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def fake_gcs_server() -> Iterator[Server]:
+    """A server of Google Cloud Storage, which heeds few conditions."""
+    with SERVICES["fake-gcs-server"].make(program_of("fake-gcs-server")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """Who signs the certificates of servers."""
     return Authority(tmp_path_factory.mktemp("authority"))

@@ -2,36 +2,23 @@
 
 The stub heeds every condition as the service's documentation has it. The real server,
 fake-gcs-server, was written by others and shows that requests are understood; it heeds the
-condition of an upload and no other. Where it was not built, its tests are skipped for that reason.
+condition of an upload and no other.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
-from services.fake_gcs import PROGRAM, FakeGcs
+from services.fake_gcs import FakeGcs
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from tests.contract.raw_gcs import RawGcs
 from tests.contract.services import as_it_is
 from tests.unit.bindings.gcs.stub import Stub
-
-
-@contextmanager
-def fake_gcs() -> Iterator[FakeGcs]:
-    """Run the server."""
-    program = PROGRAM.installed()
-    if program is None:
-        pytest.skip("fake-gcs-server was not fetched: no second server for gcs")
-    with FakeGcs(program) as server:
-        yield server.start()
 
 
 def settings(endpoint: str, bucket: str, **more: Any) -> GcsSettings:

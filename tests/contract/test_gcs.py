@@ -10,16 +10,10 @@ from services.fake_gcs import FakeGcs
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from tests.contract.gcs_services import fake_gcs, on_fake, on_stub
+from tests.contract.gcs_services import on_fake, on_stub
 from tests.unit.bindings.gcs.stub import Stub, running
 
 MISSING = frozenset({"append", "seal"})
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FakeGcs]:
-    with fake_gcs() as running_server:
-        yield running_server
 
 
 @pytest.fixture
@@ -52,13 +46,13 @@ class TestFakeGcs(ChunkStorageContract):
     listed_count = 1_025
 
     @pytest.fixture
-    def service(self, server: FakeGcs) -> ChunkService:
-        return on_fake(server)
+    def service(self, fake_gcs: FakeGcs) -> ChunkService:
+        return on_fake(fake_gcs)
 
 
 class TestFakeGcsInPieces(CreateChecks, DeleteChecks, ConcatChecks):
     missing = MISSING
 
     @pytest.fixture
-    def service(self, server: FakeGcs) -> ChunkService:
-        return on_fake(server, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")
+    def service(self, fake_gcs: FakeGcs) -> ChunkService:
+        return on_fake(fake_gcs, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")

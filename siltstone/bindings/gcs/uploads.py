@@ -98,7 +98,7 @@ def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
         ChunkUnavailableError: it is no answer of the service, or the object has other bytes; it
             may be there all the same.
     """
-    told = whole(told, ["generation", "size"], target.name, target.operation, changes=True)
+    told = whole(told, ["name", "generation", "size"], target.name, target.operation, changes=True)
     with translated(target.name, target.operation, changes=True):
         found = Made(
             key=target.key,
@@ -107,9 +107,9 @@ def made(told: Any, target: Target, length: int, crc: int | None) -> Made:
             crc=crc_of(told.get("crc32c", "")),
         )
     is_other = crc is not None and found.crc is not None and found.crc != crc
-    if found.length != length or is_other:
+    if found.length != length or is_other or told["name"] != target.key:
         raise ChunkUnavailableError(
-            "the service holds other bytes than were sent",
+            "the service made another object than was asked for",
             chunk=target.name,
             operation=target.operation,
             outcome=UNKNOWN,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_reads_use_one_connection(storage: GcsChunkStorage, stub: Stub) -> None:
     for _ in range(5):
         storage.read_into("a", 0, bytearray(MIB))
         storage.stat("a")
-    adapter = storage.service.session.get_adapter(stub.endpoint)
+    adapter: Any = storage.service.session.get_adapter(stub.endpoint)
     pools = adapter.poolmanager.pools
     assert [pools[key].num_connections for key in pools.keys()] == [1]  # noqa: SIM118
 
