@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -310,7 +311,11 @@ def running(stub: Stub) -> Iterator[Stub]:
             place = parts.path.partition("/b/")[2]
             bucket, _, key = place.partition("/o")
             key = unquote(key.removeprefix("/").removesuffix("/compose"))
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            length = int(self.headers.get("content-length") or 0)
+            body = self.rfile.read(length)
+            if len(body) < length or self._is_cut_off():
+                self.close_connection = True
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             try:
                 reply = stub.answer(Request(what, key, query, headers, body), bucket)
@@ -322,6 +327,13 @@ def running(stub: Stub) -> Iterator[Stub]:
                 self.close_connection = True
                 return
             self._send(reply)
+
+        def _is_cut_off(self) -> bool:
+            """Whether the client has ended its side; a head that ends so may be half of one."""
+            try:
+                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
 
         def _send(self, reply: Reply, *, half: bool = False) -> None:
             headers = {name.lower(): value for name, value in reply.headers.items()}
