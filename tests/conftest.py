@@ -22,6 +22,7 @@ from services.versitygw import Versitygw
 from tests.plugins.distribution import install
 
 S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
+GCS_PLUGIN = {"siltstone.bindings": {"gcs": "siltstone.bindings.gcs.plugin"}}
 MISSING = "missing service "
 
 NewVersitygw = Callable[..., Versitygw]
@@ -93,6 +94,13 @@ def s3_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let the plugin be found where this checkout was installed before it had it."""
     if not list(entry_points(group="siltstone.bindings", name="s3")):
         install(monkeypatch, tmp_path / "plugins", S3_PLUGIN, distribution="siltstone-s3")
+
+
+@pytest.fixture
+def gcs_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same for another one."""
+    if not list(entry_points(group="siltstone.bindings", name="gcs")):
+        install(monkeypatch, tmp_path / "plugins", GCS_PLUGIN, distribution="siltstone-gcs")
 
 
 def needs_a_service(fixture: str) -> bool:

@@ -156,27 +156,29 @@ def test_the_stub_answers_as_documented(on_stub: RawGcs, row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_server_answers_as_known(fake_gcs: FakeGcs, row: Row) -> None:
-    assert row.ask(filled(new_bucket(fake_gcs.endpoint))) == row.fake
+def test_the_server_answers_as_known(fake_gcs_server: FakeGcs, row: Row) -> None:
+    assert row.ask(filled(new_bucket(fake_gcs_server.endpoint))) == row.fake
 
 
-def test_one_of_many_creates_wins_on_the_server(fake_gcs: FakeGcs) -> None:
-    raw = new_bucket(fake_gcs.endpoint)
+def test_one_of_many_creates_wins_on_the_server(fake_gcs_server: FakeGcs) -> None:
+    raw = new_bucket(fake_gcs_server.endpoint)
     found = at_once([lambda: upload(raw, "new", NEW)] * 16)
     assert sorted(map(str, found)) == ["200"] + ["412"] * 15
 
 
-def test_one_of_many_joins_wins_on_the_stub_alone(on_stub: RawGcs, fake_gcs: FakeGcs) -> None:
+def test_one_of_many_joins_wins_on_the_stub_alone(
+    on_stub: RawGcs, fake_gcs_server: FakeGcs
+) -> None:
     found = at_once([lambda: compose(on_stub, "new", NEW, "one")] * 16)
     assert sorted(map(str, found)) == ["200"] + ["412"] * 15
-    raw = filled(new_bucket(fake_gcs.endpoint))
+    raw = filled(new_bucket(fake_gcs_server.endpoint))
     assert at_once([lambda: compose(raw, "new", NEW, "one")] * 16) == [200] * 16
 
 
-def test_the_proof_refuses_the_server(fake_gcs: FakeGcs) -> None:
+def test_the_proof_refuses_the_server(fake_gcs_server: FakeGcs) -> None:
     """A proof of creates alone would not."""
-    raw = new_bucket(fake_gcs.endpoint)
-    storage = GcsChunkStorage(settings(fake_gcs.endpoint, raw.bucket))
+    raw = new_bucket(fake_gcs_server.endpoint)
+    storage = GcsChunkStorage(settings(fake_gcs_server.endpoint, raw.bucket))
     with pytest.raises(CapabilityError, match="a join could overwrite a chunk"):
         storage.create("a", [b"x"])
     assert raw.keys() == []

@@ -8,7 +8,8 @@ import pytest
 
 from services.fake_gcs import FakeGcs
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
-from siltstone.testing.chunk_checks.writing import CreateChecks, DeleteChecks
+from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.writing import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from tests.contract.gcs_services import on_fake, on_stub
 from tests.unit.bindings.gcs.stub import Stub, running
@@ -46,13 +47,13 @@ class TestFakeGcs(ChunkStorageContract):
     listed_count = 1_025
 
     @pytest.fixture
-    def service(self, fake_gcs: FakeGcs) -> ChunkService:
-        return on_fake(fake_gcs)
+    def service(self, fake_gcs_server: FakeGcs) -> ChunkService:
+        return on_fake(fake_gcs_server)
 
 
 class TestFakeGcsInPieces(CreateChecks, DeleteChecks, ConcatChecks):
     missing = MISSING
 
     @pytest.fixture
-    def service(self, fake_gcs: FakeGcs) -> ChunkService:
-        return on_fake(fake_gcs, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")
+    def service(self, fake_gcs_server: FakeGcs) -> ChunkService:
+        return on_fake(fake_gcs_server, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")

@@ -9,7 +9,7 @@ there or nothing of it. The request that has the effect is sent once. A plain HT
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,9 +152,9 @@ def on_stub() -> Iterator[Place]:
 
 
 @pytest.fixture
-def on_fake(fake_gcs: FakeGcs) -> Iterator[Place]:
-    with FaultProxy(("127.0.0.1", fake_gcs.port)) as proxy:
-        made = Place(new_bucket(fake_gcs.endpoint), proxy, unsafe_without_preconditions=True)
+def on_fake(fake_gcs_server: FakeGcs) -> Iterator[Place]:
+    with FaultProxy(("127.0.0.1", fake_gcs_server.port)) as proxy:
+        made = Place(new_bucket(fake_gcs_server.endpoint), proxy, unsafe_without_preconditions=True)
         yield made
         made.storage.close()
 
@@ -263,7 +263,7 @@ def test_an_answer_that_trickles_ends_at_the_deadline(on_stub: Place, target: st
     storage = GcsChunkStorage(chosen)
     slow = Rule(fault=Trickle(block_bytes=1, pause_s=0.02), method="GET", target=target)
     on_stub.proxy.plan(slow)
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "/download/": lambda: storage.read_into("one", 0, bytearray(5_000)),
         "/o/one[?]": lambda: storage.stat("one"),
         "/o[?]": lambda: list(storage.list()),

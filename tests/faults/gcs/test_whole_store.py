@@ -45,9 +45,9 @@ class Bucket:
 
 
 @pytest.fixture
-def on_fake(fake_gcs: FakeGcs) -> Bucket:
-    raw = new_bucket(fake_gcs.endpoint)
-    return Bucket(raw, fake_gcs.port, {"unsafe_without_preconditions": True})
+def on_fake(fake_gcs_server: FakeGcs) -> Bucket:
+    raw = new_bucket(fake_gcs_server.endpoint)
+    return Bucket(raw, fake_gcs_server.port, {"unsafe_without_preconditions": True})
 
 
 @pytest.fixture
@@ -117,10 +117,12 @@ def run(bucket: Bucket, place: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("gcs_plugin")
 def test_on_a_server_of_others(on_fake: Bucket, tmp_path: Path) -> None:
     run(on_fake, tmp_path / "store")
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("gcs_plugin")
 def test_with_all_conditions(on_stub: Bucket, tmp_path: Path) -> None:
     run(on_stub, tmp_path / "store")

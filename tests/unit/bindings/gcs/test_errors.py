@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import requests
-from google.api_core import exceptions as api
-from google.auth import exceptions as auth
+from google.api_core import exceptions
+from google.auth import exceptions as auth_exceptions
 from requests import Response
 from requests.exceptions import ChunkedEncodingError, ConnectTimeout, ProxyError, SSLError
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError
@@ -46,6 +46,8 @@ from tests.unit.bindings.gcs.stub import (
     refusal,
 )
 
+api: Any = exceptions
+auth: Any = auth_exceptions
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 ANSWERS: list[tuple[int, str, str, type[ChunkError], Outcome]] = [
     (302, "", "", ChunkAccessDeniedError, NOT),
