@@ -20,6 +20,8 @@ from tests.contract.raw_gcs import RawGcs
 from tests.contract.services import as_it_is
 from tests.unit.bindings.gcs.stub import Stub
 
+TOKEN = "canary-token"
+
 
 def settings(endpoint: str, bucket: str, **more: Any) -> GcsSettings:
     """Settings for a server on this machine."""
@@ -62,8 +64,23 @@ class GcsService:
         self.raw.write(self.settings.folder + name, content)
 
 
-def on_stub(stub: Stub, **more: Any) -> GcsService:
-    return GcsService(raw=RawGcs(stub.endpoint, stub.bucket), endpoint=stub.endpoint, more=more)
+@dataclass(kw_only=True)
+class StubService(GcsService):
+    """The only bucket of a stub, which can be stopped."""
+
+    stub: Stub
+
+    def stop(self) -> None:
+        self.stub.is_stopped = True
+
+    def start(self) -> None:
+        self.stub.is_stopped = False
+
+
+def on_stub(stub: Stub, **more: Any) -> StubService:
+    more = {"token": TOKEN, "anonymous": False} | more
+    raw = RawGcs(stub.endpoint, stub.bucket)
+    return StubService(raw=raw, endpoint=stub.endpoint, more=more, stub=stub)
 
 
 def on_fake(server: FakeGcs, **more: Any) -> GcsService:

@@ -11,7 +11,8 @@ from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.deleting import DeleteChecks
 from siltstone.testing.chunk_checks.writing import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from tests.contract.gcs_services import on_fake, on_stub
+from siltstone.testing.known_deviations import FAKE_GCS
+from tests.contract.gcs_services import TOKEN, on_fake, on_stub
 from tests.unit.bindings.gcs.stub import Stub, running
 
 MISSING = frozenset({"append", "seal"})
@@ -25,6 +26,7 @@ def stub() -> Iterator[Stub]:
 
 class TestStub(ChunkStorageContract):
     missing = MISSING
+    secrets = (TOKEN,)
     listed_count = 1_025
 
     @pytest.fixture
@@ -44,6 +46,7 @@ class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
 
 class TestFakeGcs(ChunkStorageContract):
     missing = MISSING
+    deviations = FAKE_GCS
     listed_count = 1_025
 
     @pytest.fixture

@@ -26,6 +26,7 @@ from siltstone.core.chunk_arguments import (
     check_concat,
     check_listing,
     check_offset,
+    check_target,
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
@@ -116,6 +117,7 @@ class GcsChunkStorage:
         """One request; at the end, and for an empty buffer, perhaps two."""
         key = self.service.key(name, "read_into")
         check_offset(offset)
+        check_target(buffer)
         view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         deadline = self.service.deadline()
         return read_range(self.service, name, key, offset, view, deadline=deadline)

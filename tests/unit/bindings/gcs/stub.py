@@ -89,6 +89,7 @@ class Stub:
         faults: the next request of a kind is answered by the first of its faults.
         heeded: the kinds of conditions that are looked at.
         kept: how many bytes of a piece are kept, for the next pieces in order.
+        is_stopped: whether it answers nobody.
     """
 
     def __init__(self, bucket: str = "bucket") -> None:
@@ -99,6 +100,7 @@ class Stub:
         self.faults: dict[str, list[Fault]] = {}
         self.heeded = set(CONDITIONS)
         self.kept: list[int] = []
+        self.is_stopped = False
         self.lock = threading.Lock()
         self.endpoint = ""
         self._generation = time.time_ns() // 1_000
@@ -134,6 +136,8 @@ class Stub:
     def answer(self, request: Request, bucket: str) -> Reply:
         with self.lock:
             self.asked.append(request)
+            if self.is_stopped:
+                raise BreakError
             faults = self.faults.get(request.what)
             fault = faults.pop(0) if faults else None
 
