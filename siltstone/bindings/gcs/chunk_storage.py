@@ -19,7 +19,7 @@ from siltstone.bindings.gcs.proving import look, prove
 from siltstone.bindings.gcs.reading import look_at, read_range
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.settings import GcsSettings
-from siltstone.bindings.gcs.uploads import Target, put
+from siltstone.bindings.gcs.uploads import put
 from siltstone.core.chunk_arguments import (
     check_buffers,
     check_chunk_length,
@@ -31,6 +31,7 @@ from siltstone.core.chunk_arguments import (
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, SettingsError
+from siltstone.core.remote.target import Target
 from siltstone.core.words import GIB
 
 CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB
@@ -106,7 +107,7 @@ class GcsChunkStorage:
         key = self.service.key(name, "create")
         length = check_buffers(buffers)
         check_chunk_length(length, self._capabilities)
-        put(self.service, self._target(name, key, "create"), buffers, length)
+        put(self.service, self._target(name, key, "create", length), buffers, length)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Not supported: a chunk is written once."""
@@ -119,13 +120,13 @@ class GcsChunkStorage:
         check_offset(offset)
         check_target(buffer)
         view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
-        deadline = self.service.deadline()
+        deadline = self.service.deadline(len(view))
         return read_range(self.service, name, key, offset, view, deadline=deadline)
 
     def stat(self, name: str) -> ChunkStat:
         """One request."""
         key = self.service.key(name, "stat")
-        _, blob = look_at(self.service, name, key, "stat", self.service.deadline())
+        _, blob = look_at(self.service, name, key, "stat", self.service.deadline(0))
         with translated(name, "stat"):
             return chunk_stat(name, blob)
 
@@ -138,15 +139,15 @@ class GcsChunkStorage:
     def delete(self, name: str) -> None:
         """One request, which tells whether there was something."""
         key = self.service.key(name, "delete")
-        deadline = self.service.deadline()
+        deadline = self.service.deadline(0)
         with translated(name, "delete", changes=True), self.service.session.until(deadline):
             self.service.bucket.blob(key).delete(retry=None)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """A look at each source, a request for each 32 of them and for each 32 of these."""
         key = self.service.key(target, "concat")
-        check_concat(target, sources, self._capabilities)
-        join(self.service, self._target(target, key, "concat"), sources)
+        length = check_concat(target, sources, self._capabilities)
+        join(self.service, self._target(target, key, "concat", length), sources)
 
     def seal(self, name: str) -> None:
         """Not supported: a chunk that is written once needs none."""
@@ -172,10 +173,11 @@ class GcsChunkStorage:
         """Close the connections; requests of joins on their way are waited for."""
         self.service.close()
 
-    def _target(self, name: str, key: str, operation: str) -> Target:
+    def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
         prove(self.service)
-        target = Target(name=name, key=key, operation=operation, deadline=self.service.deadline())
+        deadline = self.service.deadline(length)
+        target = Target(name=name, key=key, operation=operation, deadline=deadline)
         if self._settings.unsafe_without_preconditions:
             self._refuse_taken(target)
         return target

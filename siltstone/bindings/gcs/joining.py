@@ -25,7 +25,7 @@ from siltstone.bindings.gcs.errors import refused, replaced, translated
 from siltstone.bindings.gcs.listing import list_keys
 from siltstone.bindings.gcs.reading import look_at, read_range
 from siltstone.bindings.gcs.service import Service
-from siltstone.bindings.gcs.uploads import Made, Target, creation, json_of, made, properties, put
+from siltstone.bindings.gcs.uploads import Made, creation, json_of, made, properties, put
 from siltstone.core.checksums import combine
 from siltstone.core.errors import (
     ChunkError,
@@ -34,6 +34,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.remote.target import Target
 
 COMPOSE_MAX: Final = 32
 """Sources of one request, as the service has it."""
@@ -84,7 +85,7 @@ class Between:
 
     def _remove(self, key: str, generation: int | None) -> None:
         # One whose making was not answered may still come, and is left to the sweep.
-        deadline = self._service.deadline()
+        deadline = self._service.deadline(0)
         with suppress(Exception), self._service.session.until(deadline):
             blob = self._service.bucket.blob(key)
             blob.delete(retry=None, if_generation_match=generation)
@@ -150,7 +151,7 @@ def sweep_between(service: Service, prefix: str, age_s: float) -> int:
             continue
         with (
             translated(prefix, "sweep_leftovers", changes=True),
-            service.session.until(service.deadline()),
+            service.session.until(service.deadline(0)),
         ):
             try:
                 blob.delete(retry=None, if_generation_match=int(blob.generation))

@@ -56,7 +56,7 @@ def list_keys(
     token: str | None = None
     while True:
         service.check_open()
-        with translated(chunk, operation), service.session.until(service.deadline()):
+        with translated(chunk, operation), service.session.until(service.deadline(0)):
             listing = service.client.list_blobs(
                 service.bucket,
                 prefix=above or None,

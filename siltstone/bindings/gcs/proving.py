@@ -19,12 +19,13 @@ from google.api_core.exceptions import NotFound, PreconditionFailed
 from siltstone.bindings.gcs.errors import ReplacedError, translated, whole
 from siltstone.bindings.gcs.joining import compose
 from siltstone.bindings.gcs.service import Service
-from siltstone.bindings.gcs.uploads import Made, Target, put
+from siltstone.bindings.gcs.uploads import Made, put
 from siltstone.core.errors import (
     CapabilityError,
     ChunkExistsError,
     SettingsError,
 )
+from siltstone.core.remote.target import Target
 
 SCRATCH: Final = "system/doctor/"
 OTHER: Final = 1
@@ -42,7 +43,7 @@ def look(service: Service) -> None:
         ChunkError: the service refused, or did not answer.
     """
     settings = service.settings
-    with translated(settings.folder, "list"), service.session.until(service.deadline()):
+    with translated(settings.folder, "list"), service.session.until(service.deadline(0)):
         try:
             listing = service.client.list_blobs(
                 service.bucket,
@@ -131,12 +132,12 @@ def _scratch(service: Service, name: str) -> Target:
         name=name,
         key=service.key(name, "create"),
         operation="create",
-        deadline=service.deadline(),
+        deadline=service.deadline(0),
     )
 
 
 def _remove(service: Service, target: Target) -> None:
-    with suppress(Exception), service.session.until(service.deadline()):
+    with suppress(Exception), service.session.until(service.deadline(0)):
         service.bucket.blob(target.key).delete(retry=None)
 
 

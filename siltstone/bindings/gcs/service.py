@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import TypeVar, cast
+from collections.abc import Mapping
+from typing import cast
 from urllib.parse import quote, urlencode
 
 from requests import Response
 
-from siltstone.bindings.gcs.body import Body, Deadline
 from siltstone.bindings.gcs.client import GOOGLE, make_client
 from siltstone.bindings.gcs.session import Session
 from siltstone.bindings.gcs.settings import GcsSettings
-from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX, check_chunk_name
-from siltstone.core.errors import ChunkNameError, ClosedError
+from siltstone.core.remote.body import Body
+from siltstone.core.remote.deadline import Deadline
+from siltstone.core.remote.remote_client import RemoteClient
 
-T = TypeVar("T")
 
-
-class Service:
-    """A client, the names of keys, and a bounded set of threads for joins.
+class Service(RemoteClient):
+    """A client; its threads are for joins.
 
     Attributes:
         settings: as they were given.
@@ -32,43 +27,16 @@ class Service:
     """
 
     def __init__(self, settings: GcsSettings) -> None:
+        super().__init__(
+            "gcs",
+            folder=settings.folder,
+            deadline_s=settings.deadline_s,
+            threads=settings.join_threads,
+        )
         self.settings = settings
         self.client = make_client(settings)
         self.session = cast("Session", self.client._http)
         self.bucket = self.client.bucket(settings.bucket)
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._is_closed = False
-        self._threads: ThreadPoolExecutor | None = None
-
-    def check_open(self) -> None:
-        """Raise ``ClosedError`` when this object can not be used, here or at all."""
-        if self._is_closed:
-            raise ClosedError("the chunk storage was closed")
-        if os.getpid() != self._process:
-            # Sockets and locks of the parent are of no use here, and of harm to both.
-            raise ClosedError(
-                "the chunk storage belongs to the process that opened it: open one after a fork",
-                opened_by=self._process,
-            )
-
-    def key(self, name: str, operation: str) -> str:
-        """The key of a chunk, if the name can be one and this object is open."""
-        self.check_open()
-        length = len(check_chunk_name(name, operation)) + len(self.settings.folder.encode())
-        if length > CHUNK_NAME_BYTES_MAX:
-            raise ChunkNameError(
-                "name is too long behind the prefix", chunk=ascii(name[:80]), operation=operation
-            )
-        return self.settings.folder + name
-
-    def name(self, key: str) -> str:
-        """The name of the chunk that ``key`` belongs to."""
-        return key[len(self.settings.folder) :]
-
-    def deadline(self) -> Deadline:
-        """The deadline of a call that begins now."""
-        return Deadline(self.settings.deadline_s)
 
     def send(
         self,
@@ -99,45 +67,5 @@ class Service:
         path = f"/storage/v1/b/{quote(self.settings.bucket, safe='')}/o"
         return path if key is None else f"{path}/{quote(key, safe='~')}"
 
-    def side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Run calls on the threads of joins; return their results in order.
-
-        After a failure none is begun any more, those in progress are waited for, and it is raised.
-        """
-        if len(calls) == 1:
-            return [calls[0]()]
-        pool = self._pool()
-        futures: list[Future[T]] = [pool.submit(call) for call in calls]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
-        failures = [f.exception() for f in futures if not f.cancelled() and f.exception()]
-        if failures and failures[0] is not None:
-            raise failures[0]
-        return [future.result() for future in futures]
-
-    def close(self) -> None:
-        """Close the sockets and end the threads; in another process, only forget them."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            threads, self._threads = self._threads, None
-        if os.getpid() != self._process:
-            return
-        if threads is not None:
-            threads.shutdown(wait=True)
+    def _close_sockets(self) -> None:
         self.client.close()
-
-    def _pool(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._is_closed:
-                raise ClosedError("the chunk storage was closed")
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(
-                    self.settings.join_threads, thread_name_prefix=f"gcs-{id(self):x}"
-                )
-            return self._threads

@@ -16,8 +16,8 @@ from google.auth.transport.requests import AuthorizedSession
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
-from siltstone.bindings.gcs.body import Deadline
 from siltstone.bindings.gcs.settings import GcsSettings
+from siltstone.core.remote.deadline import Deadline
 from siltstone.core.words import KIB, MIB
 
 STEP_BYTES: Final = 256 * KIB
@@ -65,7 +65,7 @@ class Session(AuthorizedSession):
         """Send one request; its answer is whole unless ``stream`` is given."""
         deadline = getattr(self._now, "deadline", None) or Deadline(self._settings.deadline_s)
         is_stream = kwargs.pop("stream", False)
-        left = deadline.left()
+        left = deadline.left_s()
         kwargs["timeout"] = (
             min(self._settings.connect_timeout_s, left),
             min(self._settings.read_timeout_s, left),

@@ -50,7 +50,7 @@ class GcsSettings(BaseModel):
         storage_class: of new objects; unless set, as the bucket says.
         connect_timeout_s: seconds for a connection, and for each block that is sent.
         read_timeout_s: seconds of silence after which an answer is not waited for any more.
-        deadline_s: seconds after which a call ends, whatever comes in between.
+        deadline_s: seconds after which a call ends, and one more for each MiB that it moves.
         connections: most connections that stay open.
         join_threads: requests of one join that are under way at a time.
         put_bytes_max: a larger chunk is sent in pieces, by an upload that is begun first.

@@ -20,34 +20,18 @@ from urllib.parse import parse_qsl, urlsplit
 
 from requests import Response
 
-from siltstone.bindings.gcs.body import Body, Deadline, cut
 from siltstone.bindings.gcs.errors import NOT_APPLIED, UNKNOWN, refused, translated, whole
 from siltstone.bindings.gcs.service import Service
 from siltstone.core.checksums import crc32c_of
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.remote.body import cut, sendable
+from siltstone.core.remote.target import Target
 from siltstone.core.words import Buffer
 
 FIELDS: Final = "name,generation,size,crc32c"
 PERSISTED: Final = re.compile(r"bytes=0-(\d+)", re.ASCII)
 MORE: Final = 308
 """The service has a piece, and waits for the next one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What is to be made.
-
-    Attributes:
-        name: of the chunk.
-        key: of the object.
-        operation: the verb that makes it.
-        deadline: of the whole call.
-    """
-
-    name: str
-    key: str
-    operation: str
-    deadline: Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +111,7 @@ def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: i
         f"{_metadata(service, target, crc)}\r\n"
         f"--{border}\r\nContent-Type: application/octet-stream\r\n\r\n"
     )
-    body = Body([head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()], target.deadline)
+    whole = [head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()]
     with translated(target.name, target.operation):
         target.deadline.check()
     with translated(target.name, target.operation, changes=True):
@@ -136,7 +120,7 @@ def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: i
             f"/upload{service.path()}",
             _query(service, "multipart"),
             target.deadline,
-            body=body,
+            body=sendable(whole, sum(map(len, whole)), target.deadline),
             headers={"Content-Type": f'multipart/related; boundary="{border}"'},
         )
         if answer.status_code != 200:
@@ -161,7 +145,7 @@ def _in_pieces(
                     place[0],
                     place[1],
                     target.deadline,
-                    body=Body(cut(buffers, start, size), target.deadline),
+                    body=sendable(cut(buffers, start, size), size, target.deadline),
                     headers={"Content-Range": f"bytes {start}-{start + size - 1}/{length}"},
                 )
                 if answer.status_code in (200, 201) and is_last:
@@ -234,7 +218,7 @@ def _of_upload(answer: Response, target: Target) -> Exception:
 
 def _cancel(service: Service, place: tuple[str, dict[str, str | int]]) -> None:
     with suppress(Exception):  # best effort: the failure before is the one to tell
-        service.send("DELETE", place[0], place[1], service.deadline())
+        service.send("DELETE", place[0], place[1], service.deadline(0))
 
 
 def creation(service: Service) -> dict[str, str | int]:

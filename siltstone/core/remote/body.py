@@ -92,3 +92,18 @@ def pieces(buffers: Sequence[Buffer], length: int, step: int) -> list[list[memor
             cut[position // step].append(view[:take])
             view, position = view[take:], position + take
     return cut
+
+
+def cut(buffers: Sequence[Buffer], start: int, length: int) -> list[memoryview]:
+    """Return ``length`` bytes of ``buffers`` from ``start`` on, without a copy."""
+    found: list[memoryview] = []
+    for buffer in buffers:
+        if not length:
+            break
+        if start >= len(buffer):
+            start -= len(buffer)
+            continue
+        view = memoryview(buffer).cast("B")[start : start + length]
+        found.append(view)
+        start, length = 0, length - len(view)
+    return found

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.core.errors import ChunkNameError, ClosedError
-from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, pieces, sendable
+from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, cut, pieces, sendable
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.core.remote.remote_client import RemoteClient
 
@@ -69,6 +69,14 @@ def test_a_body_ends_at_its_deadline() -> None:
     body = Body([b"some"], Deadline(0.0))
     with pytest.raises(DeadlineError):
         body.read(1)
+
+
+@pytest.mark.parametrize("start", range(0, 12))
+def test_any_range_of_buffers_is_cut_out(start: int) -> None:
+    buffers = [b"ab", b"", bytearray(b"cdefg"), memoryview(b"hijk")]
+    for length in range(12 - start):
+        found = cut(buffers, start, length)
+        assert b"".join(found) == b"abcdefghijk"[start : start + length]
 
 
 class Client(RemoteClient):
