@@ -18,7 +18,8 @@ from siltstone.core.errors import CapabilityError
 from siltstone.testing.chunk_checks.subject import at_once
 from tests.contract.gcs_services import new_bucket, settings
 from tests.contract.raw_gcs import RawGcs
-from tests.unit.bindings.gcs.stub import Stub, running
+from tests.unit.bindings.gcs.stub import Stub
+from tests.unit.bindings.gcs.stub_server import StubServer, serving
 
 Ask = Callable[[RawGcs], int]
 
@@ -144,10 +145,16 @@ def filled(raw: RawGcs) -> RawGcs:
     return raw
 
 
+@pytest.fixture(scope="module")
+def stub_server() -> Iterator[StubServer]:
+    with serving() as server:
+        yield server
+
+
 @pytest.fixture
-def on_stub() -> Iterator[RawGcs]:
-    with running(Stub()) as stub:
-        yield filled(RawGcs(stub.endpoint, stub.bucket))
+def on_stub(stub_server: StubServer) -> RawGcs:
+    stub = stub_server.use(Stub())
+    return filled(RawGcs(stub.endpoint, stub.bucket))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -7,33 +7,52 @@ from collections.abc import Iterator
 import pytest
 
 from services.fake_gcs import FakeGcs
+from siltstone.bindings.gcs import listing
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.deleting import DeleteChecks
 from siltstone.testing.chunk_checks.writing import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import FAKE_GCS
 from tests.contract.gcs_services import TOKEN, on_fake, on_stub
-from tests.unit.bindings.gcs.stub import Stub, running
+from tests.unit.bindings.gcs.stub import Stub
+from tests.unit.bindings.gcs.stub_server import StubServer, serving
 
 MISSING = frozenset({"append", "seal"})
 
 
+LISTED, PAGE = 230, 100
+"""Chunks of a long listing, and of a page of it; a page of the service's own is 1,000 keys."""
+
+
+@pytest.fixture(scope="module")
+def stub_server() -> Iterator[StubServer]:
+    with serving() as server:
+        yield server
+
+
 @pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running(Stub()) as answering:
-        yield answering
+def stub(stub_server: StubServer) -> Stub:
+    return stub_server.use(Stub())
 
 
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for pages of which a listing needs several."""
+    monkeypatch.setattr(listing, "PAGE", PAGE)
+
+
+@pytest.mark.services
 class TestStub(ChunkStorageContract):
     missing = MISSING
     secrets = (TOKEN,)
-    listed_count = 1_025
+    listed_count = LISTED
 
     @pytest.fixture
-    def service(self, stub: Stub) -> ChunkService:
+    def service(self, stub: Stub, small_pages: None) -> ChunkService:
         return on_stub(stub)
 
 
+@pytest.mark.services
 class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
     """Below a prefix, and in pieces for all that is longer than three bytes."""
 
@@ -47,10 +66,10 @@ class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
 class TestFakeGcs(ChunkStorageContract):
     missing = MISSING
     deviations = FAKE_GCS
-    listed_count = 1_025
+    listed_count = LISTED
 
     @pytest.fixture
-    def service(self, fake_gcs_server: FakeGcs) -> ChunkService:
+    def service(self, fake_gcs_server: FakeGcs, small_pages: None) -> ChunkService:
         return on_fake(fake_gcs_server)
 
 

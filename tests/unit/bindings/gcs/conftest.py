@@ -8,7 +8,8 @@ import pytest
 
 from siltstone.bindings.gcs import proving
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
-from tests.unit.bindings.gcs.stub import Stub, running
+from tests.unit.bindings.gcs.stub import Stub
+from tests.unit.bindings.gcs.stub_server import StubServer, serving
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +18,15 @@ def _forget_proofs() -> Iterator[None]:
     proving._proven.clear()
 
 
+@pytest.fixture(scope="module")
+def stub_server() -> Iterator[StubServer]:
+    with serving() as server:
+        yield server
+
+
 @pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running(Stub()) as stub:
-        yield stub
+def stub(stub_server: StubServer) -> Stub:
+    return stub_server.use(Stub())
 
 
 @pytest.fixture

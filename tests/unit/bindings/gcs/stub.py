@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.checksums import crc32c
@@ -283,94 +279,6 @@ class Stub:
 
 def _sum(content: bytes) -> str:
     return base64.b64encode(crc32c(content).to_bytes(4, "big")).decode()
-
-
-def _what(method: str, path: str, query: dict[str, str]) -> str:
-    if path.startswith("/upload/"):
-        if method == "POST":
-            return {"multipart": "create", "resumable": "begin"}[query["uploadType"]]
-        return {"PUT": "piece", "DELETE": "cancel"}[method]
-    if path.endswith("/compose"):
-        return "compose"
-    if path.startswith("/download/"):
-        return "read"
-    if method == "DELETE":
-        return "delete"
-    return "list" if path.endswith("/o") else "stat"
-
-
-@contextmanager
-def running(stub: Stub) -> Iterator[Stub]:
-    """Let a stub answer on a free port of the loopback."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def _handle(self) -> None:
-            parts = urlsplit(self.path)
-            values = parse_qs(parts.query, keep_blank_values=True)
-            query = {name: found[0] for name, found in values.items()}
-            what = _what(self.command, parts.path, query)
-            place = parts.path.partition("/b/")[2]
-            bucket, _, key = place.partition("/o")
-            key = unquote(key.removeprefix("/").removesuffix("/compose"))
-            length = int(self.headers.get("content-length") or 0)
-            body = self.rfile.read(length)
-            if len(body) < length or self._is_cut_off():
-                self.close_connection = True
-                return
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            try:
-                reply = stub.answer(Request(what, key, query, headers, body), bucket)
-            except BreakError:
-                self.close_connection = True
-                return
-            except HalfError as half:
-                self._send(half.args[0], half=True)
-                self.close_connection = True
-                return
-            self._send(reply)
-
-        def _is_cut_off(self) -> bool:
-            """Whether the client has ended its side; a head that ends so may be half of one."""
-            try:
-                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return False
-
-        def _send(self, reply: Reply, *, half: bool = False) -> None:
-            headers = {name.lower(): value for name, value in reply.headers.items()}
-            if reply.status != 204:
-                headers.setdefault("content-length", str(len(reply.body)))
-            self.send_response(reply.status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(reply.body[: len(reply.body) // 2] if half else reply.body)
-
-        do_GET = do_PUT = do_POST = do_DELETE = _handle  # noqa: N815
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 128
-
-        def handle_error(self, *_: Any) -> None:
-            """A client that went away is part of many tests."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    stub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield stub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def broken(_: Request, __: Callable[[], Reply]) -> Reply:
