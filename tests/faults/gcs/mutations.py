@@ -102,7 +102,8 @@ MUTATIONS = (
         before=MANY,
         after={**MANY, "new": b"".join(MANY.values())},
         call=lambda storage: storage.concat("new", [(name, 2) for name in MANY]),
-        steps=(STAT, JOIN_BETWEEN),
+        # Its looks are those of the others.
+        steps=(JOIN_BETWEEN,),
         decisive=JOIN,
     ),
     Mutation(

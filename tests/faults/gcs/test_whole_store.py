@@ -22,7 +22,8 @@ from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Reset, Rule
 from tests.contract.gcs_services import new_bucket
 from tests.contract.raw_gcs import RawGcs
-from tests.unit.bindings.gcs.stub import Stub, running
+from tests.unit.bindings.gcs.stub import Stub
+from tests.unit.bindings.gcs.stub_server import serving
 
 SEGMENTS = ("a", "b", "c")
 ROUNDS = 4
@@ -52,9 +53,9 @@ def on_fake(fake_gcs_server: FakeGcs) -> Bucket:
 
 @pytest.fixture
 def on_stub() -> Iterator[Bucket]:
-    with running(Stub()) as stub:
-        raw = RawGcs(stub.endpoint, stub.bucket)
-        yield Bucket(raw, int(stub.endpoint.rpartition(":")[2]), {})
+    with serving() as server:
+        stub = server.use(Stub())
+        yield Bucket(RawGcs(stub.endpoint, stub.bucket), server.port, {})
 
 
 def flush_at_last(store: siltstone.Store) -> None:
