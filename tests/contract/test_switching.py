@@ -6,6 +6,7 @@ The tier-1 log stays where it is. Names of chunks and all metadata are the same 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,25 @@ import siltstone
 from services.s3_server import S3Server
 from siltstone.bindings.memory.bucket import forget_bucket, shared_bucket
 from siltstone.testing.chunk_storage_contract import ChunkService
+from tests.contract.gcs_services import on_stub
 from tests.contract.s3_services import S3Service, options_of
 from tests.contract.services import BucketService, FolderService
+from tests.unit.bindings.gcs.stub import Stub
+from tests.unit.bindings.gcs.stub_server import serving
 
 PAIRS = [
     ("nfs", "nfs"), ("nfs", "memory"), ("memory", "nfs"), ("nfs", "s3"), ("s3", "nfs"),
-    ("memory", "s3"), ("s3", "memory"), ("nfs", "write-once memory"),
+    ("memory", "s3"), ("s3", "memory"), ("nfs", "write-once memory"), ("nfs", "gcs"), ("gcs", "nfs"),
+    ("s3", "gcs"),
 ]  # fmt: skip
 """From where to where; a store then goes back."""
 
+SERVICES = {"s3", "gcs"}
+
 CASES = [
-    pytest.param(*pair, id=" to ".join(pair), marks=[pytest.mark.services] * ("s3" in pair))
+    pytest.param(
+        *pair, id=" to ".join(pair), marks=[pytest.mark.services] * bool({*pair} & SERVICES)
+    )
     for pair in PAIRS
 ]
 
@@ -45,6 +54,8 @@ class Place:
 def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Place]:
     """Makes a new, empty place of a kind."""
     made: list[str] = []
+    stack = ExitStack()
+    request.addfinalizer(stack.close)
 
     def make(kind: str) -> Place:
         made.append(kind)
@@ -57,6 +68,11 @@ def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             request.addfinalizer(lambda: forget_bucket(name))
             options = {"name": name, "append": kind == "memory"}
             return Place("memory", options, BucketService(bucket=shared_bucket(name)))
+        if kind == "gcs":
+            request.getfixturevalue("gcs_plugin")
+            stub = stack.enter_context(serving()).use(Stub())
+            options = {"endpoint": stub.endpoint, "insecure": True, "anonymous": True}
+            return Place("gcs", options | {"bucket": stub.bucket}, on_stub(stub))
         request.getfixturevalue("s3_plugin")
         server = request.getfixturevalue("versitygw")
         assert isinstance(server, S3Server)
