@@ -72,8 +72,8 @@ def test_closing_frees_sockets_at_once(chosen: GcsSettings) -> None:
     assert len(closed) == 5
 
 
-def test_two_hundred_times(chosen: GcsSettings) -> None:
-    check(chosen, 200)
+def test_a_hundred_times(chosen: GcsSettings) -> None:
+    check(chosen, 100)
 
 
 @pytest.mark.soak

@@ -5,7 +5,7 @@ Nothing is sent to any other, so whatever was asked has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,7 +94,11 @@ def check_refused(stub: Stub, **more: Any) -> None:
     with pytest.raises(ChunkUnavailableError, match="could not be reached"):
         open_bucket(chosen)
     storage = GcsChunkStorage(chosen)
-    for call in (lambda: storage.create("a", [b"x"]), lambda: storage.delete("a")):
+    calls: list[Callable[[], None]] = [
+        lambda: storage.create("a", [b"x"]),
+        lambda: storage.delete("a"),
+    ]
+    for call in calls:
         with pytest.raises(ChunkUnavailableError, match="could not be reached") as caught:
             call()
         assert caught.value.outcome is Outcome.NOT_APPLIED

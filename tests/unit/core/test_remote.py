@@ -15,6 +15,7 @@ from siltstone.core.errors import ChunkNameError, ClosedError
 from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, cut, pieces, sendable
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.core.remote.remote_client import RemoteClient
+from siltstone.core.words import Buffer
 
 LENGTHS = st.lists(st.sampled_from([0, 1, 7, SMALL_BYTES - 1, SMALL_BYTES, BLOCK_BYTES + 3]))
 
@@ -73,7 +74,7 @@ def test_a_body_ends_at_its_deadline() -> None:
 
 @pytest.mark.parametrize("start", range(0, 12))
 def test_any_range_of_buffers_is_cut_out(start: int) -> None:
-    buffers = [b"ab", b"", bytearray(b"cdefg"), memoryview(b"hijk")]
+    buffers: list[Buffer] = [b"ab", b"", bytearray(b"cdefg"), memoryview(b"hijk")]
     for length in range(12 - start):
         found = cut(buffers, start, length)
         assert b"".join(found) == b"abcdefghijk"[start : start + length]

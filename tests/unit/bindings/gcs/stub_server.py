@@ -46,11 +46,13 @@ class StubServer(ThreadingHTTPServer):
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Agree on TLS in the thread of the connection."""
-        if self._certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self._certificate.chain, self._certificate.key)
-            request = context.wrap_socket(request, server_side=True)
-        super().finish_request(request, client_address)
+        if self._certificate is None:
+            super().finish_request(request, client_address)
+            return
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._certificate.chain, self._certificate.key)
+        with context.wrap_socket(request, server_side=True) as agreed:
+            super().finish_request(agreed, client_address)
 
     def handle_error(self, *_: Any) -> None:
         """A client that went away is part of many tests."""
