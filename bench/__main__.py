@@ -13,6 +13,7 @@ from bench import (
     appends,
     caches,
     flushes,
+    gcs,
     layouts,
     machine,
     openings,
@@ -41,6 +42,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "openings": ("Opening", openings.run),
     "populations": ("Opening very many segments", populations.run),
     "ages": ("Opening an old store", ages.run),
+    "gcs": ("The binding gcs beside its SDK", gcs.run),
     "s3": ("The binding s3 beside its SDK and obstore", s3.run),
 }
 PAGE = Path(__file__).with_name("README.md")

@@ -1,0 +1,245 @@
+"""The binding ``gcs`` on a server beside its own SDK, with the processor's time.
+
+Client and server share the machine, so what a client leaves of the processor is the server's. The
+binding sends a CRC32C and compares that of what it reads; the SDK is asked for none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import siltstone
+from bench.figure import MIB as MEBIBYTES
+from bench.figure import (
+    MIB_PER_SECOND,
+    MILLISECONDS,
+    PER_SECOND,
+    Better,
+    Figure,
+    Unit,
+    alternate,
+)
+from bench.gcs_place import GcsPlace, gcs_place
+from bench.workshop import Stopwatch, Workshop, seconds_of
+from services.unavailable import UnavailableError
+from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
+
+MIB = 2**20
+SMALL_BYTES = 2**16
+CHUNK_BYTES = 64 * MIB
+CPU_PER_MIB = Unit(text="ms/MiB of CPU", better=Better.LOWER)
+GOAL = 0.9
+"""Of the SDK."""
+PEAKS_MIB = {"flush": 556, "read": 300}
+"""Of a flush: the bound of back-pressure and what is allowed beside it."""
+LARGE_ROUNDS = 2
+"""A gibibyte says the same each time."""
+
+Call = Callable[[int], object]
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure objects alone, then a whole segment; nothing where the server is not."""
+    try:
+        with gcs_place() as place:
+            with place.storage() as storage:
+                contest = _Contest(workshop, place, storage)
+                figures = [*contest.large(), *contest.small()]
+            return [*figures, *_segment(workshop, place)]
+    except UnavailableError as error:
+        print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
+        return []
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client, and what it took, round by round.
+
+    Attributes:
+        put, get: the calls, given a number.
+        rates: MiB or calls a second.
+        cpu_ms: milliseconds of the processor for each MiB or call.
+    """
+
+    put: Call
+    get: Call
+    rates: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
+class _Contest:
+    """The same objects through two clients."""
+
+    def __init__(self, workshop: Workshop, place: GcsPlace, storage: GcsChunkStorage) -> None:
+        self._workshop = workshop
+        self._place = place
+        self._storage = storage
+        self._content = os.urandom(CHUNK_BYTES)
+
+    def large(self) -> list[Figure]:
+        """Objects of 8 and 64 MiB, several at a time."""
+        figures = []
+        total = self._workshop.pick(256, 16)
+        for size, width in ((8, 1), (8, 4), (64, 4)):
+            count = max(1, total // size)
+            for verb in ("put", "get"):
+                clients = self._measured(verb, size * MIB, count, width, size * count)
+                what = f"{verb} of {size} MiB, {width} at a time"
+                figures += _figures(what, clients, (MIB_PER_SECOND, CPU_PER_MIB))
+        return figures
+
+    def small(self) -> list[Figure]:
+        """Objects of 64 KiB."""
+        figures = []
+        count = self._workshop.pick(300, 16)
+        for width in (1, 4):
+            for verb in ("put", "get"):
+                clients = self._measured(verb, SMALL_BYTES, count, width, count)
+                what = f"{verb} of 64 KiB, {width} at a time"
+                figures += _figures(what, clients, (PER_SECOND, MILLISECONDS))
+        return figures
+
+    def _measured(
+        self, verb: str, length: int, count: int, width: int, amount: int
+    ) -> Sequence[_Client]:
+        clients = self._clients(length)
+        if verb == "get":
+            for number in range(count):
+                clients[0].put(number)
+        with ThreadPoolExecutor(width) as threads:
+
+            def measure(client: _Client) -> float:
+                call = client.put if verb == "put" else client.get
+                with Stopwatch() as watch:
+                    for _ in threads.map(call, range(count)):
+                        pass
+                if verb == "put":
+                    self._place.empty()
+                client.rates.append(amount / watch.seconds)
+                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
+                return watch.seconds
+
+            alternate(self._workshop.rounds, *(partial(measure, client) for client in clients))
+        self._place.empty()
+        return clients
+
+    def _clients(self, length: int) -> Sequence[_Client]:
+        content = memoryview(self._content)[:length]
+        storage, sdk = self._storage, self._place.sdk
+        buffers = [bytearray(length) for _ in range(4)]
+        whole = bytes(content)
+
+        def ours_get(number: int) -> None:
+            assert storage.read_into(f"d/{number}", 0, buffers[number % 4]) == length
+
+        def sdk_put(number: int) -> None:
+            sdk.blob(f"d/{number}").upload_from_string(
+                whole,
+                content_type="application/octet-stream",
+                if_generation_match=0,
+                checksum=None,
+                retry=None,
+            )
+
+        def sdk_get(number: int) -> None:
+            found = sdk.blob(f"d/{number}").download_as_bytes(
+                start=0, end=length - 1, raw_download=True, checksum=None, retry=None
+            )
+            assert len(found) == length
+
+        return (
+            _Client(lambda number: storage.create(f"d/{number}", [content]), ours_get),
+            _Client(sdk_put, sdk_get),
+        )
+
+
+def _figures(what: str, clients: Sequence[_Client], units: tuple[Unit, Unit]) -> list[Figure]:
+    ours, sdk = clients
+    return [
+        Figure(
+            what=what,
+            peer="google-cloud-storage",
+            unit=units[0],
+            ours=ours.rates,
+            theirs=sdk.rates,
+            goal=GOAL,
+        ),
+        Figure(
+            what="… processor of the client",
+            peer="google-cloud-storage",
+            unit=units[1],
+            ours=ours.cpu_ms,
+            theirs=sdk.cpu_ms,
+        ),
+    ]
+
+
+def _segment(workshop: Workshop, place: GcsPlace) -> list[Figure]:
+    """Flush and read a segment in processes of their own."""
+    count = workshop.pick(1024, 24)
+    rounds = min(LARGE_ROUNDS, workshop.rounds)
+    told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
+
+    def ours() -> float:
+        options = {**place.options, "prefix": "large", "unsafe_without_preconditions": True}
+        with workshop.place() as folder:
+            file = siltstone.init(folder / "store", binding="gcs", options=options)
+            for verb in told:
+                told[verb].append(_in_child(file, verb, count))
+        place.empty()
+        return count / told["flush"][-1]["seconds"]
+
+    rates, peer = alternate(rounds, ours, partial(_put, place, count))
+    figures = [
+        Figure(
+            what=f"append {count:,} MiB to the log and flush, {rounds} times",
+            peer="google-cloud-storage: puts of 64 MiB, 4 at a time, without a log",
+            unit=MIB_PER_SECOND,
+            ours=rates,
+            theirs=peer,
+        )
+    ]
+    figures += [
+        Figure(
+            what=f"… peak memory of the process, {verb}",
+            peer="limit",
+            unit=MEBIBYTES,
+            ours=[one["peak_mib"] for one in told[verb]],
+            theirs=[float(limit)] * rounds,
+            goal=1,
+        )
+        for verb, limit in PEAKS_MIB.items()
+    ]
+    return figures
+
+
+def _in_child(file: Path, verb: str, count: int) -> dict[str, float]:
+    child = subprocess.run(
+        [sys.executable, "-m", "bench.segment_child", str(file), verb, str(count)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    told: dict[str, float] = json.loads(child.stdout)
+    return told
+
+
+def _put(place: GcsPlace, count: int) -> float:
+    body = os.urandom(min(count * MIB, CHUNK_BYTES))
+
+    def put(number: int) -> None:
+        place.sdk.blob(f"d/{number}").upload_from_string(body, checksum=None, retry=None)
+
+    with ThreadPoolExecutor(4) as threads:
+        seconds = seconds_of(lambda: list(threads.map(put, range(count * MIB // len(body)))))
+    place.empty()
+    return count / seconds
