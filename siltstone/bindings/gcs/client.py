@@ -10,10 +10,9 @@ from google.cloud import storage
 from google.oauth2 import credentials as oauth2
 from google.oauth2 import service_account
 
-from siltstone.bindings.gcs.session import make_session
+from siltstone.bindings.gcs.session import GOOGLE, make_session
 from siltstone.bindings.gcs.settings import GcsSettings
 
-GOOGLE: Final = "https://storage.googleapis.com"
 SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
 
 

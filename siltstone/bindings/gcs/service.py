@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from requests import Response
 
-from siltstone.bindings.gcs.client import GOOGLE, make_client
-from siltstone.bindings.gcs.session import Session
+from siltstone.bindings.gcs.client import make_client
+from siltstone.bindings.gcs.session import GOOGLE, Session
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.remote.body import Body
 from siltstone.core.remote.deadline import Deadline

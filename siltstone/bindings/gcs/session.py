@@ -6,6 +6,7 @@ Here every answer is read as it comes, and the deadline of the call is looked at
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +14,15 @@ from typing import Any, Final
 
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.transport.requests import AuthorizedSession
-from requests import PreparedRequest, Response
+from requests import Response
 from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
 
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.words import KIB, MIB
 
+GOOGLE: Final = "https://storage.googleapis.com"
 STEP_BYTES: Final = 256 * KIB
 """What one read of the socket asks for; it returns with what has come."""
 ANSWER_BYTES_MAX: Final = 64 * MIB
@@ -44,8 +47,11 @@ class Session(AuthorizedSession):
         self._settings = settings
         self._is_renewable = is_renewable
         self._now = threading.local()
-        # Else what a .netrc says replaces the credentials.
-        self.auth = _as_it_is
+        # Else each request reads the whole environment twice, and what a .netrc says replaces the
+        # credentials. What the environment says when the session is made holds for its life.
+        self.trust_env = False
+        self.proxies = get_environ_proxies(settings.endpoint or GOOGLE)
+        self.verify = _trusted(settings)
         for scheme in ("https://", "http://"):
             self.mount(scheme, HTTPAdapter(pool_maxsize=settings.connections, max_retries=0))
 
@@ -71,9 +77,6 @@ class Session(AuthorizedSession):
             min(self._settings.read_timeout_s, left),
         )
         kwargs["allow_redirects"] = False
-        # A variable of the environment would else be stronger than what the session says.
-        if self._settings.ca_bundle is not None:
-            kwargs["verify"] = str(self._settings.ca_bundle)
         response: Response = super().request(  # type: ignore[no-untyped-call]
             method, url, data=data, headers=headers, stream=True, **kwargs
         )
@@ -113,5 +116,8 @@ def make_session(credentials: Credentials, settings: GcsSettings) -> Session:
     return Session(credentials, settings, is_renewable=not is_fixed)
 
 
-def _as_it_is(request: PreparedRequest) -> PreparedRequest:
-    return request
+def _trusted(settings: GcsSettings) -> str | bool:
+    """The certificates to trust: what is set, else what a variable says, else the usual ones."""
+    if settings.ca_bundle is not None:
+        return str(settings.ca_bundle)
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True

@@ -99,6 +99,22 @@ def test_a_token_goes_with_each_request_and_is_never_shown(
     storage.close()
 
 
+def test_a_proxy_of_the_environment_is_used_as_it_was_at_opening(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ChunkUnavailableError, match="could not be reached"):
+        open_bucket(stub.settings())
+    assert not stub.asked
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    storage = open_bucket(stub.settings())
+    monkeypatch.delenv("NO_PROXY")
+    assert storage.used_space() == 0
+    storage.close()
+
+
 @pytest.mark.parametrize("ignored", ["create", "compose", "source", "delete"])
 def test_a_service_that_ignores_a_condition_is_refused(stub: Stub, ignored: str) -> None:
     stub.heeded -= {ignored}
