@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services import fake_gcs, minio, versitygw
+from services import azurite, fake_gcs, minio, versitygw
 from services.certificates import Certificate
 from services.http_server import HttpServer
 from services.program import Program
@@ -55,6 +55,7 @@ SERVICES = {
         Service(program=versitygw.PROGRAM, make=versitygw.Versitygw, make_tls=versitygw.Versitygw),
         Service(program=minio.PROGRAM, make=minio.Minio),
         Service(program=fake_gcs.PROGRAM, make=fake_gcs.FakeGcs),
+        Service(program=azurite.PROGRAM, make=azurite.Azurite, make_tls=azurite.Azurite),
     )
 }
 

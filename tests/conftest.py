@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from services.azurite import Azurite
 from services.catalogue import SERVICES, is_demanded
 from services.certificates import Authority
 from services.server import Server
@@ -21,10 +22,12 @@ from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
 from tests.plugins.distribution import install
 
+AZURE_PLUGIN = {"siltstone.bindings": {"azure": "siltstone.bindings.azure.plugin"}}
 S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
 GCS_PLUGIN = {"siltstone.bindings": {"gcs": "siltstone.bindings.gcs.plugin"}}
 MISSING = "missing service "
 
+NewAzurite = Callable[..., Azurite]
 NewVersitygw = Callable[..., Versitygw]
 
 
@@ -61,6 +64,13 @@ def fake_gcs_server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def azurite() -> Iterator[Server]:
+    """The blob service of Azure with plain HTTP; each test makes its own container."""
+    with SERVICES["azurite"].make(program_of("azurite")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """Who signs the certificates of servers."""
     return Authority(tmp_path_factory.mktemp("authority"))
@@ -71,6 +81,29 @@ def versitygw_tls(authority: Authority) -> Iterator[Server]:
     """The first S3 server, with TLS."""
     with Versitygw(program_of("versitygw"), authority.certificate()) as server:
         yield server.start()
+
+
+@pytest.fixture(scope="session")
+def azurite_tls(authority: Authority) -> Iterator[Server]:
+    """The same, with TLS."""
+    with Azurite(program_of("azurite"), authority.certificate()) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def new_azurite() -> Iterator[NewAzurite]:
+    """Makes and starts servers of the test's own, which it may stop."""
+    program = program_of("azurite")
+    made: list[Server] = []
+
+    def start(**options: Any) -> Azurite:
+        server = Azurite(program, **options)
+        made.append(server)
+        return server.start()
+
+    yield start
+    for server in made:
+        server.close()
 
 
 @pytest.fixture
@@ -101,6 +134,13 @@ def gcs_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same for another one."""
     if not list(entry_points(group="siltstone.bindings", name="gcs")):
         install(monkeypatch, tmp_path / "plugins", GCS_PLUGIN, distribution="siltstone-gcs")
+
+
+@pytest.fixture
+def azure_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same for a third."""
+    if not list(entry_points(group="siltstone.bindings", name="azure")):
+        install(monkeypatch, tmp_path / "plugins", AZURE_PLUGIN, distribution="siltstone-azure")
 
 
 def needs_a_service(fixture: str) -> bool:

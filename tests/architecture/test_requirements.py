@@ -41,10 +41,11 @@ def test_what_the_package_needs_is_pinned() -> None:
         "base": project["dependencies"],
         "dev": [
             *project["dependencies"],
-            *extras["uvloop"],
-            *extras["metrics"],
-            *extras["s3"],
-            *extras["gcs"],
+            *(
+                one
+                for name in ("uvloop", "metrics", "s3", "gcs", "azure", "azure-identity")
+                for one in extras[name]
+            ),
         ],
         "spark": extras["spark"],
     }

@@ -15,9 +15,12 @@ import pytest
 import yaml
 
 import siltstone
+from services.azurite import Azurite
 from services.s3_server import S3Server
 from siltstone.bindings.memory.bucket import forget_bucket, shared_bucket
 from siltstone.testing.chunk_storage_contract import ChunkService
+from tests.contract.azure_services import AzureService
+from tests.contract.azure_services import options_of as options_of_azure
 from tests.contract.gcs_services import on_stub
 from tests.contract.s3_services import S3Service, options_of
 from tests.contract.services import BucketService, FolderService
@@ -27,11 +30,11 @@ from tests.unit.bindings.gcs.stub_server import serving
 PAIRS = [
     ("nfs", "nfs"), ("nfs", "memory"), ("memory", "nfs"), ("nfs", "s3"), ("s3", "nfs"),
     ("memory", "s3"), ("s3", "memory"), ("nfs", "write-once memory"), ("nfs", "gcs"),
-    ("gcs", "nfs"),
+    ("gcs", "nfs"), ("nfs", "azure"),
 ]  # fmt: skip
 """From where to where; a store then goes back."""
 
-SERVICES = {"s3", "gcs"}
+SERVICES = {"s3", "gcs", "azure"}
 
 
 def marks_of(pair: tuple[str, str]) -> list[pytest.MarkDecorator]:
@@ -80,6 +83,12 @@ def new_place(
             stub = stubs.enter_context(serving()).use(Stub())
             options = {"endpoint": stub.endpoint, "insecure": True, "anonymous": True}
             return Place("gcs", options | {"bucket": stub.bucket}, on_stub(stub))
+        if kind == "azure":
+            request.getfixturevalue("azure_plugin")
+            azurite = request.getfixturevalue("azurite")
+            assert isinstance(azurite, Azurite)
+            blobs = AzureService(server=azurite)
+            return Place("azure", options_of_azure(azurite, blobs.container), blobs)
         request.getfixturevalue("s3_plugin")
         server = request.getfixturevalue("versitygw")
         assert isinstance(server, S3Server)

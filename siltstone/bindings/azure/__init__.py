@@ -1,0 +1,3 @@
+"""Chunk storage in a container of Azure Blob Storage."""
+
+__all__: list[str] = []

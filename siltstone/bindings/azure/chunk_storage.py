@@ -1,0 +1,188 @@
+"""Chunk storage in a container.
+
+What makes it safe: a blob appears by one request on the condition that there is none, and grows by
+requests that name its end; each of them is sent once; what was acknowledged is visible to everybody
+at once, since the service is consistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Never
+
+from siltstone.bindings.azure import appending
+from siltstone.bindings.azure.deleting import BULK_MAX, delete_many
+from siltstone.bindings.azure.errors import translated
+from siltstone.bindings.azure.joining import join
+from siltstone.bindings.azure.listing import chunk_stat, list_chunks
+from siltstone.bindings.azure.proving import look, prove
+from siltstone.bindings.azure.reading import head, read_range
+from siltstone.bindings.azure.service import Service
+from siltstone.bindings.azure.settings import AzureSettings, Blobs
+from siltstone.bindings.azure.uploads import FULL_BLOCKS_MAX, SOURCES_MAX, put, put_in_blocks
+from siltstone.core.chunk_arguments import (
+    check_buffers,
+    check_chunk_length,
+    check_concat,
+    check_listing,
+    check_offset,
+    check_target,
+    require,
+)
+from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.errors import ChunkError, SettingsError
+from siltstone.core.remote.target import Target
+
+
+def open_container(settings: AzureSettings) -> AzureChunkStorage:
+    """Return the chunk storage of a container, after a look at it.
+
+    Raises:
+        SettingsError: there is no such container, or it or a credential can not be used.
+        ChunkError: the service refused, or did not answer.
+    """
+    try:
+        storage = AzureChunkStorage(settings)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SettingsError):
+            raise
+        # What the SDK says of a credential may repeat it.
+        raise SettingsError("azure: account or credential can not be used") from None
+    try:
+        look(storage.service)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+class AzureChunkStorage:
+    """A ``ChunkStorage`` whose chunks are the blobs below one prefix of a container.
+
+    A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
+    it is of no use in a process that was forked, and can not be pickled.
+
+    Args:
+        settings: container, credential and the rest; nothing is sent before the first call.
+
+    Attributes:
+        service: the container, for the other parts of the binding.
+    """
+
+    def __init__(self, settings: AzureSettings) -> None:
+        self.service = Service(settings)
+        self._settings = settings
+        appends = settings.blobs is Blobs.APPEND
+        full_blocks = appending.FULL_BLOCKS_MAX if appends else FULL_BLOCKS_MAX
+        self._capabilities = Capabilities(
+            append=appends,
+            concat=not appends,
+            seal=appends,
+            used_space=True,
+            free_space=True,
+            offset_checked=appends,
+            concat_parts_max=UNLIMITED if appends else SOURCES_MAX,
+            bulk_delete_max=BULK_MAX,
+            appends_max=appending.APPENDS_MAX if appends else UNLIMITED,
+            chunk_bytes_max=full_blocks * settings.block_bytes,
+        )
+
+    def __repr__(self) -> str:
+        container, prefix = self._settings.container, self._settings.prefix
+        return f"AzureChunkStorage(container={container!r}, prefix={prefix!r})"
+
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a chunk storage holds connections and credentials, so it can not be pickled: "
+            "open another one from its settings"
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Append and seal, or concat on the service, as the settings say."""
+        return self._capabilities
+
+    def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Two requests and one more a block, or one and perhaps one a block, if there is none."""
+        key = self.service.key(name, "create")
+        length = check_buffers(buffers)
+        check_chunk_length(length, self._capabilities)
+        target = self._target(name, key, "create", length)
+        if self._capabilities.append:
+            appending.create(self.service, target, buffers, length)
+        elif length <= self._settings.put_bytes_max:
+            put(self.service, target, buffers)
+        else:
+            put_in_blocks(self.service, target, buffers, length)
+
+    def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """One request a block; several are not written as one."""
+        key = self.service.key(name, "write")
+        require("append", able=self._capabilities.append)
+        check_offset(offset)
+        length = check_buffers(buffers)
+        check_chunk_length(offset + length, self._capabilities)
+        made = self._target(name, key, "write", length)
+        appending.write(self.service, made, offset, buffers, length)
+
+    def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
+        """One ranged GET; at the end, and for an empty buffer, perhaps a HEAD."""
+        key = self.service.key(name, "read_into")
+        check_offset(offset)
+        check_target(buffer)
+        view = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
+        return read_range(self.service, name, key, offset, view)
+
+    def stat(self, name: str) -> ChunkStat:
+        """One HEAD."""
+        key = self.service.key(name, "stat")
+        told = head(self.service, name, key, "stat")
+        return chunk_stat(name, told["size"], told["etag"], told["last_modified"])
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
+        """One request for each 5,000 keys."""
+        self.service.check_open()
+        check_listing(prefix, start_after)
+        return list_chunks(self.service, prefix, start_after)
+
+    def delete(self, name: str) -> None:
+        """One DELETE, which tells whether there was a blob."""
+        key = self.service.key(name, "delete")
+        with translated(name, "delete", changes=True):
+            self.service.blob(key).delete_blob()
+
+    def delete_many(self, names: Sequence[str]) -> dict[str, ChunkError]:
+        """One request for each 256 names; see ``BulkDeletes``."""
+        self.service.check_open()
+        return delete_many(self.service, names)
+
+    def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
+        """A HEAD for each source, a copy of each on the service, and one request that commits."""
+        key = self.service.key(target, "concat")
+        length = check_concat(target, sources, self._capabilities)
+        join(self.service, self._target(target, key, "concat", length), sources)
+
+    def seal(self, name: str) -> None:
+        """One request, after which the service refuses appends."""
+        key = self.service.key(name, "seal")
+        require("seal", able=self._capabilities.seal)
+        appending.seal(self.service, self._target(name, key, "seal", 0))
+
+    def used_space(self) -> int:
+        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
+        return sum(found.length for found in self.list())
+
+    def free_space(self) -> int:
+        """A container has no limit that it tells."""
+        self.service.check_open()
+        return UNLIMITED
+
+    def close(self) -> None:
+        """Close the connections; blocks on their way are waited for."""
+        self.service.close()
+
+    def _target(self, name: str, key: str, operation: str, length: int) -> Target:
+        """What is to be changed, once it is sure that the service changes it as it should."""
+        prove(self.service)
+        deadline = self.service.deadline(length)
+        return Target(name=name, key=key, operation=operation, deadline=deadline)

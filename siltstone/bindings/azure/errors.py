@@ -1,0 +1,320 @@
+"""What an answer of the service, or none, means for a chunk, and whether a call had its effect.
+
+The code that the service gives decides first, then the status. Nothing of the service's own text is
+repeated, since nobody knows what a service puts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NamedTuple
+
+import requests
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceRequestTimeoutError,
+)
+from urllib3.exceptions import NewConnectionError
+
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkExistsError,
+    ChunkNameError,
+    ChunkNotFoundError,
+    ChunkStorageFullError,
+    ChunkUnavailableError,
+    Outcome,
+    SiltstoneError,
+)
+from siltstone.core.throttling import ChunkThrottledError
+
+NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
+
+
+class Answer(NamedTuple):
+    """What one kind of answer means: the error, in words, and the outcome of a change."""
+
+    kind: type[ChunkError]
+    reason: str
+    outcome: Outcome = NOT_APPLIED
+
+
+_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
+_LEASED: Final = Answer(ChunkAccessDeniedError, "somebody holds a lease on the blob")
+_SEALED: Final = Answer(ChunkAccessDeniedError, "the chunk is sealed")
+_PROTECTED: Final = Answer(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
+_THROTTLED: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
+_FULL: Final = Answer(ChunkStorageFullError, "no room, or the quota is used up")
+_CORRUPT: Final = Answer(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
+_NO_CONTAINER: Final = Answer(ChunkUnavailableError, "the container does not exist")
+_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
+_KIND: Final = Answer(ChunkUnavailableError, "the blob is of another kind, so not of this store")
+_BUSY: Final = Answer(ChunkUnavailableError, "the blob can not be used now")
+_REPLACED: Final = Answer(ChunkUnavailableError, "the blob was replaced meanwhile")
+_EXISTS: Final = Answer(ChunkExistsError, "chunk exists")
+_BROKEN: Final = Answer(ChunkUnavailableError, "the service failed", UNKNOWN)
+_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request")
+_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
+_NO_ANSWER: Final = Answer(ChunkUnavailableError, "this is no answer of the service", UNKNOWN)
+
+BY_STATUS: Final[dict[int, Answer]] = {
+    401: _CREDENTIALS,
+    403: _DENIED,
+    404: _NO_CHUNK,
+    412: _REPLACED,
+    429: _THROTTLED,
+    503: _THROTTLED._replace(outcome=UNKNOWN),
+    507: _FULL,
+}
+"""All other answers from 400 on are refusals, those from 500 on failures that may have begun."""
+
+BY_CODE: Final[dict[str, Answer]] = {
+    **dict.fromkeys(("BlobNotFound", "ResourceNotFound"), _NO_CHUNK),
+    **dict.fromkeys(("BlobAlreadyExists", "ResourceAlreadyExists"), _EXISTS),
+    **dict.fromkeys(
+        ("ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"), _NO_CONTAINER
+    ),
+    # The documents have it for a server that can not take requests, over a limit or else.
+    **dict.fromkeys(("ServerBusy", "TooManyRequests"), _THROTTLED),
+    **dict.fromkeys(("InternalError", "OperationTimedOut"), _BROKEN),
+    **dict.fromkeys(
+        (
+            "AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation",
+            "AuthorizationFailure", "KeyBasedAuthenticationNotPermitted",
+        ),
+        _CREDENTIALS,
+    ),
+    **dict.fromkeys(
+        (
+            "AuthorizationPermissionMismatch", "AuthorizationProtocolMismatch",
+            "AuthorizationResourceTypeMismatch", "AuthorizationServiceMismatch",
+            "AuthorizationSourceIPMismatch", "InsufficientAccountPermissions",
+            "AccountIsDisabled", "PublicAccessNotPermitted", "UnauthorizedBlobOverwrite",
+        ),
+        _DENIED,
+    ),
+    **dict.fromkeys(
+        (
+            "LeaseAlreadyPresent", "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation",
+            "LeaseIdMismatchWithLeaseOperation", "LeaseIsBreakingAndCannotBeAcquired",
+            "LeaseLost", "LeaseNotPresentWithBlobOperation", "LeaseIsBrokenAndCannotBeRenewed",
+        ),
+        _LEASED,
+    ),
+    "BlobIsSealed": _SEALED,
+    **dict.fromkeys(
+        ("BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "SnapshotsPresent"),
+        _PROTECTED,
+    ),
+    "InvalidBlobType": _KIND,
+    **dict.fromkeys(
+        ("BlobArchived", "BlobBeingRehydrated", "PendingCopyOperation", "CannotVerifyCopySource"),
+        _BUSY,
+    ),
+    **dict.fromkeys(
+        ("ConditionNotMet", "SourceConditionNotMet", "TargetConditionNotMet"), _REPLACED
+    ),
+    **dict.fromkeys(("Md5Mismatch", "InvalidMd5", "Crc64Mismatch"), _CORRUPT),
+    **dict.fromkeys(("InvalidResourceName", "InvalidUri", "RequestUrlFailedToParse"), _NAME),
+}  # fmt: skip
+
+APPEND_POSITION: Final = "AppendPositionConditionNotMet"
+TOO_LONG: Final = "MaxBlobSizeConditionNotMet"
+TOO_MANY: Final = "BlockCountExceedsLimit"
+BLOCKS_GONE: Final = "InvalidBlockList"
+MAKING: Final = frozenset({"create", "concat"})
+TAKEN: Final = (_REPLACED, _KIND)
+"""What a condition on nothing says of a name that is taken, beside that there is such a blob."""
+DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
+"""What errors of TLS say that come before the first request; the last one of another host."""
+
+
+def status_of(error: HttpResponseError) -> int:
+    """The HTTP status of an answer."""
+    return int(error.status_code or 0)
+
+
+def code_of(error: HttpResponseError) -> str:
+    """The service's own code of an answer; empty where it gave none."""
+    told = headers_of(error).get("x-ms-error-code") or getattr(error, "error_code", None) or ""
+    return str(getattr(told, "value", told))
+
+
+def headers_of(error: HttpResponseError) -> Mapping[str, str]:
+    """The headers of an answer; what their names are looked up by is in small letters."""
+    headers = getattr(error.response, "headers", None) or {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def meaning(status: int, code: str, operation: str) -> Answer:
+    """Return what an answer means to a verb."""
+    if status < 400:
+        return _NO_ANSWER if status < 300 else _REFUSED
+    found = BY_CODE.get(code) or BY_STATUS.get(status)
+    if status == 429:
+        # It says all there is, whatever the code.
+        found = _THROTTLED
+    if found in TAKEN and operation in MAKING and code != "SourceConditionNotMet":
+        return _EXISTS
+    if found is None:
+        return _REFUSED if status < 500 else _BROKEN
+    if status >= 500 and found.outcome is NOT_APPLIED and found not in (_THROTTLED, _FULL):
+        return found._replace(outcome=UNKNOWN)
+    return found
+
+
+def answered(error: HttpResponseError, chunk: str, operation: str, *, changes: bool) -> ChunkError:
+    """Return the error of the contract for an answer of the service."""
+    status, code = status_of(error), code_of(error)
+    answer = meaning(status, code, operation)
+    facts: dict[str, Any] = {"status": status or None, "code": _known(code)}
+    if answer.kind is ChunkThrottledError:
+        facts["retry_after_s"] = retry_after(headers_of(error))
+    return answer.kind(
+        answer.reason,
+        chunk=chunk,
+        operation=operation,
+        outcome=answer.outcome if changes else NOT_APPLIED,
+        **facts,
+    )
+
+
+def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
+    """Return the error of the contract for a call that came to no answer."""
+    if isinstance(error, ClientAuthenticationError):
+        # Raised by whoever was to give a token for the request, before there was one.
+        return ChunkAccessDeniedError(
+            "there are no credentials", chunk=chunk, operation=operation, error=type(error).__name__
+        )
+    before = _is_before_sending(error)
+    return ChunkUnavailableError(
+        "the service could not be reached" if before else "no whole answer of the service",
+        chunk=chunk,
+        operation=operation,
+        outcome=UNKNOWN if changes and not before else NOT_APPLIED,
+        error=type(error).__name__,
+    )
+
+
+def half(error: ChunkError, chunk: str, operation: str) -> ChunkError:
+    """The error of a change of several requests, of which one failed behind others that did not.
+
+    The kind stays, since it says what to do about it; but something was changed.
+    """
+    kind: type[ChunkError] = ChunkUnavailableError
+    facts: dict[str, Any] = {}
+    if isinstance(error, ChunkThrottledError):
+        kind, facts = ChunkThrottledError, {"retry_after_s": error.retry_after_s}
+    elif isinstance(error, ChunkAccessDeniedError | ChunkStorageFullError):
+        kind = type(error)
+    return kind(
+        "a part was written, and the rest failed",
+        chunk=chunk,
+        operation=operation,
+        outcome=UNKNOWN,
+        error=type(error).__name__,
+        **facts,
+    )
+
+
+def replaced(chunk: str, operation: str) -> ChunkUnavailableError:
+    """The error for a blob that is not the one that was looked at before."""
+    return ChunkUnavailableError(_REPLACED.reason, chunk=chunk, operation=operation)
+
+
+def whole(
+    answer: Mapping[str, Any],
+    keys: Sequence[str],
+    chunk: str,
+    operation: str,
+    *,
+    changes: bool = False,
+) -> Any:
+    """Return a success of the service, if it is one: something between here and there may answer.
+
+    An empty page that calls itself a success would otherwise be a chunk that was made.
+    """
+    missing = [key for key in keys if answer.get(key) is None]
+    if missing:
+        raise ChunkUnavailableError(
+            _NO_ANSWER.reason,
+            chunk=chunk,
+            operation=operation,
+            outcome=UNKNOWN if changes else NOT_APPLIED,
+            missing=",".join(missing),
+        )
+    return answer
+
+
+def let_go(error: BaseException) -> None:
+    """Cut an error of the SDK off the frames that it came through.
+
+    The SDK keeps errors in variables of these frames; such a ring would hold the caller's buffers
+    until it is found to be garbage, and show credentials to whoever prints variables.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        found = found.__cause__ or found.__context__
+
+
+@contextmanager
+def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator[None]:
+    """Turn what the SDK raises in the block into a ``ChunkError``.
+
+    Args:
+        chunk: the name.
+        operation: the verb.
+        changes: whether the one request of the block may change what others see.
+    """
+    try:
+        yield
+    except SiltstoneError:
+        raise
+    except HttpResponseError as error:
+        let_go(error)
+        if error.response is None:
+            raise unanswered(error, chunk, operation, changes=changes) from error
+        raise answered(error, chunk, operation, changes=changes) from error
+    except Exception as error:
+        # Whatever an SDK and the libraries below it raise, the call came to no answer.
+        let_go(error)
+        raise unanswered(error, chunk, operation, changes=changes) from error
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an answer asks to wait, if it says so and can be understood."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        until, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError, IndexError):
+        return None
+    return max(0.0, (until - now).total_seconds())
+
+
+def _is_before_sending(error: Exception) -> bool:
+    """Whether no byte of the request can have left. What is not known to be so is not."""
+    if isinstance(error, ServiceRequestTimeoutError):
+        return True
+    if not isinstance(error, ServiceRequestError):
+        return False
+    inner = error.inner_exception
+    if isinstance(inner, requests.exceptions.SSLError):
+        # Nothing is sent before both ends have agreed.
+        return any(word in str(inner) for word in DISAGREEMENTS)
+    return isinstance(inner, NewConnectionError | requests.exceptions.ProxyError)
+
+
+def _known(code: str) -> str | None:
+    """A code as it may be shown: a word, and nothing that a service might put there instead."""
+    if not code:
+        return None
+    return code if code.isalnum() and len(code) <= 64 else "unknown"

@@ -1,0 +1,98 @@
+"""Listings, page by page in the order of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from siltstone.bindings.azure.errors import translated
+from siltstone.bindings.azure.service import Service
+from siltstone.core.chunk_arguments import check_chunk_name
+from siltstone.core.chunk_storage import ChunkStat
+from siltstone.core.errors import ChunkNameError, ChunkUnavailableError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SAME_ORDER_END: Final = "\ud800"
+"""Text of characters below this one is in the same order by its bytes and by units of UTF-16."""
+
+
+def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkStat:
+    """What the service says of one blob. A listing has its version without quotes, a HEAD with."""
+    return ChunkStat(
+        name=name,
+        length=length,
+        version=etag.strip('"'),
+        modified_s=float(int(modified.timestamp())),
+    )
+
+
+def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+    """Yield the chunks below ``prefix`` and behind ``start_after``.
+
+    What can be no chunk's name is another program's, and is left out. The service may order names
+    by units of UTF-16, which is another order where a name has characters above U+FFFF: so a page
+    is sorted, and a listing that is still in disorder ends in an error.
+
+    Raises:
+        ChunkUnavailableError: the service lists in no order that can be used, or did not answer.
+    """
+    if any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1]):
+        return
+    after = start_after.encode()
+    for page in _pages(service, prefix, start_after):
+        for found in sorted(page, key=lambda stat: stat.name.encode()):
+            name = found.name.encode()
+            if name <= start_after.encode():
+                continue
+            if name <= after:
+                raise ChunkUnavailableError(
+                    "the service does not list in the order of names",
+                    chunk=found.name,
+                    operation="list",
+                )
+            after = name
+            yield found
+            service.check_open()
+
+
+def _pages(service: Service, prefix: str, start_after: str) -> Iterator[Iterable[ChunkStat]]:
+    folder = service.settings.folder
+    options: dict[str, Any] = {}
+    start = folder + _common_start(start_after)
+    # One that is not behind the prefix would be of no use, and the service may refuse it.
+    if start_after and start > folder + prefix:
+        options["start_from"] = start
+    service.check_open()
+    with translated(prefix, "list"):
+        listing = service.container.list_blobs(name_starts_with=folder + prefix, **options)
+        pages = listing.by_page()
+    while True:
+        service.check_open()
+        with translated(prefix, "list"):
+            try:
+                page = list(next(pages))
+            except StopIteration:
+                return
+        yield [
+            chunk_stat(service.name(blob.name), blob.size, blob.etag, blob.last_modified)
+            for blob in page
+            if _is_chunk(service.name(blob.name))
+        ]
+
+
+def _common_start(text: str) -> str:
+    """A text that is not behind ``text``, nor behind what is behind it, in either order."""
+    for index, character in enumerate(text):
+        if character >= SAME_ORDER_END:
+            return text[:index]
+    return text
+
+
+def _is_chunk(name: str) -> bool:
+    try:
+        check_chunk_name(name, "list")
+    except ChunkNameError:
+        return False
+    return True

@@ -1,0 +1,34 @@
+"""The entry point of the binding ``azure``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "azure"
+
+
+@hookimpl
+def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    """Build the chunk storage of a container, if it is the one that is meant, and look at it.
+
+    Raises:
+        SettingsError: settings are wrong, or name a container that is not there.
+        ChunkError: the service refused to list the container, or did not answer.
+    """
+    if name != NAME:
+        return None
+    from siltstone.bindings.azure.settings import AzureSettings
+
+    try:
+        checked = AzureSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    from siltstone.bindings.azure.chunk_storage import open_container
+
+    return open_container(checked)

@@ -1,0 +1,134 @@
+"""Secrets show nowhere: not in files, logs, errors, texts of objects, metrics, or what is printed.
+
+The key of the server is made for this run and occurs nowhere else, so it is enough to look for it;
+so is the signature that is made with it. Logs are read with everything that the SDK tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.storage.blob import ContainerSasPermissions, generate_container_sas
+from prometheus_client import generate_latest
+
+import siltstone
+from services.azurite import Azurite
+from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
+from siltstone.bindings.azure.plugin import siltstone_chunk_storage
+from siltstone.bindings.azure.settings import AzureSettings
+from siltstone.cli.main import run
+from siltstone.core.errors import SiltstoneError
+from siltstone.store.effective_settings import load_settings
+from siltstone.testing.fault_proxy import FaultProxy
+from siltstone.testing.http_faults import Answer, Fault, HalfAnswer, Hang, Reset, Rule
+from tests.contract.azure_services import new_container, options_of, settings_of
+
+COMMANDS = (("doctor",), ("doctor", "--json"), ("stat",), ("health",), ("check",), ("ls",))
+FAULTS: tuple[Fault, ...] = (
+    Reset(after_effect=True),
+    HalfAnswer(),
+    Hang(after_effect=False),
+    Answer(status=500),
+    Answer(status=403),
+    Answer(status=200, body=b"<html>"),
+)
+
+
+def failure(call: Callable[[], object]) -> str:
+    """All that anybody could print of an error."""
+    with pytest.raises(SiltstoneError) as caught:
+        call()
+    error = caught.value
+    whole = "".join(traceback.format_exception(error))
+    return f"{error!r} {error} {whole} {vars(error)} {error.args}"
+
+
+@pytest.mark.usefixtures("azure_plugin")
+def test_of_a_whole_store(
+    azurite: Azurite,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("CANARY", azurite.secret)
+    options = options_of(azurite, new_container(azurite)[0], account_key="${CANARY}")
+    settings = siltstone.init(tmp_path / "store", binding="azure", options=options)
+    with settings.open("a", encoding="utf-8") as file:
+        file.write("\nmetrics:\n  enabled: true\n")
+    shown = [repr(load_settings(settings)), str(load_settings(settings))]
+    with siltstone.open(settings) as store:
+        store.create("a").append(b"x" * 1000)
+        store.flush()
+        assert store.segment("a").read(0, 10) == b"x" * 10
+        shown += [repr(store), repr(store.stats()), repr(store.health())]
+        shown.append(generate_latest().decode())
+        for command in COMMANDS:
+            run(["--store", str(settings.parent), *command])
+    # Only now, since what is captured so far is shown if the test fails.
+    out, err = capfd.readouterr()
+    shown += [out, err, caplog.text]
+    assert any("x-ms-version" in text for text in shown), "the SDK's own log was not seen"
+    assert [text for text in shown if azurite.secret in text] == []
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in files if azurite.secret.encode() in path.read_bytes()] == []
+
+
+def signed(azurite: Azurite, container: str) -> str:
+    return generate_container_sas(
+        azurite.key_id,
+        container,
+        account_key=azurite.secret,
+        permission=ContainerSasPermissions.from_string("racwdl"),
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+
+
+@pytest.mark.parametrize("way", ["key", "signature"])
+def test_of_errors_and_logs(azurite: Azurite, caplog: pytest.LogCaptureFixture, way: str) -> None:
+    caplog.set_level(logging.DEBUG)
+    container, raw = new_container(azurite)
+    raw.write("b", b"abc")
+    more: dict[str, Any] = {}
+    secret = azurite.secret
+    if way == "signature":
+        token = signed(azurite, container)
+        secret = token.rpartition("sig=")[2].partition("&")[0]
+        more = {"account_key": None, "sas_token": token}
+    with FaultProxy(("127.0.0.1", azurite.port)) as proxy:
+        near = options_of(
+            azurite, container, endpoint=f"{proxy.endpoint}/{azurite.key_id}", read_timeout_s=1,
+            blobs="block", **more,
+        )  # fmt: skip
+        storage = AzureChunkStorage(AzureSettings.model_validate(near))
+        shown = [repr(storage)]
+        storage.create("a", [b"abc"])
+        storage.concat("t", [("a", 3), ("b", 3)])
+        for fault in FAULTS:
+            proxy.plan(Rule(fault=fault))
+            shown.append(failure(lambda: storage.read_into("a", 0, bytearray(3))))
+            proxy.plan(Rule(fault=fault, method="PUT", target="comp=block&"))
+            # Where the status came, the rest of an answer may not matter.
+            if not isinstance(fault, HalfAnswer):
+                shown.append(failure(lambda: storage.concat("u", [("a", 3), ("b", 3)])))
+        shown.append(failure(lambda: storage.stat("none")))
+        storage.close()
+        shown.append(failure(lambda: storage.stat("a")))
+        wrong = near | {"container": "no-such-container"}
+        shown.append(failure(lambda: siltstone_chunk_storage("azure", wrong)))
+    shown.append(failure(lambda: siltstone_chunk_storage("azure", near)))
+    assert [text for text in [*shown, caplog.text] if secret in text] == []
+
+
+def test_of_settings_objects(azurite: Azurite) -> None:
+    settings = settings_of(azurite, "container")
+    shown = f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert "account_key" in shown
+    assert azurite.secret not in shown
