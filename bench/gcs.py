@@ -87,8 +87,8 @@ class _Contest:
     def large(self) -> list[Figure]:
         """Objects of 8 and 64 MiB, several at a time."""
         figures = []
-        total = self._workshop.pick(256, 16)
-        for size, width in ((8, 1), (8, 4), (64, 4)):
+        total = self._workshop.pick(256, 8)
+        for size, width in ((8, 1), (8, 4), (self._workshop.pick(64, 2), 4)):
             count = max(1, total // size)
             for verb in ("put", "get"):
                 clients = self._measured(verb, size * MIB, count, width, size * count)
@@ -99,7 +99,7 @@ class _Contest:
     def small(self) -> list[Figure]:
         """Objects of 64 KiB."""
         figures = []
-        count = self._workshop.pick(300, 16)
+        count = self._workshop.pick(300, 8)
         for width in (1, 4):
             for verb in ("put", "get"):
                 clients = self._measured(verb, SMALL_BYTES, count, width, count)
@@ -184,7 +184,7 @@ def _figures(what: str, clients: Sequence[_Client], units: tuple[Unit, Unit]) ->
 
 def _segment(workshop: Workshop, place: GcsPlace) -> list[Figure]:
     """Flush and read a segment in processes of their own."""
-    count = workshop.pick(1024, 24)
+    count = workshop.pick(1024, 8)
     rounds = min(LARGE_ROUNDS, workshop.rounds)
     told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from itertools import count
 from math import inf
@@ -14,10 +16,38 @@ from bench import figure
 from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
+OPTIONAL = {"gcs"}
+"""They need a server that not everybody has."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(command.PARTS))
+@pytest.mark.parametrize("name", sorted(set(command.PARTS) - OPTIONAL))
 def test_every_part_runs(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fake_gcs_server", "gcs_plugin")
+def test_the_part_gcs_runs_where_its_server_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its processes find the plugin where this one does.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    check("gcs", folder)
+
+
+def test_the_part_gcs_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SILTSTONE_CACHE", str(tmp_path / "empty"))
+    _, run = command.PARTS["gcs"]
+    assert run(Workshop(folder=tmp_path, quick=True)) == []
+    assert "python -m services fetch fake-gcs-server" in capsys.readouterr().err
+
+
+def check(name: str, tmp_path: Path) -> None:
     workshop = Workshop(folder=tmp_path, quick=True)
     _, run = command.PARTS[name]
     figures = run(workshop)
