@@ -372,6 +372,16 @@ def test_another_range_than_was_asked_for_is_refused(
         storage.read_into("s", 5, bytearray(10))
 
 
+def test_fewer_bytes_are_the_end_or_are_refused(storage: GcsChunkStorage, stub: Stub) -> None:
+    short = [Reply(206, bytes(5), {"Content-Range": f"bytes 5-9/{total}"}) for total in (100, "*")]
+    stub.fail("read", *short)
+    for _ in short:
+        with pytest.raises(ChunkUnavailableError, match="another range"):
+            storage.read_into("s", 5, bytearray(10))
+    stub.fail("read", Reply(206, bytes(5), {"Content-Range": "bytes 5-9/10"}))
+    assert storage.read_into("s", 5, bytearray(10)) == 5
+
+
 def test_a_service_that_ignores_ranges_is_noticed(storage: GcsChunkStorage, stub: Stub) -> None:
     stub.fail("read", *[Reply(200, b"0123456789")] * 2)
     with pytest.raises(ChunkUnavailableError, match="another range"):

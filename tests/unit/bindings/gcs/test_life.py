@@ -6,13 +6,14 @@ import gc
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.core.errors import ChunkError, ClosedError, Outcome
-from tests.unit.bindings.gcs.stub import Stub, broken, lost_reply
+from tests.unit.bindings.gcs.stub import Reply, Request, Stub, broken, lost_reply
 
 
 def test_it_can_not_be_pickled(storage: GcsChunkStorage) -> None:
@@ -86,6 +87,19 @@ def test_what_a_join_could_not_remove_is_hidden_and_swept(
     assert storage.sweep_leftovers("data/c0/", age_s=0) == 0
     assert storage.sweep_leftovers("", age_s=0) == 2
     assert not [key for key in stub.objects if "//" in key]
+
+
+def test_the_sweep_spares_what_came_since_it_looked(stub: Stub, storage: GcsChunkStorage) -> None:
+    key = "/data/c0/a//0123456789abcdef/0"
+    stub.store(key, b"old", age_s=1e6)
+
+    def replaced(_: Request, carry_out: Callable[[], Reply]) -> Reply:
+        stub.store(key, b"new")
+        return carry_out()
+
+    stub.fail("delete", replaced)
+    assert storage.sweep_leftovers("data/", age_s=3600) == 0
+    assert stub.contents() == {key: b"new"}
 
 
 def test_a_join_that_fails_before_its_last_step_leaves_nothing(
