@@ -12,8 +12,7 @@ from pathlib import Path
 
 from services.catalogue import SERVICES, is_demanded, required
 from services.certificates import Authority
-from services.http_server import HttpServer
-from services.server import StartError
+from services.server import Server, StartError
 from services.unavailable import UnavailableError
 
 
@@ -77,7 +76,7 @@ def _run(names: Sequence[str]) -> int:
     return 1
 
 
-def _servers(name: str, authority: Authority) -> list[HttpServer]:
+def _servers(name: str, authority: Authority) -> list[Server]:
     """The servers of a service, not started: with TLS too, where there is such a way."""
     try:
         program = _program(name)
@@ -85,7 +84,7 @@ def _servers(name: str, authority: Authority) -> list[HttpServer]:
         print(f"{name} can not be had: {error}", file=sys.stderr)
         return []
     service = SERVICES[name]
-    made = [service.make(program)]
+    made: list[Server] = [service.make(program)]
     if service.make_tls is not None:
         made.append(service.make_tls(program, authority.certificate()))
     return made

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services import azurite, fake_gcs, minio, versitygw
+from services import azurite, fake_gcs, kernel_nfs, minio, versitygw
 from services.certificates import Certificate
-from services.http_server import HttpServer
 from services.program import Program
+from services.server import Server
 from services.unavailable import UnavailableError
 
 REQUIRED = Path(__file__).with_name("required.txt")
@@ -27,8 +27,8 @@ class Service:
     """
 
     program: Program
-    make: Callable[[Path], HttpServer]
-    make_tls: Callable[[Path, Certificate], HttpServer] | None = None
+    make: Callable[[Path], Server]
+    make_tls: Callable[[Path, Certificate], Server] | None = None
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class Service:
         """Return the program.
 
         Raises:
-            UnavailableError: it was not fetched.
+            UnavailableError: it was not fetched, or this machine can not run it.
         """
         found = self.program.installed()
         if found is None:
@@ -56,6 +56,7 @@ SERVICES = {
         Service(program=minio.PROGRAM, make=minio.Minio),
         Service(program=fake_gcs.PROGRAM, make=fake_gcs.FakeGcs),
         Service(program=azurite.PROGRAM, make=azurite.Azurite, make_tls=azurite.Azurite),
+        Service(program=kernel_nfs.PROGRAM, make=kernel_nfs.KernelNfs),
     )
 }
 

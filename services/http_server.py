@@ -34,11 +34,6 @@ class HttpServer(Server):
         """The URL."""
         return f"{'http' if self.certificate is None else 'https'}://{self.address}"
 
-    @property
-    def access(self) -> str:
-        """What else a person needs to use it."""
-        return ""
-
     def status_of(self, target: str) -> int | None:
         """The status of the answer to a GET of whoever comes along, whatever the certificate.
 

@@ -20,7 +20,11 @@ class Program(Protocol):
         ...
 
     def installed(self) -> Path | None:
-        """What is run, if it was fetched."""
+        """What is run, if it was fetched.
+
+        Raises:
+            UnavailableError: this machine can not run it, whatever is fetched.
+        """
         ...
 
     def fetch(self) -> Path:

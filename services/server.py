@@ -63,6 +63,16 @@ class Server(ABC):
         """Ask whether it serves, once and without patience."""
 
     @property
+    def endpoint(self) -> str:
+        """Where a person finds it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def access(self) -> str:
+        """What else a person needs to use it."""
+        return ""
+
+    @property
     def pid(self) -> int:
         """The process that runs now."""
         assert self._process is not None, f"{self.name} does not run"

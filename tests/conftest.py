@@ -17,6 +17,7 @@ import pytest
 from services.azurite import Azurite
 from services.catalogue import SERVICES, is_demanded
 from services.certificates import Authority
+from services.kernel_nfs import KernelNfs
 from services.server import Server
 from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
@@ -68,6 +69,13 @@ def azurite() -> Iterator[Server]:
     """The blob service of Azure with plain HTTP; each test makes its own container."""
     with SERVICES["azurite"].make(program_of("azurite")) as server:
         yield server.start()
+
+
+@pytest.fixture(scope="session")
+def kernel_nfs() -> Iterator[KernelNfs]:
+    """A guest with an NFS client, and its server; each test makes its own mounts."""
+    with KernelNfs(program_of("kernel-nfs")) as service:
+        yield service.start()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import stat as modes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import ENXIO
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
 from siltstone.bindings.nfs.listing import LITTER, Range, walk
@@ -63,8 +64,8 @@ class NfsChunkStorage:
     pipes and what an NFS client leaves behind (``.nfs…``) are no chunks. A write checks the end
     under a lock of this process; between processes the epoch in a chunk's name keeps writers apart.
 
-    On NFS another client may see an older listing or miss a new name while its attribute cache is
-    warm: mount with ``lookupcache=positive``, and with ``noac`` where two owners may sweep.
+    An NFS client knows names and attributes from memory. So what is asked for is opened, which lets
+    it ask its server, and a name that seems to be missing is looked up again in a fresh folder.
 
     Args:
         path: the root folder; made with its parents by the first ``create``.
@@ -132,17 +133,29 @@ class NfsChunkStorage:
         return self._listed(prefix, wanted)
 
     def delete(self, name: str) -> None:
-        """Remove the name, sync its folder, and drop the folders that became empty."""
+        """Remove the name, sync its folder, and drop the folders that became empty.
+
+        A chunk that goes between the look at it and its removal is missing, by this call or by
+        another client: the outcome is unknown.
+        """
         place = self._place(name, "delete")
         with (
             self._locks.hold(place.key),
             translated(name, "delete"),
             self._tree.folders(place.parents) as chain,
         ):
-            if not modes.S_ISREG(self._calls.stat(place.leaf, dir_fd=chain[-1]).st_mode):
+            status = self._tree.fresh(
+                lambda: self._calls.stat(place.leaf, dir_fd=chain[-1]), chain[-1]
+            )
+            if not modes.S_ISREG(status.st_mode):
                 raise _not_found(name, "delete")
             with translated(name, "delete", Effect.ONE_CALL):
-                self._calls.unlink(place.leaf, dir_fd=chain[-1])
+                try:
+                    self._calls.unlink(place.leaf, dir_fd=chain[-1])
+                except FileNotFoundError as error:
+                    # An NFS client that asks a restarted server again hears this of its own
+                    # removal; or somebody else was faster.
+                    raise _not_found(name, "delete", Outcome.UNKNOWN) from error
             with translated(name, "delete", Effect.BEGUN):
                 self._calls.fsync(chain[-1])
             self._tree.prune(chain, place.parents)
@@ -255,7 +268,9 @@ class NfsChunkStorage:
     ) -> Iterator[tuple[int, os.stat_result]]:
         """Yield descriptor and attributes of a chunk; anything but a regular file is not found."""
         with translated(place.name, operation), self._tree.folders(place.parents) as chain:
-            fd = self._calls.open(place.leaf, flags | PLAIN, dir_fd=chain[-1])
+            fd = self._tree.fresh(
+                lambda: self._calls.open(place.leaf, flags | PLAIN, dir_fd=chain[-1]), chain[-1]
+            )
         try:
             with translated(place.name, operation):
                 status = self._calls.fstat(fd)
@@ -285,13 +300,30 @@ class NfsChunkStorage:
                     return
                 raise
             for fd, leaf, key in walk(self._calls, folder, base, wanted):
-                try:
-                    status = self._calls.stat(leaf, dir_fd=fd)
-                except FileNotFoundError:
-                    continue
-                if modes.S_ISREG(status.st_mode):
+                status = self._seen(leaf, fd)
+                if status is not None and modes.S_ISREG(status.st_mode):
                     yield _chunk_stat(key.decode("utf-8"), status)
                     self._tree.check_open()
+
+    def _seen(self, leaf: bytes, folder: int) -> os.stat_result | None:
+        """Ask for the attributes of a file as ``stat`` does; ``None`` if there is no chunk.
+
+        An NFS client answers ``os.stat`` from what it knew up to a minute ago. A length that is
+        too short makes the end of a journal look as if it had never been written.
+        """
+        try:
+            fd = self._calls.open(leaf, os.O_RDONLY | PLAIN, dir_fd=folder)
+        except PermissionError:
+            # Who may not read a chunk may still know of it.
+            return self._calls.stat(leaf, dir_fd=folder)
+        except OSError as error:
+            if is_missing(error) or error.errno == ENXIO:
+                return None
+            raise
+        try:
+            return self._calls.fstat(fd)
+        finally:
+            self._calls.close(fd)
 
 
 def _chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
@@ -303,5 +335,7 @@ def _chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
     )
 
 
-def _not_found(name: str, operation: str) -> ChunkNotFoundError:
-    return ChunkNotFoundError("no such chunk", chunk=name, operation=operation)
+def _not_found(
+    name: str, operation: str, outcome: Outcome = Outcome.NOT_APPLIED
+) -> ChunkNotFoundError:
+    return ChunkNotFoundError("no such chunk", chunk=name, operation=operation, outcome=outcome)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
+from typing import TypeVar
 
 from siltstone.core.errors import ClosedError
-from siltstone.core.posix import FileCalls, sync_folder
+from siltstone.core.posix import FileCalls, PathName, sync_folder
+
+T = TypeVar("T")
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 RACES_MAX = 16
@@ -61,7 +64,7 @@ class Tree:
         try:
             chain = [self._open_root(make=make)]
             for part in parts:
-                fd = self._make(part, chain[-1]) if make else self._open(part, chain[-1])
+                fd = (self._make if make else self._open)(part, chain[-1])
                 opened.append(fd)
                 chain.append(fd)
             yield chain
@@ -74,6 +77,18 @@ class Tree:
                 self._users -= 1
                 self._release()
 
+    def fresh(self, look: Callable[[], T], folder: int) -> T:
+        """Return what ``look`` finds in ``folder``, and look twice where it finds nothing.
+
+        An NFS client remembers for up to a minute which names are missing. When a folder is
+        opened it asks whether that changed, and forgets them if so.
+        """
+        try:
+            return look()
+        except FileNotFoundError:
+            self._ask(b".", folder)
+            return look()
+
     def prune(self, chain: Sequence[int], parts: Sequence[bytes]) -> None:
         """Remove the folders of ``parts`` from the end on, as far as they are empty.
 
@@ -84,21 +99,29 @@ class Tree:
             for parent, part in zip(reversed(chain[:-1]), reversed(parts), strict=True):
                 self._calls.rmdir(part, dir_fd=parent)
 
+    def _ask(self, path: PathName, folder: int | None = None) -> None:
+        # A folder that is gone or closed to us can not tell anything new.
+        with suppress(OSError):
+            self._calls.close(self._calls.open(path, FOLDER, dir_fd=folder))
+
     def _release(self) -> None:
         if self._is_closed and self._users == 0 and self._root is not None:
             root, self._root = self._root, None
             self._calls.close(root)
 
     def _open_root(self, *, make: bool) -> int:
+        # The root itself may be a link: a person chose it, not a name.
+        flags = os.O_RDONLY | os.O_DIRECTORY
         with self._lock:
             if self._root is None:
                 try:
-                    # The root itself may be a link: a person chose it, not a name.
-                    self._root = self._calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                    self._root = self._calls.open(self.path, flags)
                 except FileNotFoundError:
-                    if not make:
-                        raise
-                    self._root = self._make_root()
+                    if make:
+                        self._root = self._make_root()
+                    else:
+                        self._ask(os.path.dirname(self.path))
+                        self._root = self._calls.open(self.path, flags)
             if make and not self._is_root_durable:
                 self._sync_above_root()
                 self._is_root_durable = True
@@ -129,12 +152,12 @@ class Tree:
         return fd
 
     def _open(self, part: bytes, parent: int) -> int:
-        return self._calls.open(part, FOLDER, dir_fd=parent)
+        return self.fresh(lambda: self._calls.open(part, FOLDER, dir_fd=parent), parent)
 
     def _make(self, part: bytes, parent: int) -> int:
         for _ in range(RACES_MAX):
             with suppress(FileNotFoundError):
-                return self._open(part, parent)
+                return self._calls.open(part, FOLDER, dir_fd=parent)
             with suppress(FileExistsError):
                 # ENOENT is not suppressed: the parent itself was removed, and the walk starts anew.
                 self._calls.mkdir(part, 0o777, dir_fd=parent)

@@ -1,0 +1,65 @@
+"""Programs that a person installs with the packages of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.unavailable import UnavailableError
+
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where such programs are, whatever ``PATH`` a user without privileges has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledProgram:
+    """A program of the distribution, and what else has to be there to run it.
+
+    Attributes:
+        name: see ``Program``.
+        commands: of which the first is run.
+        files: that have to exist.
+        packages: of Debian, that have all of this.
+    """
+
+    name: str
+    commands: Sequence[str]
+    files: Sequence[str]
+    packages: Sequence[str]
+
+    @property
+    def pin(self) -> str:
+        """It is whatever the distribution has."""
+        return "of the system"
+
+    def installed(self) -> Path | None:
+        """The program.
+
+        Raises:
+            UnavailableError: this machine can not run it as it is.
+        """
+        if os.geteuid() != 0:
+            raise UnavailableError("only root can make a network for it")
+        found = {name: shutil.which(name, path=SYSTEM_PATH) for name in self.commands}
+        missing = [name for name, path in found.items() if path is None]
+        missing += [name for name in self.files if not os.path.exists(name)]
+        if missing:
+            raise UnavailableError(
+                f"{', '.join(missing)} is missing; on Debian: apt-get install"
+                f" {' '.join(self.packages)}"
+            )
+        first = found[self.commands[0]]
+        return None if first is None else Path(first)
+
+    def fetch(self) -> Path:
+        """Return the program; nothing is fetched, since that is for an administrator to do.
+
+        Raises:
+            UnavailableError: as ``installed``.
+        """
+        found = self.installed()
+        assert found is not None, f"{self.name} has no command"
+        return found

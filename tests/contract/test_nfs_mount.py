@@ -1,0 +1,48 @@
+"""The binding ``nfs`` keeps the contract on NFS, between clients that do not see one another.
+
+The mounts have the options that everybody has, so names and attributes are cached.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from services.kernel_nfs import KernelNfs
+from tests.contract.nfs_mount import MOUNTS
+
+SUITE = "tests/contract/nfs_mount.py"
+BETWEEN_CLIENTS = (
+    "shows_at_once or another or won_once or at_once or beside or side_by_side or grew or seal"
+    " or reopened or together or meanwhile or model"
+)
+"""The checks of what several clients do and see; the others have little to do with a network."""
+
+
+def test_what_clients_see_of_one_another(kernel_nfs: KernelNfs) -> None:
+    assert passed(kernel_nfs, "between", "-k", BETWEEN_CLIENTS) >= 40
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", ["4.1", "4.2"])
+def test_the_whole_contract(kernel_nfs: KernelNfs, version: str) -> None:
+    assert passed(kernel_nfs, f"whole-{version}", version=version) >= 400
+
+
+def passed(nfs: KernelNfs, name: str, *chosen: str, version: str = "4.2") -> int:
+    """Run the suite in the guest; return how many checks passed, if none failed."""
+    options = f"vers={version},hard,nosharecache"
+    mounts = [
+        nfs.mount(f"{name}-1", options),
+        nfs.mount(f"{name}-2", options),
+        nfs.mount(f"{name}-outside", f"{options},actimeo=0,lookupcache=none"),
+    ]
+    variable = f"{MOUNTS}={':'.join(map(str, mounts))}"
+    suite = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", SUITE, *chosen]
+    told = nfs.run(["env", variable, *nfs.python(*suite)])
+    for mount in mounts:
+        nfs.unmount(mount)
+    found = re.search(r"(\d+) passed", told)
+    assert found is not None, told
+    return int(found[1])

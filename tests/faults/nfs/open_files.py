@@ -1,0 +1,34 @@
+"""Deletes a chunk while it is open, as a reader beside the sweep may have it.
+
+The guest runs it: FOLDER. The client keeps such a file under a name of its own until it is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+
+
+def main(folder: Path) -> None:
+    storage = NfsChunkStorage(folder)
+    storage.create("d/a", [b"abc"])
+    with (folder / "d" / "a").open("rb") as reading:
+        storage.delete("d/a")
+        left = os.listdir(folder / "d")
+        assert len(left) == 1, left
+        assert left[0].startswith(".nfs"), left
+        assert list(storage.list()) == []
+        assert storage.used_space() == 0
+        assert reading.read() == b"abc"
+        storage.create("d/a", [b"again"])
+        assert [chunk.length for chunk in storage.list()] == [5]
+    assert os.listdir(folder / "d") == ["a"]
+    storage.delete("d/a")
+    assert os.listdir(folder) == []
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
