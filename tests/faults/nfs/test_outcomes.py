@@ -116,7 +116,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", [*cases()])
 def test_what_is_told_and_what_is_there(nfs: KernelNfs, name: str) -> None:
     case = CASES[name]
     place = Place(nfs, name.replace(", ", "-").replace(" ", "-"), case.options)
