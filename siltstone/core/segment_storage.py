@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import Environment
@@ -26,6 +27,7 @@ from siltstone.core.operations.inspect import (
     run_verify,
 )
 from siltstone.core.operations.mishaps import Mishaps
+from siltstone.core.operations.pieces import piece_end
 from siltstone.core.operations.read import fetch, run_read
 from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.remove import run_remove
@@ -92,6 +94,9 @@ class ChunkedSegmentStorage(SegmentJoins):
             memory=ChunkMemory(),
             ahead=ReadAhead(
                 lambda segment_id, offset, view: fetch(self._context, segment_id, offset, view),
+                lambda segment_id, start, end: piece_end(
+                    partial(layouts.floor, segment_id), start, end
+                ),
                 settings.prefetch_bytes,
             ),
         )

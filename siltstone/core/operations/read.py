@@ -25,7 +25,10 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS, MIB, ROWS_PER_SLICE
 
 PART_BYTES = 8 * MIB
-"""Most bytes of one storage call: large enough for full speed, small enough to run in parallel."""
+"""What one storage call reads: large enough for full speed, small enough to run in parallel.
+
+The last of several takes the rest with it, and so less than twice as much.
+"""
 
 DIRECT_BYTES_MIN = MIB
 """Fewer bytes are copied out of whole blocks by one call, not read in place by three."""
@@ -60,7 +63,8 @@ def plan_extent(chunk: Chunk, start: int, end: int, position: int) -> Iterator[R
     aligned = inner_start == start and inner_end == end
     if inner_end <= inner_start or (not aligned and inner_end - inner_start < DIRECT_BYTES_MIN):
         inner_start = inner_end = end
-    borders = [start, *range(inner_start, inner_end, PART_BYTES), inner_end, end]
+    last = inner_start + max(0, inner_end - inner_start - PART_BYTES) // PART_BYTES * PART_BYTES
+    borders = [start, *range(inner_start, last + 1, PART_BYTES), inner_end, end]
     for begin, stop in pairwise(borders):
         if begin < stop:
             yield ReadPart(

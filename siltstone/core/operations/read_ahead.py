@@ -13,10 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.operations.pieces import Room
 from siltstone.core.words import MIB
-
-PIECE_BYTES = 8 * MIB
-"""What is read ahead at a time; pieces end at multiples of it, which are borders of blocks."""
 
 PIECES_MAX = 8
 """Most pieces ahead of one reader; it begins with one, and each further read doubles them."""
@@ -33,14 +31,21 @@ _SLOW_READS_MIN = 3
 Fetch = Callable[[int, int, memoryview], Awaitable[None]]
 """Reads verified bytes: segment, offset, and where they go."""
 
+PieceEnd = Callable[[int, int, int], int]
+"""Cuts: segment, where a piece begins, the flushed length; returns where the piece ends."""
+
 
 @dataclass(slots=True)
 class _Piece:
-    """Bytes ``[start, end)`` of a segment on their way; the task ends with ``None`` on an error."""
+    """Bytes ``[start, end)`` of a segment on their way; the task ends with ``None`` on an error.
+
+    ``readers`` wait for it, or copy out of it.
+    """
 
     start: int
     end: int
     task: asyncio.Task[memoryview | None]
+    readers: int = 0
 
 
 @dataclass(slots=True)
@@ -56,11 +61,14 @@ class ReadAhead:
 
     Args:
         fetch: reads.
+        piece_end: cuts what is to be read.
         budget_bytes: most bytes held or on their way; 0 reads nothing ahead.
     """
 
-    def __init__(self, fetch: Fetch, budget_bytes: int) -> None:
+    def __init__(self, fetch: Fetch, piece_end: PieceEnd, budget_bytes: int) -> None:
         self._fetch = fetch
+        self._piece_end = piece_end
+        self._room = Room()
         self._budget = budget_bytes
         self._held = 0
         self._slow_reads = _SLOW_READS_MIN - 1  # the first read tells
@@ -69,8 +77,8 @@ class ReadAhead:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes read ahead and not taken yet, those on their way included."""
-        return self._held
+        """Bytes read ahead and not taken yet, those on their way and spare memory included."""
+        return self._held + self._room.spare_bytes
 
     def measured(self, length: int, elapsed_s: float) -> None:
         """Note how long storage took for so many bytes."""
@@ -110,7 +118,7 @@ class ReadAhead:
         while stream.pieces and position < end:
             piece = stream.pieces[0]
             if piece.start <= position < piece.end:
-                found = await asyncio.shield(piece.task)
+                found = await self._wait(piece)
                 if found is None:
                     self._drop(stream)
                     break
@@ -123,7 +131,24 @@ class ReadAhead:
             if stream.pieces and stream.pieces[0] is piece:
                 stream.pieces.popleft()
                 self._release(piece)
+                self._reuse(piece)
         return position - offset
+
+    @staticmethod
+    async def _wait(piece: _Piece) -> memoryview | None:
+        piece.readers += 1
+        try:
+            return await asyncio.shield(piece.task)
+        finally:
+            piece.readers -= 1
+
+    def _reuse(self, piece: _Piece) -> None:
+        """Keep the memory of a piece that was taken, unless somebody else still waits for it."""
+        if not self._held or piece.readers or not piece.task.done() or piece.task.cancelled():
+            return
+        found = piece.task.result()
+        if found is not None:
+            self._room.give_back(found)
 
     async def close(self) -> None:
         """Forget everything, read nothing ahead from now on, and wait for what is on its way."""
@@ -138,18 +163,18 @@ class ReadAhead:
         start = max(end, pieces[-1].end) if pieces else end
         ahead = sum(piece.end > end for piece in pieces)
         while ahead < stream.window and start < flushed:
-            stop = min(flushed, (start // PIECE_BYTES + 1) * PIECE_BYTES)
+            stop = self._piece_end(segment_id, start, flushed)
+            view = self._room.take(stop - start)
             if not self._make_room(stop - start):
                 break
             self._held += stop - start
-            task = asyncio.create_task(self._read(segment_id, start, stop))
+            task = asyncio.create_task(self._read(segment_id, start, view))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             pieces.append(_Piece(start, stop, task))
             start, ahead = stop, ahead + 1
 
-    async def _read(self, segment_id: int, start: int, stop: int) -> memoryview | None:
-        view = memoryview(bytearray(stop - start))
+    async def _read(self, segment_id: int, start: int, view: memoryview) -> memoryview | None:
         try:
             await self._fetch(segment_id, start, view)
         except SiltstoneError:
@@ -158,6 +183,8 @@ class ReadAhead:
 
     def _make_room(self, length: int) -> bool:
         """Forget readers not seen for long until ``length`` bytes fit; whether they do."""
+        if self.held_bytes + length > self._budget:
+            self._room.clear()
         while self._held + length > self._budget and self._streams:
             self._forget_oldest()
         return self._held + length <= self._budget
@@ -176,6 +203,8 @@ class ReadAhead:
 
         def release(_: object) -> None:
             self._held -= piece.end - piece.start
+            if not self._held:
+                self._room.clear()
 
         if piece.task.done():
             release(None)

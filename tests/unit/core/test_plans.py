@@ -109,7 +109,10 @@ def test_cutter_of_nothing() -> None:
         (9 * B, 0, 4 * B + 1, [(0, 4 * B, True), (4 * B, 4 * B + 1, False)]),
         (9 * B, 1, 5 * B - 1, [(1, 5 * B - 1, False)]),
         (3 * P, 0, 3 * P, [(0, P, True), (P, 2 * P, True), (2 * P, 3 * P, True)]),
-        (3 * P, B, P + 2 * B, [(B, P + B, True), (P + B, P + 2 * B, True)]),
+        (3 * P, B, P + 2 * B, [(B, P + 2 * B, True)]),
+        (3 * P, 0, 2 * P - 1, [(0, 2 * P - B, True), (2 * P - B, 2 * P - 1, False)]),
+        (3 * P - B, 0, 3 * P - B, [(0, P, True), (P, 3 * P - B, True)]),
+        (2 * P, 0, 2 * P, [(0, P, True), (P, 2 * P, True)]),
     ],
 )  # fmt: skip
 def test_parts_of_an_extent(

@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, SegmentTruncatedError
-from siltstone.core.operations.read_ahead import PIECE_BYTES, STREAMS_MAX, ReadAhead
+from siltstone.core.operations.pieces import PIECE_BYTES
+from siltstone.core.operations.read_ahead import STREAMS_MAX, ReadAhead
 from siltstone.core.segment_storage import SegmentStorageSettings
 from siltstone.core.words import MIB
 from siltstone.testing.virtual_time import VirtualEnvironment

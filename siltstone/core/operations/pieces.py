@@ -1,0 +1,71 @@
+"""Where what is read ahead is cut, and the memory it is read into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from siltstone.core.records.extent import Extent
+from siltstone.core.words import BLOCK_BYTES, MIB
+
+PIECE_BYTES = 8 * MIB
+"""What is read ahead at a time; the last piece of a chunk takes up to twice as much with it."""
+
+_SPARE_MAX = 4
+_EXTENTS_MAX = 64
+"""A piece of so many short chunks ends, whatever its length."""
+
+
+def piece_end(floor: Callable[[int], Extent | None], start: int, end: int) -> int:
+    """Where a piece that begins at ``start`` ends, so that chunks are read by few calls.
+
+    It ends at a border of blocks of its chunk, or where the chunk ends: a block that belonged to
+    two pieces would be read twice. A chunk of n pieces takes n calls, never one more for its rest.
+
+    Args:
+        floor: gives the extent with the greatest start that is not above an offset.
+        start: offset in the segment.
+        end: the piece ends there at the latest; above ``start``.
+    """
+    goal, position = start + PIECE_BYTES, start
+    for _ in range(_EXTENTS_MAX):
+        extent = floor(position)
+        if position >= end or extent is None or extent.end <= position:
+            break
+        if extent.end >= goal + PIECE_BYTES:
+            if position > start:
+                break  # a long chunk has pieces of its own
+            shift = extent.chunk_offset - extent.start
+            position = (goal + shift) // BLOCK_BYTES * BLOCK_BYTES - shift
+            break
+        position = extent.end
+        if position >= goal:
+            break
+    return min(end, position) if position > start else min(end, goal)
+
+
+class Room:
+    """Memory for pieces, used again: fresh memory costs as much as reading into it."""
+
+    def __init__(self) -> None:
+        self._spare: list[bytearray] = []
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes that are kept for nobody yet."""
+        return sum(map(len, self._spare))
+
+    def take(self, length: int) -> memoryview:
+        """Memory of so many bytes, with anything in it."""
+        for index, buffer in enumerate(self._spare):
+            if len(buffer) == length:
+                return memoryview(self._spare.pop(index))
+        return memoryview(bytearray(length))
+
+    def give_back(self, view: memoryview) -> None:
+        """Take back what ``take`` returned; nobody looks at it any more."""
+        if len(self._spare) < _SPARE_MAX and isinstance(view.obj, bytearray):
+            self._spare.append(view.obj)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._spare.clear()
