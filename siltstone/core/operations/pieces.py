@@ -44,27 +44,27 @@ def piece_end(floor: Callable[[int], Extent | None], start: int, end: int) -> in
 
 
 class Room:
-    """Memory for pieces, used again: fresh memory costs as much as reading into it."""
+    """Memory of pieces that were taken: fresh memory costs as much as reading into it."""
 
     def __init__(self) -> None:
-        self._spare: list[bytearray] = []
+        self._spare: list[memoryview] = []
 
     @property
     def spare_bytes(self) -> int:
         """Bytes that are kept for nobody yet."""
         return sum(map(len, self._spare))
 
-    def take(self, length: int) -> memoryview:
-        """Memory of so many bytes, with anything in it."""
-        for index, buffer in enumerate(self._spare):
-            if len(buffer) == length:
-                return memoryview(self._spare.pop(index))
-        return memoryview(bytearray(length))
+    def spare(self, length: int) -> memoryview | None:
+        """Memory of so many bytes, with anything in it, if there is some."""
+        for index, view in enumerate(self._spare):
+            if len(view) == length:
+                return self._spare.pop(index)
+        return None
 
-    def give_back(self, view: memoryview) -> None:
-        """Take back what ``take`` returned; nobody looks at it any more."""
-        if len(self._spare) < _SPARE_MAX and isinstance(view.obj, bytearray):
-            self._spare.append(view.obj)
+    def give_back(self, view: memoryview | None) -> None:
+        """Keep memory that nobody looks at any more."""
+        if view is not None and len(self._spare) < _SPARE_MAX:
+            self._spare.append(view)
 
     def clear(self) -> None:
         """Keep nothing."""

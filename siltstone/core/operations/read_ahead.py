@@ -146,9 +146,7 @@ class ReadAhead:
         """Keep the memory of a piece that was taken, unless somebody else still waits for it."""
         if not self._held or piece.readers or not piece.task.done() or piece.task.cancelled():
             return
-        found = piece.task.result()
-        if found is not None:
-            self._room.give_back(found)
+        self._room.give_back(piece.task.result())
 
     async def close(self) -> None:
         """Forget everything, read nothing ahead from now on, and wait for what is on its way."""
@@ -164,17 +162,21 @@ class ReadAhead:
         ahead = sum(piece.end > end for piece in pieces)
         while ahead < stream.window and start < flushed:
             stop = self._piece_end(segment_id, start, flushed)
-            view = self._room.take(stop - start)
+            view = self._room.spare(stop - start)
             if not self._make_room(stop - start):
+                self._room.give_back(view)
                 break
             self._held += stop - start
-            task = asyncio.create_task(self._read(segment_id, start, view))
+            task = asyncio.create_task(self._read(segment_id, start, stop, view))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             pieces.append(_Piece(start, stop, task))
             start, ahead = stop, ahead + 1
 
-    async def _read(self, segment_id: int, start: int, view: memoryview) -> memoryview | None:
+    async def _read(
+        self, segment_id: int, start: int, stop: int, spare: memoryview | None
+    ) -> memoryview | None:
+        view = memoryview(bytearray(stop - start)) if spare is None else spare
         try:
             await self._fetch(segment_id, start, view)
         except SiltstoneError:
