@@ -26,10 +26,11 @@ def run(
     *,
     call_s: float = CALL_S,
     budget: int = BUDGET,
+    chunk_bytes: int = 6 * MIB,
 ) -> None:
-    """Run ``test`` over one segment of chunks of 6 MiB on storage whose calls take ``call_s``."""
+    """Run ``test`` over one segment on storage whose calls take ``call_s``."""
     environment = VirtualEnvironment()
-    settings = SegmentStorageSettings(chunk_bytes=6 * MIB, prefetch_bytes=budget)
+    settings = SegmentStorageSettings(chunk_bytes=chunk_bytes, prefetch_bytes=budget)
     world = World(environment=environment, settings=settings)
 
     async def body() -> None:
@@ -90,6 +91,49 @@ def test_each_byte_is_read_once() -> None:
         assert sum(length for _, _, length in ranges) == LENGTH
 
     run(test)
+
+
+@pytest.mark.parametrize("chunk_bytes", [13 * MIB, 15 * MIB, 21 * MIB, 64 * MIB])
+@pytest.mark.parametrize("call_s", [0.0, CALL_S])
+def test_a_sequential_read_takes_a_call_for_each_8_mib(chunk_bytes: int, call_s: float) -> None:
+    async def test(world: World, whole: bytes) -> None:
+        del world.calls[:]
+        assert await read_all(world, 8 * MIB) == whole
+        reads = [call for call in world.calls if call.verb == "read_into"]
+        assert sum(call.length for call in reads) == LENGTH
+        # The first two reads are the reader's own, so a border of chunks may cut one of them;
+        # nothing is ahead of a reader of quick storage, who meets all borders by himself.
+        borders = len(world.segments.chunks(1)) - 1
+        assert len(reads) <= LENGTH // (8 * MIB) + min(borders, 1 if call_s else borders)
+
+    run(test, chunk_bytes=chunk_bytes, call_s=call_s)
+
+
+def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        for start in range(0, 6 * MIB, MIB):
+            assert await world.read(1, start, MIB) == whole[start : start + MIB]
+        for _ in range(2):
+            starts = range(6 * MIB, LENGTH, 3 * MIB)
+            reads = [world.read(1, start, 3 * MIB) for start in starts]
+            found = b"".join(await asyncio.gather(*reads))
+            assert found == whole[6 * MIB :]
+
+    run(test)
+
+
+def test_memory_is_used_again_and_given_back_at_the_end() -> None:
+    async def test(world: World, whole: bytes) -> None:
+        ahead, kept = ahead_of(world), 0
+        offset = 0
+        while part := await world.read(1, offset, 4 * MIB):
+            assert part == whole[offset : offset + len(part)]
+            offset += len(part)
+            kept = max(kept, ahead._room.spare_bytes)
+        assert kept
+        assert ahead.held_bytes == 0
+
+    run(test, chunk_bytes=LENGTH)
 
 
 def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
