@@ -124,6 +124,36 @@ def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
     run(test)
 
 
+def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
+    arrived = asyncio.Event()
+
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        await arrived.wait()
+        view[:] = bytes(range(offset, offset + len(view)))
+
+    async def test() -> None:
+        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+        ahead.measured(MIB, CALL_S)
+        assert ahead.follow(1, 0, 4, 100) is None
+        assert ahead.follow(1, 4, 8, 100) is not None
+        stream = ahead.follow(1, 8, 12, 100)
+        assert stream is not None
+        first, second = memoryview(bytearray(2)), memoryview(bytearray(2))
+        takes = [ahead.take(stream, 10, second), ahead.take(stream, 8, first)]
+        tasks = [asyncio.create_task(take) for take in takes]
+        await asyncio.sleep(0)
+        arrived.set()
+        # The one that ends the piece goes on before the other one has copied its part.
+        assert await asyncio.gather(*tasks) == [2, 2]
+        assert ahead._room.spare_bytes == 0
+        assert (bytes(first), bytes(second)) == (bytes([8, 9]), bytes([10, 11]))
+        assert await ahead.take(stream, 12, memoryview(bytearray(4))) == 4
+        assert ahead._room.spare_bytes == 4
+        await ahead.close()
+
+    asyncio.run(test())
+
+
 def test_memory_is_used_again_and_given_back_at_the_end() -> None:
     async def test(world: World, whole: bytes) -> None:
         ahead, kept = ahead_of(world), 0
