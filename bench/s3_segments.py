@@ -114,8 +114,11 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
         append(file, size)
         with siltstone.open(file) as store:
             chunks = list(store.segment("large").chunks())
+        cold = file.read_text(encoding="utf-8")
+        cached = f"{cold}\ncache:\n  path: {folder.resolve() / 'cache'}\n"
 
-        def ours() -> float:
+        def ours(settings: str, *, warm: bool) -> float:
+            file.write_text(settings, encoding="utf-8")
             with Loop() as loop, async_store(loop, file) as store:
                 segment = store.segment("large")
 
@@ -123,6 +126,8 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
                     for offset in offsets:
                         await segment.read_into(offset, buffer)
 
+                if warm:
+                    loop(read())
                 return count / seconds_of(lambda: loop(read()))
 
         def theirs() -> float:
@@ -135,16 +140,21 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
 
             return count / seconds_of(read)
 
-        rates, peer = alternate(workshop.rounds, ours, theirs)
+        hows = {
+            "cold": partial(ours, cold, warm=False),
+            "in the cache on the disk": partial(ours, cached, warm=True),
+        }
+        *values, peer = alternate(workshop.rounds, *hows.values(), theirs)
     place.empty()
     return [
         Figure(
-            what="random read_into of 64 KiB, one at a time, each verified",
+            what=f"random read_into of 64 KiB, one at a time, verified, {how}",
             peer="obstore: the same ranges, not verified",
             unit=PER_SECOND,
             ours=rates,
             theirs=peer,
         )
+        for how, rates in zip(hows, values, strict=True)
     ]
 
 
