@@ -9,7 +9,11 @@ import pytest
 from services.fake_gcs import FakeGcs
 from siltstone.bindings.gcs import listing
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
+from siltstone.testing.chunk_checks.closing import CloseChecks
 from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.listing import ListChecks
+from siltstone.testing.chunk_checks.racing import RaceChecks
+from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.writing import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import FAKE_GCS
@@ -53,7 +57,7 @@ class TestStub(ChunkStorageContract):
 
 
 @pytest.mark.services
-class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
+class TestStubInPieces(CreateChecks, ConcatChecks):
     """Below a prefix, and in pieces for all that is longer than three bytes."""
 
     missing = MISSING
@@ -63,7 +67,18 @@ class TestStubInPieces(CreateChecks, DeleteChecks, ConcatChecks):
         return on_stub(stub, prefix="stores/one/", put_bytes_max=3, piece_bytes="256KiB")
 
 
-class TestFakeGcs(ChunkStorageContract):
+class TestFakeGcs(
+    CreateChecks,
+    DeleteChecks,
+    ReadChecks,
+    StatChecks,
+    ListChecks,
+    RaceChecks,
+    ConcatChecks,
+    CloseChecks,
+):
+    """What a server decides; the rest is decided before one is asked, and is seen on the stub."""
+
     missing = MISSING
     deviations = FAKE_GCS
     listed_count = LISTED
@@ -73,7 +88,18 @@ class TestFakeGcs(ChunkStorageContract):
         return on_fake(fake_gcs_server)
 
 
-class TestFakeGcsInPieces(CreateChecks, DeleteChecks, ConcatChecks):
+@pytest.mark.soak
+class TestFakeGcsWhole(ChunkStorageContract):
+    missing = MISSING
+    deviations = FAKE_GCS
+    listed_count = 1_025
+
+    @pytest.fixture
+    def service(self, fake_gcs_server: FakeGcs) -> ChunkService:
+        return on_fake(fake_gcs_server)
+
+
+class TestFakeGcsInPieces(CreateChecks):
     missing = MISSING
 
     @pytest.fixture

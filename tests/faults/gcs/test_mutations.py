@@ -44,7 +44,7 @@ from tests.faults.gcs.mutations import MUTATIONS, PIECE_BYTES, Mutation, Step
 from tests.unit.bindings.gcs.stub import Stub
 from tests.unit.bindings.gcs.stub_server import StubServer, serving
 
-HANG_TIMEOUT_S = 0.4
+HANG_TIMEOUT_S = 0.6
 """How long an answer that never comes is waited for; where none hangs, as long as usual."""
 DONE = "done"
 

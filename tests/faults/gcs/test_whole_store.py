@@ -26,7 +26,7 @@ from tests.unit.bindings.gcs.stub import Stub
 from tests.unit.bindings.gcs.stub_server import serving
 
 SEGMENTS = ("a", "b", "c")
-ROUNDS = 4
+ROUNDS = 3
 PATIENCE_S = 60.0
 SETTINGS = """
 segments:
