@@ -111,7 +111,7 @@ def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: i
         f"{_metadata(service, target, crc)}\r\n"
         f"--{border}\r\nContent-Type: application/octet-stream\r\n\r\n"
     )
-    whole = [head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()]
+    sent = [head.encode(), *buffers, f"\r\n--{border}--\r\n".encode()]
     with translated(target.name, target.operation):
         target.deadline.check()
     with translated(target.name, target.operation, changes=True):
@@ -120,7 +120,7 @@ def _at_once(service: Service, target: Target, buffers: Sequence[Buffer], crc: i
             f"/upload{service.path()}",
             _query(service, "multipart"),
             target.deadline,
-            body=sendable(whole, sum(map(len, whole)), target.deadline),
+            body=sendable(sent, sum(map(len, sent)), target.deadline),
             headers={"Content-Type": f'multipart/related; boundary="{border}"'},
         )
         if answer.status_code != 200:

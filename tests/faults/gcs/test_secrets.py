@@ -38,9 +38,7 @@ from tests.unit.bindings.gcs.stub_server import serving
 pytestmark = pytest.mark.services
 
 COMMANDS = (
-    ("doctor",),
     ("doctor", "--json"),
-    ("stat",),
     ("check",),
     ("append", "no-such-segment"),
 )
