@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import http.client
+import threading
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from urllib.parse import quote, unquote, urlsplit
@@ -13,8 +14,30 @@ from xml.etree import ElementTree
 VERSION = "2025-05-05"
 
 
+class _Kept:
+    """A connection that ends with whoever holds it."""
+
+    def __init__(self, host: str) -> None:
+        self.connection = http.client.HTTPConnection(host, timeout=30)
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+    def exchange(
+        self, method: str, target: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
+        self.connection.request(method, target, body or None, headers)
+        answer = self.connection.getresponse()
+        found = {key.lower(): value for key, value in answer.getheaders()}
+        return answer.status, found, answer.read()
+
+
+_here = threading.local()
+"""The connections of each thread, by host."""
+
+
 class RawAzure:
-    """One container, one request a connection. Signs with the key of the account, by hand."""
+    """One container, one connection a thread. Signs with the key of the account, by hand."""
 
     def __init__(self, endpoint: str, container: str, account: str, key: str) -> None:
         parts = urlsplit(endpoint)
@@ -88,16 +111,21 @@ class RawAzure:
         signature = base64.b64encode(digest).decode()
         headers["authorization"] = f"SharedKey {self._account}:{signature}"
         text = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in query.items())
-        connection = http.client.HTTPConnection(self._host, timeout=30)
+        if method == "PUT":
+            headers["content-length"] = str(len(body))
+        return self._answered(method, f"{path}?{text}" if text else path, body, headers)
+
+    def _answered(
+        self, method: str, target: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Use the connection of this thread, and a new one where that has ended meanwhile."""
+        kept: _Kept = _here.__dict__.setdefault(self._host, _Kept(self._host))
         try:
-            if method == "PUT":
-                headers["content-length"] = str(len(body))
-            connection.request(method, f"{path}?{text}" if text else path, body or None, headers)
-            answer = connection.getresponse()
-            found = {key.lower(): value for key, value in answer.getheaders()}
-            return answer.status, found, answer.read()
-        finally:
-            connection.close()
+            return kept.exchange(method, target, body, headers)
+        except (OSError, http.client.HTTPException):
+            # It ended since it was used last; a new one is made.
+            kept.connection.close()
+            return kept.exchange(method, target, body, headers)
 
     def _ask(
         self,

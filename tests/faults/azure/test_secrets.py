@@ -29,7 +29,7 @@ from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer, Fault, HalfAnswer, Hang, Reset, Rule
 from tests.contract.azure_services import new_container, options_of, settings_of
 
-COMMANDS = (("doctor",), ("doctor", "--json"), ("stat",), ("health",), ("check",), ("ls",))
+COMMANDS = (("doctor", "--json"), ("stat",), ("health",), ("check",))
 FAULTS: tuple[Fault, ...] = (
     Reset(after_effect=True),
     HalfAnswer(),
@@ -104,7 +104,7 @@ def test_of_errors_and_logs(azurite: Azurite, caplog: pytest.LogCaptureFixture, 
         more = {"account_key": None, "sas_token": token}
     with FaultProxy(("127.0.0.1", azurite.port)) as proxy:
         near = options_of(
-            azurite, container, endpoint=f"{proxy.endpoint}/{azurite.key_id}", read_timeout_s=1,
+            azurite, container, endpoint=f"{proxy.endpoint}/{azurite.key_id}", read_timeout_s=0.5,
             blobs="block", **more,
         )  # fmt: skip
         storage = AzureChunkStorage(AzureSettings.model_validate(near))
