@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import (
     ages,
     appends,
+    azure,
     caches,
     flushes,
     gcs,
@@ -42,6 +43,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "openings": ("Opening", openings.run),
     "populations": ("Opening very many segments", populations.run),
     "ages": ("Opening an old store", ages.run),
+    "azure": ("The binding azure beside its SDK", azure.run),
     "gcs": ("The binding gcs beside its SDK", gcs.run),
     "s3": ("The binding s3 beside its SDK and obstore", s3.run),
 }

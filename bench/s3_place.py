@@ -86,7 +86,7 @@ def s3_place() -> Iterator[S3Place]:
         UnavailableError: its program is not here.
     """
     program = SERVICES[NAME].installed()
-    with _temporary_files_in_memory():
+    with temporary_files_in_memory():
         server = Versitygw(program, keeps_alive=True)
     with server.start():
         client = _client(server)
@@ -98,7 +98,7 @@ def s3_place() -> Iterator[S3Place]:
 
 
 @contextmanager
-def _temporary_files_in_memory() -> Iterator[None]:
+def temporary_files_in_memory() -> Iterator[None]:
     """Where there is such a place and it has room."""
     kept = tempfile.tempdir
     writable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)

@@ -49,6 +49,7 @@ class TestBlockBlobsWholly(BlockBlobs, ChunkStorageContract):
     deviations = AZURITE
 
 
+@pytest.mark.soak
 class TestAppendInBlocks(WriteChecks):
     """Below a prefix, and in several requests for what is large."""
 
@@ -60,6 +61,7 @@ class TestAppendInBlocks(WriteChecks):
         return AzureService(server=azurite, more=more)
 
 
+@pytest.mark.soak
 class TestStagedInBlocks(ConcatChecks):
     """The same for blocks."""
 

@@ -16,12 +16,12 @@ from bench import figure
 from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
-OPTIONAL = {"gcs"}
-"""They need a server that not everybody has."""
+OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite"}
+"""They need a server that not everybody has, and a plugin that is newer than some checkouts."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(command.PARTS) - OPTIONAL))
+@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - OPTIONAL))
 def test_every_part_runs(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
 
@@ -31,20 +31,34 @@ def test_every_part_runs(name: str, tmp_path: Path) -> None:
 def test_the_part_gcs_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Its processes find the plugin where this one does.
+    check_beside_plugins("gcs", tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("azurite", "azure_plugin")
+def test_the_part_azure_runs_where_its_server_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_beside_plugins("azure", tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "server"), OPTIONAL.items())
+def test_a_part_says_which_server_it_needs(
+    name: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("SILTSTONE_CACHE", str(tmp_path / "empty"))
+    _, run = command.PARTS[name]
+    assert run(Workshop(folder=tmp_path, quick=True)) == []
+    assert f"python -m services fetch {server}" in capsys.readouterr().err
+
+
+def check_beside_plugins(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the processes of a part find plugins where this one does."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     folder = tmp_path / "work"
     folder.mkdir()
-    check("gcs", folder)
-
-
-def test_the_part_gcs_says_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SILTSTONE_CACHE", str(tmp_path / "empty"))
-    _, run = command.PARTS["gcs"]
-    assert run(Workshop(folder=tmp_path, quick=True)) == []
-    assert "python -m services fetch fake-gcs-server" in capsys.readouterr().err
+    check(name, folder)
 
 
 def check(name: str, tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""The binding ``azure`` on a server beside its own SDK, with the processor's time.
+
+Both send an MD5 with each body, which the server compares, or both send none. The binding alone
+asks that nothing be overwritten. An append blob costs both two requests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import siltstone
+from bench.azure_place import AzurePlace, azure_place
+from bench.figure import MIB as MEBIBYTES
+from bench.figure import MIB_PER_SECOND, Figure, alternate
+from bench.sdk_contest import MIB, Client, Contest
+from bench.workshop import Workshop, seconds_of
+from services.unavailable import UnavailableError
+from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
+from siltstone.bindings.azure.settings import Blobs, Checksums
+
+PEER = "azure-storage-blob"
+KINDS: Sequence[tuple[str, Mapping[str, str], Sequence[str]]] = (
+    ("append blobs", {}, ("put", "get")),
+    ("append blobs without MD5", {"checksums": Checksums.NONE}, ("put",)),
+    ("block blobs", {"blobs": Blobs.BLOCK}, ("put",)),
+)
+"""What is measured, the settings, and the verbs; a read is the same everywhere."""
+SMALL_BYTES = 2**16
+CHUNK_BYTES = 64 * MIB
+PEAKS_MIB = {"flush": 556, "read": 300}
+"""Of a flush: the bound of back-pressure and what is allowed beside it."""
+LARGE_ROUNDS = 2
+"""A gibibyte says the same each time."""
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure blobs alone, then a whole segment; nothing where the server is not."""
+    try:
+        figures = []
+        for kind, options, verbs in KINDS:
+            # What was deleted stays in the server's memory for minutes, so each has its own one.
+            with azure_place() as place, place.storage(**options) as storage:
+                contest = _contest(workshop, place, storage)
+                figures += contest.large(kind, verbs)
+                if "get" in verbs:
+                    figures += contest.small(kind, SMALL_BYTES)
+        with azure_place() as place:
+            return [*figures, *_segment(workshop, place)]
+    except UnavailableError as error:
+        print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
+        return []
+
+
+def _contest(workshop: Workshop, place: AzurePlace, storage: AzureChunkStorage) -> Contest:
+    return Contest(
+        workshop=workshop,
+        peer=PEER,
+        clients=partial(_clients, storage, place, os.urandom(CHUNK_BYTES)),
+        empty=place.empty,
+    )
+
+
+def _clients(
+    storage: AzureChunkStorage, place: AzurePlace, content: bytes, length: int
+) -> Sequence[Client]:
+    settings = storage.service.settings
+    checked = settings.checksums is Checksums.MD5
+    view, whole = memoryview(content)[:length], content[:length]
+    buffers = [bytearray(length) for _ in range(4)]
+
+    def get(number: int) -> None:
+        assert storage.read_into(f"d/{number}", 0, buffers[number % 4]) == length
+
+    def sdk_put(number: int) -> None:
+        blob = place.sdk.get_blob_client(f"d/{number}")
+        if settings.blobs is Blobs.APPEND:
+            blob.create_append_blob()
+            blob.append_block(whole, length=length, validate_content=checked)
+        else:
+            blob.upload_blob(whole, length=length, overwrite=True, validate_content=checked)
+
+    def sdk_get(number: int) -> None:
+        found = place.sdk.get_blob_client(f"d/{number}").download_blob(offset=0, length=length)
+        assert len(found.readall()) == length
+
+    return (
+        Client(put=lambda number: storage.create(f"d/{number}", [view]), get=get),
+        Client(put=sdk_put, get=sdk_get),
+    )
+
+
+def _segment(workshop: Workshop, place: AzurePlace) -> list[Figure]:
+    """Flush and read a segment in processes of their own."""
+    count = workshop.pick(1024, 8)
+    rounds = min(LARGE_ROUNDS, workshop.rounds)
+    told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
+
+    def ours() -> float:
+        with workshop.place() as folder:
+            options = {**place.options, "prefix": "large"}
+            file = siltstone.init(folder / "store", binding="azure", options=options)
+            for verb in told:
+                told[verb].append(_in_child(file, verb, count))
+        place.empty()
+        return count / told["flush"][-1]["seconds"]
+
+    rates, peer = alternate(rounds, ours, partial(_put, place, count))
+    figures = [
+        Figure(
+            what=f"append {count:,} MiB to the log and flush, {rounds} times",
+            peer=f"{PEER}: append blobs of 64 MiB, 4 at a time, without a log",
+            unit=MIB_PER_SECOND,
+            ours=rates,
+            theirs=peer,
+        )
+    ]
+    figures += [
+        Figure(
+            what=f"… peak memory of the process, {verb}",
+            peer="limit",
+            unit=MEBIBYTES,
+            ours=[one["peak_mib"] for one in told[verb]],
+            theirs=[float(limit)] * rounds,
+            goal=1,
+        )
+        for verb, limit in PEAKS_MIB.items()
+    ]
+    return figures
+
+
+def _in_child(file: Path, verb: str, count: int) -> dict[str, float]:
+    child = subprocess.run(
+        [sys.executable, "-m", "bench.segment_child", str(file), verb, str(count)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    told: dict[str, float] = json.loads(child.stdout)
+    return told
+
+
+def _put(place: AzurePlace, count: int) -> float:
+    body = os.urandom(min(count * MIB, CHUNK_BYTES))
+
+    def put(number: int) -> None:
+        blob = place.sdk.get_blob_client(f"d/{number}")
+        blob.create_append_blob()
+        blob.append_block(body, length=len(body))
+
+    with ThreadPoolExecutor(4) as threads:
+        seconds = seconds_of(lambda: list(threads.map(put, range(count * MIB // len(body)))))
+    place.empty()
+    return count / seconds

@@ -1,0 +1,130 @@
+"""The same objects through a binding and through its own SDK, with the processor's time.
+
+Client and server share the machine, so what a client leaves of the processor is the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from bench.figure import (
+    MIB_PER_SECOND,
+    MILLISECONDS,
+    PER_SECOND,
+    Better,
+    Figure,
+    Unit,
+    alternate,
+)
+from bench.workshop import Stopwatch, Workshop
+
+MIB = 2**20
+CPU_PER_MIB = Unit(text="ms/MiB of CPU", better=Better.LOWER)
+GOAL = 0.9
+"""Of the SDK."""
+
+Call = Callable[[int], object]
+
+
+@dataclass(slots=True, kw_only=True)
+class Client:
+    """One client, and what it took, round by round.
+
+    Attributes:
+        put, get: the calls, given a number.
+        rates: MiB or calls a second.
+        cpu_ms: milliseconds of the processor for each MiB or call.
+    """
+
+    put: Call
+    get: Call
+    rates: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Two clients of one place.
+
+    Attributes:
+        workshop: how large a run is.
+        peer: name of the SDK.
+        clients: the binding and the SDK, for objects of a length.
+        empty: removes all objects, which takes no time of anybody's.
+    """
+
+    workshop: Workshop
+    peer: str
+    clients: Callable[[int], Sequence[Client]]
+    empty: Callable[[], None]
+
+    def large(self, kind: str, verbs: Sequence[str] = ("put", "get")) -> list[Figure]:
+        """Objects of 8 MiB, one at a time, and of 64 MiB, several at a time."""
+        figures = []
+        for full, count, width in ((8, 8, 1), (64, 4, 4)):
+            size = self.workshop.pick(full, 1)
+            for verb in verbs:
+                clients = self._measured(verb, size * MIB, count, width, size * count)
+                what = f"{kind}, {verb} of {size} MiB, {width} at a time"
+                figures += self._figures(what, clients, (MIB_PER_SECOND, CPU_PER_MIB))
+        return figures
+
+    def small(self, kind: str, length: int) -> list[Figure]:
+        """Objects of so many bytes."""
+        figures = []
+        count = self.workshop.pick(200, 8)
+        for width in (1, 4):
+            for verb in ("put", "get"):
+                clients = self._measured(verb, length, count, width, count)
+                what = f"{kind}, {verb} of {length // 1024} KiB, {width} at a time"
+                figures += self._figures(what, clients, (PER_SECOND, MILLISECONDS))
+        return figures
+
+    def _measured(
+        self, verb: str, length: int, count: int, width: int, amount: int
+    ) -> Sequence[Client]:
+        clients = self.clients(length)
+        if verb == "get":
+            for number in range(count):
+                clients[0].put(number)
+        with ThreadPoolExecutor(width) as threads:
+
+            def measure(client: Client) -> float:
+                call = client.put if verb == "put" else client.get
+                with Stopwatch() as watch:
+                    for _ in threads.map(call, range(count)):
+                        pass
+                if verb == "put":
+                    self.empty()
+                client.rates.append(amount / watch.seconds)
+                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
+                return watch.seconds
+
+            alternate(self.workshop.rounds, *(partial(measure, client) for client in clients))
+        self.empty()
+        return clients
+
+    def _figures(
+        self, what: str, clients: Sequence[Client], units: tuple[Unit, Unit]
+    ) -> list[Figure]:
+        ours, sdk = clients
+        return [
+            Figure(
+                what=what,
+                peer=self.peer,
+                unit=units[0],
+                ours=ours.rates,
+                theirs=sdk.rates,
+                goal=GOAL,
+            ),
+            Figure(
+                what="… processor of the client",
+                peer=self.peer,
+                unit=units[1],
+                ours=ours.cpu_ms,
+                theirs=sdk.cpu_ms,
+            ),
+        ]
