@@ -30,7 +30,7 @@ GUEST_IN_TABLE = socket.inet_aton(GUEST)[::-1].hex().upper()
 TABLES = ("tcp", "tcp6")
 SAID_ALL = "06"
 """The state of a connection of which only the memory is left, for a minute."""
-MEMORY = "640M"
+MEMORY = "1G"
 READY = "ready"
 CALL_S = 240.0
 POLL_S = 0.02

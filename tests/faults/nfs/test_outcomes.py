@@ -58,8 +58,8 @@ CASES = {
     "soft, the server is dead": Case(SOFT, False, True, False, UNKNOWN, False),
     "soft, the server dies with its answers": Case(SOFT, True, True, False, UNKNOWN, True),
 }
-PATIENT = {"soft, the server is dead"}
-"""It takes long, and the one behind it is the harder one."""
+PATIENT = {"hard, the server was dead", "soft, the server is dead"}
+"""They take long, and those behind them are the harder ones."""
 
 
 class Place:

@@ -92,6 +92,7 @@ CASES = [
     ("delete", "stat", 1, errno.EIO, ChunkUnavailableError, NOT),
     ("delete", "unlink", 1, errno.EROFS, ChunkAccessDeniedError, NOT),
     ("delete", "unlink", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
+    ("delete", "unlink", 1, errno.ENOENT, ChunkNotFoundError, UNKNOWN),
     ("delete", "fsync", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
     ("seal", "fchmod", 1, errno.EPERM, ChunkAccessDeniedError, NOT),
     ("seal", "fsync", 1, errno.EIO, ChunkUnavailableError, UNKNOWN),
