@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from services.kernel_nfs import KernelNfs
 from tests.contract.nfs_mount import MOUNTS
+from tests.faults.nfs.requests import CHUNKS
 
 SUITE = "tests/contract/nfs_mount.py"
 TIER_1 = """
@@ -35,6 +38,36 @@ def test_tier_1_on_a_mount_is_refused(kernel_nfs: KernelNfs) -> None:
     kernel_nfs.unmount(mount)
 
 
+OPENED = {"OPEN_NOATTR": 1, "CLOSE": 1}
+REQUESTS = {
+    "create": {"OPEN": 1, "WRITE": 1, "CLOSE": 1},
+    "write": OPENED | {"WRITE": 1},
+    "stat": OPENED,
+    "read_into": OPENED,  # The bytes are in the memory of the client that wrote them.
+    "seal": OPENED | {"SETATTR": 1},
+    "delete": {"REMOVE": 2},  # The second one is for the folder, if it is empty.
+    "list": {"OPEN_NOATTR": CHUNKS, "CLOSE": CHUNKS, "READDIR": 2},
+}
+"""What each verb has to ask. It also looks at the way: folders, rights and attributes."""
+ON_THE_WAY = {"ACCESS", "GETATTR", "LOOKUP", "SETATTR"}
+ON_THE_WAY_MAX = 4
+
+
+def test_what_each_verb_asks(kernel_nfs: KernelNfs) -> None:
+    mount = kernel_nfs.mount("requests", "vers=4.2,hard,nosharecache")
+    script = kernel_nfs.python("-m", "tests.faults.nfs.requests", str(mount))
+    found: dict[str, dict[str, int]] = json.loads(kernel_nfs.run(script))
+    assert list(found) == list(REQUESTS)
+    for verb, wanted in REQUESTS.items():
+        asked = found[verb]
+        assert {name: asked.get(name) for name in wanted} == wanted, verb
+        others = {name: count for name, count in asked.items() if name not in wanted}
+        assert set(others) <= ON_THE_WAY, verb
+        assert sum(others.values()) <= ON_THE_WAY_MAX, verb
+    kernel_nfs.unmount(mount)
+
+
+@pytest.mark.soak
 def test_without_close_to_open_other_clients_are_not_seen(kernel_nfs: KernelNfs) -> None:
     """With the option ``nocto`` an open asks nobody, so nothing in the binding can help."""
     check = "test_read_sees_what_another_client_appended"
