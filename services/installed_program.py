@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from services.unavailable import UnavailableError
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 """Where such programs are, whatever ``PATH`` a user without privileges has."""
+
+PROBE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +26,14 @@ class InstalledProgram:
         commands: of which the first is run.
         files: that have to exist.
         packages: of Debian, that have all of this.
+        probe: a command that works where the program can; nothing of it stays.
     """
 
     name: str
     commands: Sequence[str]
     files: Sequence[str]
     packages: Sequence[str]
+    probe: Sequence[str]
 
     @property
     def pin(self) -> str:
@@ -51,6 +56,18 @@ class InstalledProgram:
                 f"{', '.join(missing)} is missing; on Debian: apt-get install"
                 f" {' '.join(self.packages)}"
             )
+        tried = subprocess.run(
+            self.probe,
+            env={"PATH": SYSTEM_PATH},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROBE_S,
+            check=False,
+        )
+        if tried.returncode:
+            told = tried.stdout.decode(errors="replace").strip()
+            raise UnavailableError(f"{' '.join(self.probe)}: {told}")
         first = found[self.commands[0]]
         return None if first is None else Path(first)
 

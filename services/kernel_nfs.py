@@ -14,6 +14,7 @@ PROGRAM = InstalledProgram(
     commands=("ganesha.nfsd", "linux.uml", "ip", "insmod", "mount", "nsenter", "unshare"),
     files=("/dev/net/tun", "/usr/lib/uml/modules"),
     packages=("nfs-ganesha", "nfs-ganesha-vfs", "user-mode-linux", "iproute2", "kmod"),
+    probe=("unshare", "--net", "--pid", "--fork", "ip", "tuntap", "add", "tap0", "mode", "tap"),
 )
 
 
