@@ -111,7 +111,7 @@ class AzureChunkStorage:
         if self._capabilities.append:
             appending.create(self.service, target, buffers, length)
         elif length <= self._settings.put_bytes_max:
-            put(self.service, target, buffers)
+            put(self.service, target, buffers, length)
         else:
             put_in_blocks(self.service, target, buffers, length)
 
