@@ -14,6 +14,9 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNameError
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.listing import ListChecks
+from siltstone.testing.chunk_checks.naming import NameChecks
+from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.subject import at_once, names
 from siltstone.testing.chunk_checks.writing import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
@@ -23,7 +26,11 @@ from tests.contract.s3_services import MotoService, S3Service
 MISSING = frozenset({"append", "seal"})
 
 
-class TestMoto(ChunkStorageContract):
+class TestMoto(
+    CreateChecks, DeleteChecks, ReadChecks, StatChecks, ListChecks, NameChecks, ConcatChecks
+):
+    """What one caller sees: moto is not made for many threads at a time."""
+
     missing = MISSING
     secrets = (SECRET,)
 

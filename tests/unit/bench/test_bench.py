@@ -18,15 +18,23 @@ from bench.workshop import Workshop
 
 OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite"}
 """They need a server that not everybody has, and a plugin that is newer than some checkouts."""
+SERVED = {"s3", *OPTIONAL}
+"""With a server they take up to a minute."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - OPTIONAL))
+@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - SERVED))
 def test_every_part_runs(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.usefixtures("versitygw", "s3_plugin")
+def test_the_part_s3_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_beside_plugins("s3", tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
 @pytest.mark.usefixtures("fake_gcs_server", "gcs_plugin")
 def test_the_part_gcs_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
