@@ -25,11 +25,11 @@ from siltstone.bindings.azure.errors import (
     half,
     let_go,
     translated,
-    whole,
 )
 from siltstone.bindings.azure.reading import length_of
 from siltstone.bindings.azure.service import Service
 from siltstone.core.errors import ChunkError, ChunkOffsetError
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import pieces, sendable
 from siltstone.core.remote.target import Target
 from siltstone.core.words import Buffer

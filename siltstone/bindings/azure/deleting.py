@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from azure.core.exceptions import HttpResponseError
 
-from siltstone.bindings.azure.errors import answered, translated, whole
+from siltstone.bindings.azure.errors import answered, translated
 from siltstone.bindings.azure.service import Service
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, ChunkUnavailableError, Outcome
+from siltstone.core.remote.answers import whole
 
 BULK_MAX: Final = 256
 """Requests in one request, as the service has it."""

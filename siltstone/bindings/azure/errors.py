@@ -6,10 +6,9 @@ repeated, since nobody knows what a service puts there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import requests
 from azure.core.exceptions import (
@@ -28,21 +27,17 @@ from siltstone.core.errors import (
     ChunkNotFoundError,
     ChunkStorageFullError,
     ChunkUnavailableError,
-    Outcome,
     SiltstoneError,
 )
+from siltstone.core.remote.answers import (
+    DISAGREEMENTS,
+    NOT_APPLIED,
+    UNKNOWN,
+    Answer,
+    error_of,
+    no_answer,
+)
 from siltstone.core.throttling import ChunkThrottledError
-
-NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
-
-
-class Answer(NamedTuple):
-    """What one kind of answer means: the error, in words, and the outcome of a change."""
-
-    kind: type[ChunkError]
-    reason: str
-    outcome: Outcome = NOT_APPLIED
-
 
 _DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
 _CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
@@ -131,8 +126,6 @@ BLOCKS_GONE: Final = "InvalidBlockList"
 MAKING: Final = frozenset({"create", "concat"})
 TAKEN: Final = (_REPLACED, _KIND)
 """What a condition on nothing says of a name that is taken, beside that there is such a blob."""
-DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
-"""What errors of TLS say that come before the first request; the last one of another host."""
 
 
 def status_of(error: HttpResponseError) -> int:
@@ -174,15 +167,7 @@ def answered(error: HttpResponseError, chunk: str, operation: str, *, changes: b
     status, code = status_of(error), code_of(error)
     answer = meaning(status, code, operation)
     facts: dict[str, Any] = {"status": status or None, "code": _known(code)}
-    if answer.kind is ChunkThrottledError:
-        facts["retry_after_s"] = retry_after(headers_of(error))
-    return answer.kind(
-        answer.reason,
-        chunk=chunk,
-        operation=operation,
-        outcome=answer.outcome if changes else NOT_APPLIED,
-        **facts,
-    )
+    return error_of(answer, chunk, operation, headers_of(error), changes=changes, **facts)
 
 
 def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
@@ -193,13 +178,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
             "there are no credentials", chunk=chunk, operation=operation, error=type(error).__name__
         )
     before = _is_before_sending(error)
-    return ChunkUnavailableError(
-        "the service could not be reached" if before else "no whole answer of the service",
-        chunk=chunk,
-        operation=operation,
-        outcome=UNKNOWN if changes and not before else NOT_APPLIED,
-        error=type(error).__name__,
-    )
+    return no_answer(chunk, operation, changes=changes, unsent=before, error=type(error).__name__)
 
 
 def half(error: ChunkError, chunk: str, operation: str) -> ChunkError:
@@ -226,30 +205,6 @@ def half(error: ChunkError, chunk: str, operation: str) -> ChunkError:
 def replaced(chunk: str, operation: str) -> ChunkUnavailableError:
     """The error for a blob that is not the one that was looked at before."""
     return ChunkUnavailableError(_REPLACED.reason, chunk=chunk, operation=operation)
-
-
-def whole(
-    answer: Mapping[str, Any],
-    keys: Sequence[str],
-    chunk: str,
-    operation: str,
-    *,
-    changes: bool = False,
-) -> Any:
-    """Return a success of the service, if it is one: something between here and there may answer.
-
-    An empty page that calls itself a success would otherwise be a chunk that was made.
-    """
-    missing = [key for key in keys if answer.get(key) is None]
-    if missing:
-        raise ChunkUnavailableError(
-            _NO_ANSWER.reason,
-            chunk=chunk,
-            operation=operation,
-            outcome=UNKNOWN if changes else NOT_APPLIED,
-            missing=",".join(missing),
-        )
-    return answer
 
 
 def let_go(error: BaseException) -> None:
@@ -286,18 +241,6 @@ def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator
         # Whatever an SDK and the libraries below it raise, the call came to no answer.
         let_go(error)
         raise unanswered(error, chunk, operation, changes=changes) from error
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an answer asks to wait, if it says so and can be understood."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        until, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, IndexError):
-        return None
-    return max(0.0, (until - now).total_seconds())
 
 
 def _is_before_sending(error: Exception) -> bool:

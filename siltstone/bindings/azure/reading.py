@@ -16,10 +16,10 @@ from siltstone.bindings.azure.errors import (
     replaced,
     status_of,
     translated,
-    whole,
 )
 from siltstone.bindings.azure.service import Service
 from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
 
 RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)

@@ -7,10 +7,9 @@ service's own reason refines it. Nothing of its text is repeated, since nobody k
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import GoogleAuthError, TransportError
@@ -35,20 +34,16 @@ from siltstone.core.errors import (
     ChunkNotFoundError,
     ChunkStorageFullError,
     ChunkUnavailableError,
-    Outcome,
     SiltstoneError,
 )
+from siltstone.core.remote.answers import (
+    DISAGREEMENTS,
+    UNKNOWN,
+    Answer,
+    error_of,
+    no_answer,
+)
 from siltstone.core.throttling import ChunkThrottledError
-
-NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
-
-
-class Answer(NamedTuple):
-    """What one kind of answer means: the error, in words, and the outcome of a change."""
-
-    kind: type[ChunkError]
-    reason: str
-    outcome: Outcome = NOT_APPLIED
 
 
 class RefusedError(Exception):
@@ -120,8 +115,6 @@ BY_CODE: Final[dict[str, Answer]] = {
 }
 """Reasons of refusals; that of an answer from 500 on is not looked at, but for a throttle's."""
 
-DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
-"""What errors of TLS say that come before the first request; the last one of another host."""
 BEFORE_SENDING: Final = (
     ConnectTimeout,
     InvalidProxyURL,
@@ -169,15 +162,7 @@ def answered(error: RefusedError, chunk: str, operation: str, *, changes: bool) 
     """Return the error of the contract for an answer of the service."""
     answer = meaning(error.status, error.code, error.text)
     facts: dict[str, Any] = {"status": error.status, "code": _known(error.code) or None}
-    if answer.kind is ChunkThrottledError:
-        facts["retry_after_s"] = retry_after(error.headers)
-    return answer.kind(
-        answer.reason,
-        chunk=chunk,
-        operation=operation,
-        outcome=answer.outcome if changes else NOT_APPLIED,
-        **facts,
-    )
+    return error_of(answer, chunk, operation, error.headers, changes=changes, **facts)
 
 
 def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
@@ -190,13 +175,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
             error=type(error).__name__,
         )
     before = is_unsent(error)
-    return ChunkUnavailableError(
-        "the service could not be reached" if before else "no whole answer of the service",
-        chunk=chunk,
-        operation=operation,
-        outcome=UNKNOWN if changes and not before else NOT_APPLIED,
-        error=type(error).__name__,
-    )
+    return no_answer(chunk, operation, changes=changes, unsent=before, error=type(error).__name__)
 
 
 def is_unsent(error: Exception) -> bool:
@@ -210,27 +189,6 @@ def is_unsent(error: Exception) -> bool:
     if isinstance(error, ConnectionError) and error.args:
         return isinstance(getattr(error.args[0], "reason", None), NewConnectionError)
     return False
-
-
-def whole(
-    answer: object, keys: Sequence[str], chunk: str, operation: str, *, changes: bool = False
-) -> Any:
-    """Return a success of the service, if it is one: something between here and there may answer.
-
-    A page that calls itself a success would otherwise be a chunk that was made, or a listing of
-    nothing.
-    """
-    found = answer if isinstance(answer, dict) else {}
-    missing = [key for key in keys if key not in found]
-    if missing:
-        raise ChunkUnavailableError(
-            "this is no answer of the service",
-            chunk=chunk,
-            operation=operation,
-            outcome=UNKNOWN if changes else NOT_APPLIED,
-            missing=",".join(missing),
-        )
-    return found
 
 
 @contextmanager
@@ -259,18 +217,6 @@ def _of_sdk(error: GoogleAPICallError) -> RefusedError:
     if isinstance(error.response, Response):
         return refused(error.response)
     return RefusedError(int(error.code or 0), "", str(error.message).lower(), {})
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an answer asks to wait, if it says so and can be understood."""
-    text = str(headers.get("retry-after", "")).strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        until, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, IndexError):
-        return None
-    return max(0.0, (until - now).total_seconds())
 
 
 def _known(code: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from siltstone.bindings.gcs.errors import translated, whole
+from siltstone.bindings.gcs.errors import translated
 from siltstone.bindings.gcs.service import Service
 from siltstone.core.chunk_arguments import check_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkNameError
+from siltstone.core.remote.answers import whole
 
 FIELDS: Final = "kind,items(name,generation,size,updated),nextPageToken"
 PAGE: Final = 1_000

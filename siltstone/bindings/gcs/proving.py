@@ -16,7 +16,7 @@ from typing import Final
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
-from siltstone.bindings.gcs.errors import ReplacedError, translated, whole
+from siltstone.bindings.gcs.errors import ReplacedError, translated
 from siltstone.bindings.gcs.joining import compose
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.uploads import Made, put
@@ -25,6 +25,7 @@ from siltstone.core.errors import (
     ChunkExistsError,
     SettingsError,
 )
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.target import Target
 
 SCRATCH: Final = "system/doctor/"

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from requests import Response
 
-from siltstone.bindings.gcs.errors import answered, refused, replaced, translated, whole
+from siltstone.bindings.gcs.errors import answered, refused, replaced, translated
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.session import STEP_BYTES
 from siltstone.bindings.gcs.uploads import Made, crc_of
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
 
 RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)

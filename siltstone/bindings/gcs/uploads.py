@@ -20,10 +20,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from requests import Response
 
-from siltstone.bindings.gcs.errors import NOT_APPLIED, UNKNOWN, refused, translated, whole
+from siltstone.bindings.gcs.errors import refused, translated
 from siltstone.bindings.gcs.service import Service
 from siltstone.core.checksums import crc32c_of
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, whole
 from siltstone.core.remote.body import cut, sendable
 from siltstone.core.remote.target import Target
 from siltstone.core.words import Buffer

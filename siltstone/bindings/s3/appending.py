@@ -8,10 +8,11 @@ from typing import Final
 from botocore.exceptions import ClientError
 
 from siltstone.bindings.s3.checksums import of_body
-from siltstone.bindings.s3.errors import code_of, translated, whole
+from siltstone.bindings.s3.errors import code_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkOffsetError
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import sendable
 from siltstone.core.remote.target import Target
 from siltstone.core.words import Buffer

@@ -9,7 +9,7 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import answered, code_of, status_of, translated, whole
+from siltstone.bindings.s3.errors import answered, code_of, status_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import (
@@ -18,6 +18,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.remote.answers import whole
 
 BULK_MAX: Final = 1_000
 """Keys of one request, as the service has it."""

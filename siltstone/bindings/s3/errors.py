@@ -6,10 +6,9 @@ the service's own text is repeated, since nobody knows what a service puts there
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from botocore.exceptions import (
     ClientError,
@@ -34,21 +33,16 @@ from siltstone.core.errors import (
     ChunkNotFoundError,
     ChunkStorageFullError,
     ChunkUnavailableError,
-    Outcome,
     SiltstoneError,
 )
+from siltstone.core.remote.answers import (
+    DISAGREEMENTS,
+    UNKNOWN,
+    Answer,
+    error_of,
+    no_answer,
+)
 from siltstone.core.throttling import ChunkThrottledError
-
-NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
-
-
-class Answer(NamedTuple):
-    """What one kind of answer means: the error, in words, and the outcome of a change."""
-
-    kind: type[ChunkError]
-    reason: str
-    outcome: Outcome = NOT_APPLIED
-
 
 _DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
 _CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
@@ -143,8 +137,6 @@ BEFORE_SENDING: Final = (
     ProxyConnectionError,
     ParamValidationError,
 )
-DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't match")
-"""What errors of TLS say that come before the first request; the last one of another host."""
 CREDENTIALS: Final = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -199,18 +191,10 @@ def answered(error: ClientError, chunk: str, operation: str, *, changes: bool) -
     answer = meaning(status, code)
     facts: dict[str, Any] = {"status": status or None, "code": _known(code)}
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    if answer.kind is ChunkThrottledError:
-        facts["retry_after_s"] = retry_after(headers)
     if answer is _REGION:
         region = headers.get("x-amz-bucket-region")
         facts["region"] = None if region is None else _known(str(region))
-    return answer.kind(
-        answer.reason,
-        chunk=chunk,
-        operation=operation,
-        outcome=answer.outcome if changes else NOT_APPLIED,
-        **facts,
-    )
+    return error_of(answer, chunk, operation, headers, changes=changes, **facts)
 
 
 def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -> ChunkError:
@@ -223,38 +207,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
     if isinstance(error, SSLError):
         # Nothing is sent before both ends have agreed.
         before = any(word in str(error) for word in DISAGREEMENTS)
-    return ChunkUnavailableError(
-        "the service could not be reached" if before else "no whole answer of the service",
-        chunk=chunk,
-        operation=operation,
-        outcome=UNKNOWN if changes and not before else NOT_APPLIED,
-        error=_name(error),
-    )
-
-
-def whole(
-    answer: Mapping[str, Any],
-    keys: Sequence[str],
-    chunk: str,
-    operation: str,
-    *,
-    changes: bool = False,
-) -> Any:
-    """Return a success of the service, if it is one: something between here and there may answer.
-
-    An empty page that calls itself a success would otherwise be a chunk that was made, or a listing
-    of nothing.
-    """
-    missing = [key for key in keys if key not in answer]
-    if missing:
-        raise ChunkUnavailableError(
-            "this is no answer of the service",
-            chunk=chunk,
-            operation=operation,
-            outcome=UNKNOWN if changes else NOT_APPLIED,
-            missing=",".join(missing),
-        )
-    return answer
+    return no_answer(chunk, operation, changes=changes, unsent=before, error=_name(error))
 
 
 @contextmanager
@@ -275,18 +228,6 @@ def translated(chunk: str, operation: str, *, changes: bool = False) -> Iterator
     except Exception as error:
         # Whatever an SDK and the libraries below it raise, the call came to no answer.
         raise unanswered(error, chunk, operation, changes=changes) from error
-
-
-def retry_after(headers: dict[str, str]) -> float | None:
-    """Seconds that an answer asks to wait, if it says so and can be understood."""
-    text = str(headers.get("retry-after", "")).strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        until, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, IndexError):
-        return None
-    return max(0.0, (until - now).total_seconds())
 
 
 def _known(code: str) -> str:

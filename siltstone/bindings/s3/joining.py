@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import replaced, status_of, translated, whole
+from siltstone.bindings.s3.errors import replaced, status_of, translated
 from siltstone.bindings.s3.reading import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, PART_BYTES_MIN, Checksums
 from siltstone.bindings.s3.uploads import Part, Sender, head, put, send_part, upload
 from siltstone.core.errors import ChunkOffsetError
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.target import Target
 
 

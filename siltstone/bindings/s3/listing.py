@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from siltstone.bindings.s3.errors import translated, whole
+from siltstone.bindings.s3.errors import translated
 from siltstone.bindings.s3.service import Service
 from siltstone.core.chunk_arguments import check_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkNameError
+from siltstone.core.remote.answers import whole
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from siltstone.bindings.s3.errors import code_of, status_of, translated, whole
+from siltstone.bindings.s3.errors import code_of, status_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.core.errors import CapabilityError, ChunkError, SettingsError
+from siltstone.core.remote.answers import whole
 
 SCRATCH: Final = "system/doctor/"
 WRONG_PLACE: Final = frozenset(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from siltstone.bindings.s3.checksums import header_value, of_body, of_upload
-from siltstone.bindings.s3.errors import is_conflict, translated, whole
+from siltstone.bindings.s3.errors import is_conflict, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, Checksums
 from siltstone.core.checksums import combine
@@ -25,6 +25,7 @@ from siltstone.core.errors import (
     ChunkExistsError,
     Outcome,
 )
+from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import pieces, sendable
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.remote.target import Target

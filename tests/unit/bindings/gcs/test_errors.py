@@ -17,13 +17,7 @@ from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError
 
 from siltstone.bindings.gcs import proving
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
-from siltstone.bindings.gcs.errors import (
-    RefusedError,
-    answered,
-    retry_after,
-    translated,
-    unanswered,
-)
+from siltstone.bindings.gcs.errors import RefusedError, answered, translated, unanswered
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -34,6 +28,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.remote.answers import retry_after
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.words import KIB, MIB
 from tests.unit.bindings.gcs.stub import (

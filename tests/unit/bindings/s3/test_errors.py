@@ -20,7 +20,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from siltstone.bindings.s3.errors import answered, retry_after, unanswered
+from siltstone.bindings.s3.errors import answered, unanswered
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -32,6 +32,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.remote import remote_client
+from siltstone.core.remote.answers import retry_after
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import Reply, Request, Stub, broken, half_body, lost_reply, refusal
