@@ -34,6 +34,20 @@ def check_chunk_name(name: str, operation: str) -> bytes:
     return key
 
 
+def is_chunk_name(name: str) -> bool:
+    """Whether ``name`` can be a key; what a listing finds beside these is another program's."""
+    try:
+        check_chunk_name(name, "list")
+    except ChunkNameError:
+        return False
+    return True
+
+
+def can_begin_names(prefix: str) -> bool:
+    """Whether there can be a key that begins with ``prefix``, by its whole parts."""
+    return not any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1])
+
+
 def check_listing(prefix: str, start_after: str) -> tuple[bytes, bytes]:
     """Return the UTF-8 bytes of both arguments of ``list``; neither need be a valid key.
 

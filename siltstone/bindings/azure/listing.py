@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from siltstone.bindings.azure.errors import translated
 from siltstone.bindings.azure.service import Service
-from siltstone.core.chunk_arguments import check_chunk_name
+from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
-from siltstone.core.errors import ChunkNameError, ChunkUnavailableError
+from siltstone.core.errors import ChunkUnavailableError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +38,7 @@ def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[Chu
     Raises:
         ChunkUnavailableError: the service lists in no order that can be used, or did not answer.
     """
-    if any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1]):
+    if not can_begin_names(prefix):
         return
     after = start_after.encode()
     for page in _pages(service, prefix, start_after):
@@ -78,7 +78,7 @@ def _pages(service: Service, prefix: str, start_after: str) -> Iterator[Iterable
         yield [
             chunk_stat(service.name(blob.name), blob.size, blob.etag, blob.last_modified)
             for blob in page
-            if _is_chunk(service.name(blob.name))
+            if is_chunk_name(service.name(blob.name))
         ]
 
 
@@ -88,11 +88,3 @@ def _common_start(text: str) -> str:
         if character >= SAME_ORDER_END:
             return text[:index]
     return text
-
-
-def _is_chunk(name: str) -> bool:
-    try:
-        check_chunk_name(name, "list")
-    except ChunkNameError:
-        return False
-    return True

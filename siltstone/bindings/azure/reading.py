@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from azure.core.exceptions import HttpResponseError
 
@@ -18,11 +17,10 @@ from siltstone.bindings.azure.errors import (
     translated,
 )
 from siltstone.bindings.azure.service import Service
-from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
-
-RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
+from siltstone.core.remote.ranges import PARTIAL, answered_count, at_end, told_length
 
 
 def head(
@@ -69,7 +67,7 @@ def read_range(
     deadline = service.deadline(len(buffer))
     if not len(buffer):
         length = length_of(service, name, key, operation)
-        return _at_end(name, max(offset, length), length, operation)
+        return at_end(name, offset, length, operation)
     with translated(name, operation):
         try:
             answer = _download(service, key, offset, len(buffer), version)
@@ -79,13 +77,13 @@ def read_range(
                 raise replaced(name, operation) from error
             if status_of(error) != 416:
                 raise
-            told = _told_length(headers_of(error))
+            told = told_length(headers_of(error).get("content-range", ""))
             if told is None:
                 told = length_of(service, name, key, operation)
             if offset < told:
                 # It has grown since; the caller asks again.
                 raise answered(error, name, operation, changes=False) from error
-            return _at_end(name, offset, told, operation)
+            return at_end(name, offset, told, operation)
         blocks = answer.iter_raw()
         try:
             count = _expected(answer, offset, len(buffer), name, operation)
@@ -94,7 +92,12 @@ def read_range(
             blocks.close()
             answer.close()
     if not count:
-        return _at_end(name, offset, length_of(service, name, key, operation), operation)
+        length = length_of(service, name, key, operation)
+        if offset < length:
+            raise ChunkUnavailableError(
+                "the service sent nothing", chunk=name, operation=operation, offset=offset
+            )
+        return at_end(name, offset, length, operation)
     return count
 
 
@@ -114,24 +117,19 @@ def _download(service: Service, key: str, offset: int, length: int, version: str
 
 
 def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) -> int:
-    """How many bytes the answer holds, if it is the answer to what was asked."""
-    headers = {key.lower(): value for key, value in answer.headers.items()}
-    told = str(headers.get("content-length", ""))
-    if answer.status_code == 206 and told == "0":
+    headers = {key.lower(): str(value) for key, value in answer.headers.items()}
+    told = headers.get("content-length", "")
+    if answer.status_code == PARTIAL and told == "0":
         # An emulator says so of a range that begins at the end; the service refuses it.
         return 0
-    found = RANGE.fullmatch(str(headers.get("content-range", "")))
-    if answer.status_code == 206 and found is not None:
-        first, last = int(found[1]), int(found[2])
-        count = last - first + 1
-        is_whole = count == wanted or (found[3] != "*" and last + 1 == int(found[3]))
-        if first == offset and 0 < count <= wanted and told == str(count) and is_whole:
-            return count
-    raise ChunkUnavailableError(
-        "the service sent another range than was asked for",
-        chunk=name,
-        operation=operation,
+    return answered_count(
+        name,
+        operation,
+        offset=offset,
+        wanted=wanted,
         status=answer.status_code,
+        content_range=headers.get("content-range", ""),
+        content_length=told,
     )
 
 
@@ -155,19 +153,3 @@ def _fill(
             expected=len(buffer),
             actual=done,
         )
-
-
-def _told_length(headers: Mapping[str, str]) -> int | None:
-    """The length that a refused range tells."""
-    told = headers.get("content-range", "").rpartition("/")[2]
-    return int(told) if told.isascii() and told.isdigit() else None
-
-
-def _at_end(name: str, offset: int, length: int, operation: str) -> int:
-    if offset < length:
-        raise ChunkUnavailableError(
-            "the service sent nothing", chunk=name, operation=operation, offset=offset
-        )
-    if offset > length:
-        raise ChunkOffsetError(chunk=name, operation=operation, expected=length, actual=offset)
-    return 0

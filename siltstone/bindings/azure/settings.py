@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Final, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Final, Self
+from urllib.parse import parse_qs
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
@@ -19,14 +17,13 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.remote.checks import Endpoint, File, Prefix, check_endpoint, check_threads
 from siltstone.core.words import MIB
 
 BLOCK_BYTES_MAX: Final = 100 * MIB
 """What one request appends at most, or copies into another blob."""
 PUT_BYTES_MAX: Final = 5000 * MIB
 """What one request makes a block blob of at most."""
-PREFIX_BYTES_MAX: Final = 256
-"""Longer ones would leave too little of the 1,024 bytes of a key for names of chunks."""
 SERVICE: Final = "https://{}.blob.core.windows.net"
 PARTS: Final = frozenset(
     {
@@ -56,13 +53,6 @@ class Identity(StrEnum):
 
     MANAGED = "managed"
     CHAIN = "chain"
-
-
-def _stripped(value: object) -> object:
-    return value.removesuffix("/") if isinstance(value, str) else value
-
-
-Prefix = Annotated[str, BeforeValidator(_stripped)]
 
 
 class AzureSettings(BaseModel):
@@ -100,9 +90,9 @@ class AzureSettings(BaseModel):
     )
     prefix: Prefix = ""
     account: str | None = Field(default=None, pattern=r"^[a-z0-9]{3,24}$")
-    endpoint: str | None = None
+    endpoint: Endpoint = None
     insecure: bool = False
-    ca_bundle: Path | None = None
+    ca_bundle: File = None
     account_key: SecretStr | None = None
     sas_token: SecretStr | None = None
     connection_string: SecretStr | None = None
@@ -144,22 +134,6 @@ class AzureSettings(BaseModel):
         )
         return {name.strip().lower(): value.strip() for name, _, value in pairs if value.strip()}
 
-    @field_validator("prefix")
-    @classmethod
-    def _prefix_is_a_folder(cls, prefix: str) -> str:
-        if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
-            raise ValueError("no part may be empty, '.' or '..'")
-        if "\0" in prefix or len(prefix.encode()) > PREFIX_BYTES_MAX:
-            raise ValueError(f"has at most {PREFIX_BYTES_MAX} bytes, none of them NUL")
-        return prefix
-
-    @field_validator("endpoint")
-    @classmethod
-    def _endpoint_is_a_url(cls, endpoint: str | None) -> str | None:
-        if endpoint is not None:
-            _check_url(endpoint)
-        return endpoint
-
     @field_validator("sas_token")
     @classmethod
     def _sas_token_is_one(cls, token: SecretStr | None) -> SecretStr | None:
@@ -174,17 +148,11 @@ class AzureSettings(BaseModel):
             raise ValueError("must be a key of a storage account, which is base64")
         return key
 
-    @field_validator("ca_bundle")
-    @classmethod
-    def _ca_bundle_is_there(cls, path: Path | None) -> Path | None:
-        if path is not None and not (path.is_absolute() and path.is_file()):
-            raise ValueError("must be the absolute path of a file")
-        return path
-
     @model_validator(mode="after")
     def _no_contradiction(self) -> Self:
-        for reason in (*self._address(), *self._credentials(), *self._transport(), *self._sizes()):
+        for reason in (*self._address(), *self._credentials(), *self._transport()):
             raise ValueError(reason)
+        check_threads("upload_threads", self.upload_threads, self.connections)
         return self
 
     def _address(self) -> list[str]:
@@ -196,7 +164,7 @@ class AzureSettings(BaseModel):
             if not parts.keys() & PARTS or not parts.keys() & {"blobendpoint", "accountname"}:
                 return ["connection_string names no account: AccountName= or BlobEndpoint="]
             try:
-                _check_url(self.account_url)
+                check_endpoint(self.account_url)
             except ValueError:
                 return ["connection_string holds no usable endpoint of blobs"]
             return []
@@ -239,26 +207,9 @@ class AzureSettings(BaseModel):
             wrong.append("ca_bundle is for an endpoint with TLS")
         return wrong
 
-    def _sizes(self) -> list[str]:
-        wrong = []
-        if self.upload_threads > self.connections:
-            wrong.append(
-                f"upload_threads is {self.upload_threads} and must not be above connections, "
-                f"{self.connections}"
-            )
-        return wrong
-
 
 def _is_key(text: str) -> bool:
     try:
         return bool(b64decode(text, validate=True))
     except ValueError:
         return False
-
-
-def _check_url(endpoint: str) -> None:
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be a URL that begins with https://")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must hold neither credentials nor a query")

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from siltstone.bindings.gcs.errors import translated
 from siltstone.bindings.gcs.service import Service
-from siltstone.core.chunk_arguments import check_chunk_name
+from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
-from siltstone.core.errors import ChunkNameError
 from siltstone.core.remote.answers import whole
 
 FIELDS: Final = "kind,items(name,generation,size,updated),nextPageToken"
@@ -34,14 +33,14 @@ def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[Chu
     What can be no chunk's name is another program's, such as the empty objects that stand for
     folders, or is left of a join, and is left out.
     """
-    if any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1]):
+    if not can_begin_names(prefix):
         return
     folder = service.settings.folder
     start = folder + start_after if start_after else None
     for blob in list_keys(service, folder + prefix, prefix, "list", start):
         name = service.name(blob.name)
         # The service begins with the name itself.
-        if name != start_after and _is_chunk(name):
+        if name != start_after and is_chunk_name(name):
             with translated(name, "list"):
                 found = chunk_stat(name, blob)
             yield found
@@ -76,11 +75,3 @@ def list_keys(
         yield from found
         if not token:
             return
-
-
-def _is_chunk(name: str) -> bool:
-    try:
-        check_chunk_name(name, "list")
-    except ChunkNameError:
-        return False
-    return True

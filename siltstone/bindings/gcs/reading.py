@@ -12,11 +12,11 @@ from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.session import STEP_BYTES
 from siltstone.bindings.gcs.uploads import Made, crc_of
 from siltstone.core.checksums import crc32c
-from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.deadline import Deadline
+from siltstone.core.remote.ranges import answered_count, at_end
 
-RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
 SUM: Final = re.compile(r"crc32c=([A-Za-z0-9+/=]+)", re.ASCII)
 
 
@@ -66,7 +66,7 @@ def read_range(
     """
     if not len(buffer):
         length = look_at(service, name, key, operation, deadline)[0].length
-        return _at_end(name, offset, length, operation)
+        return at_end(name, offset, length, operation)
     query: dict[str, str | int] = {"alt": "media"}
     if generation is not None:
         query["generation"] = generation
@@ -101,7 +101,7 @@ def read_range(
     if offset < length:
         # It has changed since; the caller asks again.
         raise answered(error, name, operation, changes=False) from error
-    return _at_end(name, offset, length, operation)
+    return at_end(name, offset, length, operation)
 
 
 def _refusal(answer: Response, deadline: Deadline) -> Any:
@@ -113,21 +113,15 @@ def _refusal(answer: Response, deadline: Deadline) -> Any:
 
 
 def _expected(answer: Response, offset: int, wanted: int, name: str, operation: str) -> int:
-    """How many bytes the answer holds, if it is the answer to what was asked."""
-    told = answer.headers.get("Content-Length", "")
-    found = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     is_plain = "Content-Encoding" not in answer.headers
-    if answer.status_code == 206 and found is not None and told.isdigit() and is_plain:
-        first, last = int(found[1]), int(found[2])
-        count = last - first + 1
-        is_whole = count == wanted or (found[3] != "*" and last + 1 == int(found[3]))
-        if first == offset and 0 < count <= wanted and int(told) == count and is_whole:
-            return count
-    raise ChunkUnavailableError(
-        "the service sent another range than was asked for",
-        chunk=name,
-        operation=operation,
+    return answered_count(
+        name,
+        operation,
+        offset=offset,
+        wanted=wanted,
         status=answer.status_code,
+        content_range=answer.headers.get("Content-Range", "") if is_plain else "",
+        content_length=answer.headers.get("Content-Length", ""),
     )
 
 
@@ -172,9 +166,3 @@ def _check_sum(
         raise ChunkUnavailableError(
             "the bytes arrived damaged", chunk=name, operation=operation, length=len(buffer)
         )
-
-
-def _at_end(name: str, offset: int, length: int, operation: str) -> int:
-    if offset > length:
-        raise ChunkOffsetError(chunk=name, operation=operation, expected=length, actual=offset)
-    return 0

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Final, Self
-from urllib.parse import urlsplit
+from typing import Final, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
@@ -17,19 +14,11 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.remote.checks import Endpoint, File, Prefix, check_threads
 from siltstone.core.words import GIB, KIB, MIB
 
 PIECE_BYTES: Final = 256 * KIB
 """Every piece of an upload but the last is a multiple of this."""
-PREFIX_BYTES_MAX: Final = 256
-"""Longer ones would leave too little of the 1,024 bytes of a key for names of chunks."""
-
-
-def _stripped(value: object) -> object:
-    return value.removesuffix("/") if isinstance(value, str) else value
-
-
-Prefix = Annotated[str, BeforeValidator(_stripped)]
 
 
 class GcsSettings(BaseModel):
@@ -61,10 +50,10 @@ class GcsSettings(BaseModel):
 
     bucket: str = Field(min_length=3, max_length=222, pattern=r"^[a-z0-9][a-z0-9._-]*[a-z0-9]$")
     prefix: Prefix = ""
-    endpoint: str | None = None
+    endpoint: Endpoint = None
     insecure: bool = False
-    ca_bundle: Path | None = None
-    credentials_file: Path | None = None
+    ca_bundle: File = None
+    credentials_file: File = None
     token: SecretStr | None = None
     anonymous: bool = False
     quota_project: str | None = Field(default=None, min_length=1)
@@ -86,31 +75,15 @@ class GcsSettings(BaseModel):
 
     @field_validator("prefix")
     @classmethod
-    def _prefix_is_a_folder(cls, prefix: str) -> str:
-        if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
-            raise ValueError("no part may be empty, '.' or '..'")
-        if set(prefix) & set("\0\r\n") or len(prefix.encode()) > PREFIX_BYTES_MAX:
-            raise ValueError(f"has at most {PREFIX_BYTES_MAX} bytes, on one line, none of them NUL")
+    def _prefix_is_one_line(cls, prefix: str) -> str:
+        if set(prefix) & set("\r\n"):
+            raise ValueError("must be on one line")
         return prefix
 
     @field_validator("endpoint")
     @classmethod
-    def _endpoint_is_a_url(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must be a URL that begins with https://")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must hold neither credentials nor a query")
-        return endpoint.rstrip("/")
-
-    @field_validator("ca_bundle", "credentials_file")
-    @classmethod
-    def _file_is_there(cls, path: Path | None) -> Path | None:
-        if path is not None and not (path.is_absolute() and path.is_file()):
-            raise ValueError("must be the absolute path of a file")
-        return path
+    def _endpoint_has_no_slash(cls, endpoint: str | None) -> str | None:
+        return None if endpoint is None else endpoint.rstrip("/")
 
     @field_validator("piece_bytes")
     @classmethod
@@ -138,9 +111,5 @@ class GcsSettings(BaseModel):
             raise ValueError("insecure: true is for an endpoint that begins with http://")
         if self.ca_bundle is not None and is_plain:
             raise ValueError("ca_bundle is for an endpoint with TLS")
-        if self.join_threads > self.connections:
-            raise ValueError(
-                f"join_threads is {self.join_threads} and must not be above connections, "
-                f"{self.connections}"
-            )
+        check_threads("join_threads", self.join_threads, self.connections)
         return self

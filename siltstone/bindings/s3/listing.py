@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from siltstone.bindings.s3.errors import translated
 from siltstone.bindings.s3.service import Service
-from siltstone.core.chunk_arguments import check_chunk_name
+from siltstone.core.chunk_arguments import can_begin_names, is_chunk_name
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkNameError
 from siltstone.core.remote.answers import whole
@@ -29,7 +29,7 @@ def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[Chu
     What can be no chunk's name is another program's, such as the empty objects that stand for
     folders, and is left out.
     """
-    if any(part in ("", ".", "..") or "\0" in part for part in prefix.split("/")[:-1]):
+    if not can_begin_names(prefix):
         return iter(())
     if service.settings.is_directory_bucket:
         return _unordered(service, prefix, start_after)
@@ -72,16 +72,8 @@ def _pages(
             return  # What the service can not hold begins no key of it.
         for entry in page.get("Contents", ()):
             name = service.name(entry["Key"])
-            if _is_chunk(name):
+            if is_chunk_name(name):
                 yield chunk_stat(name, entry["Size"], entry["ETag"], entry["LastModified"])
         if not page.get("IsTruncated"):
             return
         arguments["ContinuationToken"] = page["NextContinuationToken"]
-
-
-def _is_chunk(name: str) -> bool:
-    try:
-        check_chunk_name(name, "list")
-    except ChunkNameError:
-        return False
-    return True

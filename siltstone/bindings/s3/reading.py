@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -10,13 +9,13 @@ from botocore.exceptions import ClientError
 from siltstone.bindings.s3.errors import answered, replaced, status_of, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
-from siltstone.core.errors import ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline
+from siltstone.core.remote.ranges import answered_count, at_end, told_length
 from siltstone.core.words import MIB
 
 STEP_BYTES: Final = MIB
 """What one read of the socket asks for."""
-RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
 
 
 def read_range(
@@ -46,7 +45,7 @@ def read_range(
     """
     deadline = service.deadline(len(buffer))
     if not len(buffer):
-        return _at_end(name, offset, _length(service, name, key, operation), operation)
+        return at_end(name, offset, _length(service, name, key, operation), operation)
     arguments: Any = {} if version is None else {"IfMatch": version}
     with translated(name, operation):
         try:
@@ -67,7 +66,7 @@ def read_range(
             if offset < length:
                 # It has grown since; the caller asks again.
                 raise answered(error, name, operation, changes=False) from error
-            return _at_end(name, offset, length, operation)
+            return at_end(name, offset, length, operation)
         body = answer["Body"]
         try:
             count = _expected(answer, offset, len(buffer), name, operation)
@@ -78,21 +77,14 @@ def read_range(
 
 
 def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) -> int:
-    """How many bytes the answer holds, if it is the answer to what was asked."""
-    status = answer["ResponseMetadata"]["HTTPStatusCode"]
-    told = int(answer.get("ContentLength", -1))
-    found = RANGE.fullmatch(str(answer.get("ContentRange", "")))
-    if status == 206 and found is not None:
-        first, last = int(found[1]), int(found[2])
-        count = last - first + 1
-        whole = count == wanted or (found[3] != "*" and last + 1 == int(found[3]))
-        if first == offset and 0 < count <= wanted and told == count and whole:
-            return count
-    raise ChunkUnavailableError(
-        "the service sent another range than was asked for",
-        chunk=name,
-        operation=operation,
-        status=status,
+    return answered_count(
+        name,
+        operation,
+        offset=offset,
+        wanted=wanted,
+        status=answer["ResponseMetadata"]["HTTPStatusCode"],
+        content_range=str(answer.get("ContentRange", "")),
+        content_length=str(answer.get("ContentLength", "")),
     )
 
 
@@ -115,17 +107,9 @@ def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operatio
 def _told_length(error: ClientError) -> int | None:
     """The length that a refused range tells, in its body or its headers."""
     told = str(error.response.get("Error", {}).get("ActualObjectSize", ""))
-    if not told:
-        headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        told = str(headers.get("content-range", "")).rpartition("/")[2]
-    return int(told) if told.isascii() and told.isdigit() else None
+    headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return told_length(told or str(headers.get("content-range", "")))
 
 
 def _length(service: Service, name: str, key: str, operation: str) -> int:
     return int(head(service, name, key, operation)["ContentLength"])
-
-
-def _at_end(name: str, offset: int, length: int, operation: str) -> int:
-    if offset > length:
-        raise ChunkOffsetError(chunk=name, operation=operation, expected=length, actual=offset)
-    return 0

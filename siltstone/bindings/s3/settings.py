@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Final, Literal, Self
-from urllib.parse import urlsplit
+from typing import Final, Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
     SecretStr,
-    field_validator,
     model_validator,
 )
 
+from siltstone.core.remote.checks import Endpoint, File, Prefix, check_threads
 from siltstone.core.words import GIB, MIB
 
 PART_BYTES_MIN: Final = 5 * MIB
@@ -26,8 +23,6 @@ PART_BYTES_MAX: Final = 5 * GIB
 """Nor may one request write more."""
 DIRECTORY_BUCKET: Final = "--x-s3"
 """How the name of a directory bucket ends."""
-PREFIX_BYTES_MAX: Final = 256
-"""Longer ones would leave too little of the 1,024 bytes of a key for names of chunks."""
 
 
 class Checksums(StrEnum):
@@ -47,13 +42,6 @@ class Encryption(StrEnum):
 
     S3 = "s3"
     KMS = "kms"
-
-
-def _stripped(value: object) -> object:
-    return value.removesuffix("/") if isinstance(value, str) else value
-
-
-Prefix = Annotated[str, BeforeValidator(_stripped)]
 
 
 class S3Settings(BaseModel):
@@ -92,10 +80,10 @@ class S3Settings(BaseModel):
     bucket: str = Field(min_length=3, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")
     prefix: Prefix = ""
     region: str | None = Field(default=None, min_length=1)
-    endpoint: str | None = None
+    endpoint: Endpoint = None
     path_style: bool | None = None
     insecure: bool = False
-    ca_bundle: Path | None = None
+    ca_bundle: File = None
     profile: str | None = Field(default=None, min_length=1)
     access_key_id: SecretStr | None = None
     secret_access_key: SecretStr | None = None
@@ -103,7 +91,7 @@ class S3Settings(BaseModel):
     role_arn: str | None = Field(default=None, min_length=20)
     role_session_name: str | None = Field(default=None, min_length=2, max_length=64)
     role_external_id: SecretStr | None = None
-    sts_endpoint: str | None = None
+    sts_endpoint: Endpoint = None
     append: Literal["directory-bucket"] | None = None
     unsafe_without_conditional_create: bool = False
     checksums: Checksums = Checksums.CRC32C
@@ -128,45 +116,13 @@ class S3Settings(BaseModel):
         """Whether the bucket is of the kind that can append and lists in no order."""
         return self.bucket.endswith(DIRECTORY_BUCKET)
 
-    @field_validator("prefix")
-    @classmethod
-    def _prefix_is_a_folder(cls, prefix: str) -> str:
-        if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
-            raise ValueError("no part may be empty, '.' or '..'")
-        if "\0" in prefix or len(prefix.encode()) > PREFIX_BYTES_MAX:
-            raise ValueError(f"has at most {PREFIX_BYTES_MAX} bytes, none of them NUL")
-        return prefix
-
-    @field_validator("endpoint", "sts_endpoint")
-    @classmethod
-    def _endpoint_is_a_url(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must be a URL that begins with https://")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must hold neither credentials nor a query")
-        return endpoint
-
-    @field_validator("ca_bundle")
-    @classmethod
-    def _ca_bundle_is_there(cls, path: Path | None) -> Path | None:
-        if path is not None and not (path.is_absolute() and path.is_file()):
-            raise ValueError("must be the absolute path of a file")
-        return path
-
     @model_validator(mode="after")
     def _no_contradiction(self) -> Self:
         for reason in (*self._credentials(), *self._transport(), *self._bucket_kind()):
             raise ValueError(reason)
         if self.kms_key_id is not None and self.encryption is not Encryption.KMS:
             raise ValueError("kms_key_id needs encryption: kms")
-        if self.upload_threads > self.connections:
-            raise ValueError(
-                f"upload_threads is {self.upload_threads} and must not be above connections, "
-                f"{self.connections}"
-            )
+        check_threads("upload_threads", self.upload_threads, self.connections)
         return self
 
     def _credentials(self) -> list[str]:
