@@ -8,7 +8,6 @@ at once, since the service is consistent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Never
 
 from siltstone.bindings.azure import appending
 from siltstone.bindings.azure.deleting import BULK_MAX, delete_many
@@ -31,6 +30,7 @@ from siltstone.core.chunk_arguments import (
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkError, SettingsError
+from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
 
 
@@ -56,7 +56,7 @@ def open_container(settings: AzureSettings) -> AzureChunkStorage:
     return storage
 
 
-class AzureChunkStorage:
+class AzureChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the blobs below one prefix of a container.
 
     A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
@@ -74,7 +74,7 @@ class AzureChunkStorage:
         self._settings = settings
         appends = settings.blobs is Blobs.APPEND
         full_blocks = appending.FULL_BLOCKS_MAX if appends else FULL_BLOCKS_MAX
-        self._capabilities = Capabilities(
+        capabilities = Capabilities(
             append=appends,
             concat=not appends,
             seal=appends,
@@ -86,21 +86,11 @@ class AzureChunkStorage:
             appends_max=appending.APPENDS_MAX if appends else UNLIMITED,
             chunk_bytes_max=full_blocks * settings.block_bytes,
         )
+        super().__init__(self.service, capabilities)
 
     def __repr__(self) -> str:
         container, prefix = self._settings.container, self._settings.prefix
         return f"AzureChunkStorage(container={container!r}, prefix={prefix!r})"
-
-    def __reduce__(self) -> Never:
-        raise TypeError(
-            "a chunk storage holds connections and credentials, so it can not be pickled: "
-            "open another one from its settings"
-        )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Append and seal, or concat on the service, as the settings say."""
-        return self._capabilities
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """Two requests and one more a block, or one and perhaps one a block, if there is none."""
@@ -167,19 +157,6 @@ class AzureChunkStorage:
         key = self.service.key(name, "seal")
         require("seal", able=self._capabilities.seal)
         appending.seal(self.service, self._target(name, key, "seal", 0))
-
-    def used_space(self) -> int:
-        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
-        return sum(found.length for found in self.list())
-
-    def free_space(self) -> int:
-        """A container has no limit that it tells."""
-        self.service.check_open()
-        return UNLIMITED
-
-    def close(self) -> None:
-        """Close the connections; blocks on their way are waited for."""
-        self.service.close()
 
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be changed, once it is sure that the service changes it as it should."""

@@ -8,7 +8,7 @@ service is consistent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Never
+from typing import Final
 
 from google.auth.exceptions import GoogleAuthError
 
@@ -29,8 +29,9 @@ from siltstone.core.chunk_arguments import (
     check_target,
     require,
 )
-from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, SettingsError
+from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
 from siltstone.core.words import GIB
 
@@ -61,7 +62,7 @@ def open_bucket(settings: GcsSettings) -> GcsChunkStorage:
     return storage
 
 
-class GcsChunkStorage:
+class GcsChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
 
     A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
@@ -77,7 +78,7 @@ class GcsChunkStorage:
     def __init__(self, settings: GcsSettings) -> None:
         self.service = Service(settings)
         self._settings = settings
-        self._capabilities = Capabilities(
+        capabilities = Capabilities(
             append=False,
             concat=True,
             used_space=True,
@@ -85,22 +86,12 @@ class GcsChunkStorage:
             concat_parts_max=CONCAT_SOURCES_MAX,
             chunk_bytes_max=CHUNK_BYTES_MAX,
         )
+        super().__init__(self.service, capabilities)
 
     def __repr__(self) -> str:
         return (
             f"GcsChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
         )
-
-    def __reduce__(self) -> Never:
-        raise TypeError(
-            "a chunk storage holds connections and credentials, so it can not be pickled: "
-            "open another one from its settings"
-        )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Joins on the service; no appends."""
-        return self._capabilities
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """One request, or an upload in pieces above ``put_bytes_max``, if there is no such key."""
@@ -154,24 +145,11 @@ class GcsChunkStorage:
         self.service.check_open()
         require("seal", able=self._capabilities.seal)
 
-    def used_space(self) -> int:
-        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
-        return sum(found.length for found in self.list())
-
-    def free_space(self) -> int:
-        """A bucket has no limit that it tells."""
-        self.service.check_open()
-        return UNLIMITED
-
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
         """Remove what joins made in between and could not remove; see ``Leftovers``."""
         self.service.check_open()
         check_listing(prefix, "")
         return sweep_between(self.service, prefix, age_s)
-
-    def close(self) -> None:
-        """Close the connections; requests of joins on their way are waited for."""
-        self.service.close()
 
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""

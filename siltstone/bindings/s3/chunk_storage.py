@@ -8,7 +8,7 @@ visible to everybody at once, since the service is consistent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Never
+from typing import Final
 
 from botocore.exceptions import BotoCoreError
 
@@ -33,6 +33,7 @@ from siltstone.core.chunk_arguments import (
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkNotFoundError, SettingsError
 from siltstone.core.name_locks import NameLocks
+from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
 from siltstone.core.words import GIB
 
@@ -60,7 +61,7 @@ def open_bucket(settings: S3Settings) -> S3ChunkStorage:
     return storage
 
 
-class S3ChunkStorage:
+class S3ChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
 
     A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
@@ -78,7 +79,7 @@ class S3ChunkStorage:
         self._settings = settings
         self._locks = NameLocks()
         appends = settings.append is not None
-        self._capabilities = Capabilities(
+        capabilities = Capabilities(
             append=appends,
             concat=True,
             used_space=True,
@@ -89,20 +90,10 @@ class S3ChunkStorage:
             chunk_bytes_max=CHUNK_BYTES_MAX,
             bulk_delete_max=BULK_MAX,
         )
+        super().__init__(self.service, capabilities)
 
     def __repr__(self) -> str:
         return f"S3ChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
-
-    def __reduce__(self) -> Never:
-        raise TypeError(
-            "a chunk storage holds connections and credentials, so it can not be pickled: "
-            "open another one from its settings"
-        )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Concat by copies on the service, bulk deletion; append where the settings say so."""
-        return self._capabilities
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """One PUT, or an upload in parts above ``put_bytes_max``, if there is no such key."""
@@ -166,24 +157,11 @@ class S3ChunkStorage:
         self.service.check_open()
         require("seal", able=self._capabilities.seal)
 
-    def used_space(self) -> int:
-        """The lengths of all chunks, added up: a listing of the whole prefix, so call it rarely."""
-        return sum(found.length for found in self.list())
-
-    def free_space(self) -> int:
-        """A bucket has no limit that it tells."""
-        self.service.check_open()
-        return UNLIMITED
-
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
         """Abort uploads in parts that nobody completed; see ``Leftovers``."""
         self.service.check_open()
         check_listing(prefix, "")
         return sweep_uploads(self.service, prefix, age_s)
-
-    def close(self) -> None:
-        """Close the connections; parts on their way are waited for."""
-        self.service.close()
 
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
