@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 
+import siltstone
 from bench.bare_pipeline import BarePipeline, PlainFile
 from bench.figure import MICROSECONDS, PER_SECOND, Figure, alternate
 from bench.workshop import Loop, Stopwatch, Workshop, async_store, in_flight, seconds_of
@@ -19,6 +20,8 @@ SIZES = {1: (1_500, 100), 100: (60_000, 2_000), 1_000: (250_000, 5_000)}
 
 GOALS = {1_000: 0.5}
 GROUP_GOAL = 0.5
+EVENTS_AIM = 850_000.0
+EVENTS_A_WRITE = 4 * 2**20 // RECORD_BYTES
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -35,7 +38,7 @@ def run(workshop: Workshop) -> list[Figure]:
         for width, (full, quick) in SIZES.items():
             figures += _singles(workshop, loop, store, bare, width, workshop.pick(full, quick))
         figures += _groups(workshop, loop, store, fresh, over)
-        return figures
+        return [*figures, *_events(workshop, fresh)]
 
 
 def _singles(
@@ -116,4 +119,47 @@ def _groups(
             goal=goal,
         )
         for peer, theirs, goal in peers
+    ]
+
+
+def _events(workshop: Workshop, fresh: PlainFile) -> list[Figure]:
+    """A thread that writes events without waiting, until the last one is durable."""
+    event = os.urandom(RECORD_BYTES)
+    total = workshop.pick(2_000_000, 20_000)
+    with workshop.place() as place, siltstone.open(workshop.store(place)) as store:
+        segment = store.create("events")
+
+        def rate() -> float:
+            with Stopwatch() as watch, segment.buffered() as writer:
+                for _ in range(total):
+                    writer.write(event)
+                writer.flush()
+            store.flush()
+            return total / watch.seconds
+
+        def plain() -> float:
+            with Stopwatch() as watch:
+                for start in range(0, total, EVENTS_A_WRITE):
+                    batch = [event for _ in range(start, min(start + EVENTS_A_WRITE, total))]
+                    fresh.write([b"".join(batch)])
+            return total / watch.seconds
+
+        ours, theirs = alternate(workshop.rounds, rate, plain)
+    what = f"buffered writer, {RECORD_BYTES} B, events"
+    return [
+        Figure(
+            what=what,
+            peer="bound",
+            unit=PER_SECOND,
+            ours=ours,
+            theirs=[EVENTS_AIM] * len(ours),
+            goal=1,
+        ),
+        Figure(
+            what=what,
+            peer="collect, join, write, fdatasync each 4 MiB: new blocks",
+            unit=PER_SECOND,
+            ours=ours,
+            theirs=theirs,
+        ),
     ]

@@ -83,11 +83,15 @@ if TYPE_CHECKING:
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
     from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
     from siltstone.store.assemble import open_async_store as open_async
+    from siltstone.store.async_buffered_writer import AsyncBufferedWriter as AsyncBufferedWriter
     from siltstone.store.async_segment import AsyncSegment as AsyncSegment
     from siltstone.store.async_store import AsyncStore as AsyncStore
     from siltstone.store.async_table import AsyncTable as AsyncTable
     from siltstone.store.async_table_snapshot import AsyncTableSnapshot as AsyncTableSnapshot
     from siltstone.store.async_writer import AsyncWriter as AsyncWriter
+    from siltstone.store.buffered_writer import BufferedWriter as BufferedWriter
+    from siltstone.store.event_buffer import BufferedWriteError as BufferedWriteError
+    from siltstone.store.event_buffer import DurableEvents as DurableEvents
     from siltstone.store.initialisation import init_store as init
     from siltstone.store.recovery import recover_store as recover
     from siltstone.store.segment import Segment as Segment
@@ -121,6 +125,10 @@ _PLACES = {
     "AsyncSegment": (f"{_STORE}.async_segment", "AsyncSegment"),
     "AsyncTable": (f"{_STORE}.async_table", "AsyncTable"),
     "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
+    "AsyncBufferedWriter": (f"{_STORE}.async_buffered_writer", "AsyncBufferedWriter"),
+    "BufferedWriter": (f"{_STORE}.buffered_writer", "BufferedWriter"),
+    "BufferedWriteError": (f"{_STORE}.event_buffer", "BufferedWriteError"),
+    "DurableEvents": (f"{_STORE}.event_buffer", "DurableEvents"),
     "CheckProgress": ("siltstone.container.check_views", "CheckProgress"),
     "ChunkState": ("siltstone.container.check_views", "ChunkState"),
     "GarbageStatus": ("siltstone.container.garbage_views", "GarbageStatus"),
@@ -144,6 +152,7 @@ _PLACES = {
 __all__ = [
     "Append",
     "AppendTooLargeError",
+    "AsyncBufferedWriter",
     "AsyncSegment",
     "AsyncStore",
     "AsyncTable",
@@ -152,6 +161,8 @@ __all__ = [
     "AttributeIs",
     "AttributeLimitError",
     "BackPressureError",
+    "BufferedWriteError",
+    "BufferedWriter",
     "CapabilityError",
     "CheckProgress",
     "ChunkError",
@@ -163,6 +174,7 @@ __all__ = [
     "ContainerHealth",
     "ContainerStats",
     "CorruptDataError",
+    "DurableEvents",
     "FencedError",
     "Finding",
     "FormatError",

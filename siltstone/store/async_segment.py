@@ -15,6 +15,7 @@ from siltstone.store.arguments import (
     check_time_ms,
     common_container,
 )
+from siltstone.store.async_buffered_writer import BUFFER_BYTES, AsyncBufferedWriter, OnDurable
 from siltstone.store.async_writer import AsyncWriter
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 
@@ -160,6 +161,23 @@ class AsyncSegment:
         """Register the exactly-once writer ``name``, or return the living one of that name."""
         info = await self._container.register_writer(self._name, name)
         return AsyncWriter(self._slot, self._name, info)
+
+    def buffered(
+        self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None
+    ) -> AsyncBufferedWriter:
+        """Return a writer that takes small events at once and appends them in batches.
+
+        Does no I/O; what refuses appends is told by the writer's first ``flush``.
+
+        Args:
+            buffer_bytes: most bytes that wait in it; a ``write`` waits while there are as many.
+            on_durable: called on the store's loop with the events of each append that is durable,
+                in their order. It returns soon and calls nothing that blocks. If it raises, that is
+                a failure of the writer.
+        """
+        if check_offset(buffer_bytes, what="buffer_bytes") < 1:
+            raise ValueError("buffer_bytes must be at least 1")
+        return AsyncBufferedWriter(self, buffer_bytes=buffer_bytes, on_durable=on_durable)
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``offset``: fewer only at the end, ``b""`` at the end.

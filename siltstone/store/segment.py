@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from siltstone.store.arguments import check_buffer
+from siltstone.store.async_buffered_writer import BUFFER_BYTES
+from siltstone.store.buffered_writer import BufferedWriter
 from siltstone.store.files import SegmentReader, SegmentWriter
 from siltstone.store.stream_append import append_stream
 from siltstone.store.writer import Writer
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from siltstone.container.check_views import ChunkState
     from siltstone.container.views import ChunkInfo, SegmentInfo
     from siltstone.core.words import Buffer
+    from siltstone.store.async_buffered_writer import AsyncBufferedWriter, OnDurable
     from siltstone.store.async_segment import AsyncSegment
     from siltstone.store.background_loop import BackgroundLoop
     from siltstone.store.streams import StreamProgress
@@ -69,6 +72,19 @@ class Segment:
     def writer(self, name: str) -> Writer:
         """Register the exactly-once writer ``name``, or return the living one."""
         return Writer(self._loop, self._loop.run(self._segment.writer(name)))
+
+    def buffered(
+        self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None
+    ) -> BufferedWriter:
+        """Return a writer that takes small events at once. See ``AsyncSegment.buffered``.
+
+        ``on_durable`` is called on a thread of the store.
+        """
+
+        async def make() -> AsyncBufferedWriter:
+            return self._segment.buffered(buffer_bytes=buffer_bytes, on_durable=on_durable)
+
+        return BufferedWriter(self._loop, self._loop.run(make()))
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``offset``. See ``AsyncSegment.read``."""

@@ -13,6 +13,7 @@ from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.store.arguments import SeveralContainersError
+from siltstone.store.event_buffer import BufferedWriteError
 from siltstone.store.streams import PartialAppendError
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -30,6 +31,7 @@ CLASSES = {
         ChunkThrottledError,
         SeveralContainersError,
         PartialAppendError,
+        BufferedWriteError,
     )
     if isinstance(value, type) and issubclass(value, SiltstoneError)
 }
@@ -51,7 +53,7 @@ def test_a_row_says_of_the_outcome_what_the_class_does(name: str) -> None:
         assert not told[0]
     elif issubclass(CLASSES[name], errors.ChunkError):
         assert any(told)
-    elif name != "PartialAppendError":
+    elif name not in {"PartialAppendError", "BufferedWriteError"}:
         assert told == (True, False)
 
 
