@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import threading
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +10,8 @@ from services.azurite import Azurite
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.settings import AzureSettings
 from tests.contract.azure_services import new_container, settings_of
-
-WARM_UP = 10
-"""The first ones load modules and files that stay."""
+from tests.faults.held import check_cycles, held, held_uncollected
+from tests.soak import share_of
 
 
 @pytest.fixture
@@ -24,7 +20,7 @@ def settings(azurite: Azurite) -> AzureSettings:
     return settings_of(azurite, container, blobs="block", put_bytes_max=10, block_bytes=10)
 
 
-def cycle(settings: AzureSettings, number: int) -> None:
+def cycle(settings: AzureSettings, number: int) -> AzureChunkStorage:
     storage = AzureChunkStorage(settings)
     name = f"{number}"
     # Every tenth uses the threads of uploads.
@@ -32,27 +28,20 @@ def cycle(settings: AzureSettings, number: int) -> None:
     assert storage.stat(name).length
     storage.delete(name)
     storage.close()
-
-
-def held() -> tuple[list[str], list[str]]:
-    """What this process holds: its descriptors and its threads."""
-    gc.collect()
-    descriptors = []
-    for path in Path("/proc/self/fd").iterdir():
-        try:
-            descriptors.append(os.readlink(path).partition(":")[0])
-        except FileNotFoundError:  # that of the listing
-            continue
-    return sorted(descriptors), sorted(thread.name for thread in threading.enumerate())
+    return storage
 
 
 def check(settings: AzureSettings, count: int) -> None:
-    for number in range(WARM_UP):
-        cycle(settings, number)
+    check_cycles(lambda number: cycle(settings, number), count)
+
+
+def test_closing_frees_sockets_at_once(settings: AzureSettings) -> None:
+    """Not only when nobody holds the storage any more."""
+    cycle(settings, 0)
     before = held()
-    for number in range(count):
-        cycle(settings, number)
-    assert held() == before
+    closed = [cycle(settings, number) for number in range(5)]
+    assert not held_uncollected() - before
+    assert len(closed) == 5
 
 
 @pytest.mark.slow
@@ -62,4 +51,12 @@ def test_forty_times(settings: AzureSettings) -> None:
 
 @pytest.mark.soak
 def test_ten_thousand_times(settings: AzureSettings) -> None:
-    check(settings, 10_000)
+    check(settings, share_of(10_000))
+
+
+def test_a_storage_that_nobody_closed_frees_its_sockets(settings: AzureSettings) -> None:
+    cycle(settings, 0)
+    before = held()
+    for _ in range(5):
+        AzureChunkStorage(settings).create(os.urandom(6).hex(), [b"x"])
+    assert not held() - before

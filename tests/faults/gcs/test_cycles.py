@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import threading
-from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +10,8 @@ from services.fake_gcs import FakeGcs
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.settings import GcsSettings
 from tests.contract.gcs_services import new_bucket, settings
+from tests.faults.held import check_cycles, held, held_uncollected
 from tests.soak import share_of
-
-WARM_UP = 20
-"""The first ones load modules and files that stay."""
 
 
 @pytest.fixture
@@ -41,35 +35,16 @@ def cycle(chosen: GcsSettings, number: int) -> GcsChunkStorage:
     return storage
 
 
-def held() -> Counter[str]:
-    """What this process holds: its descriptors and its threads, by kind and name."""
-    descriptors = []
-    for path in Path("/proc/self/fd").iterdir():
-        try:
-            descriptors.append(os.readlink(path).partition(":")[0])
-        except FileNotFoundError:  # that of the listing
-            continue
-    return Counter([*descriptors, *(thread.name for thread in threading.enumerate())])
-
-
 def check(chosen: GcsSettings, count: int) -> None:
-    for number in range(WARM_UP):
-        cycle(chosen, number)
-    gc.collect()
-    before = held()
-    for number in range(count):
-        cycle(chosen, number)
-    gc.collect()
-    assert not held() - before, "what ended meanwhile was another test's"
+    check_cycles(lambda number: cycle(chosen, number), count)
 
 
 def test_closing_frees_sockets_at_once(chosen: GcsSettings) -> None:
     """Not only when nobody holds the storage any more."""
     cycle(chosen, 0)
-    gc.collect()
     before = held()
     closed = [cycle(chosen, number) for number in range(5)]
-    assert not held() - before, "what ended meanwhile was another test's"
+    assert not held_uncollected() - before
     assert len(closed) == 5
 
 
@@ -84,9 +59,7 @@ def test_ten_thousand_times(chosen: GcsSettings) -> None:
 
 def test_a_storage_that_nobody_closed_frees_its_sockets(chosen: GcsSettings) -> None:
     cycle(chosen, 0)
-    gc.collect()
     before = held()
     for _ in range(5):
         GcsChunkStorage(chosen).create(os.urandom(6).hex(), [b"x"])
-    gc.collect()
-    assert not held() - before, "what ended meanwhile was another test's"
+    assert not held() - before

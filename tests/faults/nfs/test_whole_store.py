@@ -16,7 +16,7 @@ import pytest
 
 from services.kernel_nfs import KernelNfs
 from services.nfs_guest import Call
-from tests.faults.nfs.whole_store import SEGMENTS
+from tests.faults.whole_life import SEGMENTS
 from tests.soak import share_of
 
 DEATHS = 2

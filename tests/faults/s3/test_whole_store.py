@@ -1,87 +1,28 @@
 """A whole store on a real server that is killed in the middle of its flushes, and comes back.
 
 What may fail: every call to the service, at any moment, while the server is down or dies. What must
-hold: appends go on, for they need the log only; nothing that was acknowledged is lost, neither with
-the log nor, behind the last flush, without it; and what lies in the bucket is whole.
+hold is told in ``tests/faults/whole_life.py``.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-import siltstone
 from services.s3_server import S3Server
 from siltstone.core.errors import SiltstoneError
 from siltstone.testing.fault_proxy import FaultProxy
 from tests.conftest import NewVersitygw
-from tests.contract.raw_s3 import RawS3
 from tests.contract.s3_services import new_bucket, options_of
+from tests.faults.whole_life import new_store, whole_life
 from tests.soak import share_of
 
-SEGMENTS = ("a", "b", "c")
 DEATHS = 6
 FLUSH_PUTS = 10
 """About as many a flush makes; each death comes behind another one of them."""
-PATIENCE_S = 60.0
-ROUND_BYTES = 300_000
-SETTINGS = """
-segments:
-  chunk_size: 100KiB
-deadlines:
-  storage: 10s
-"""
-
-
-class Ledger:
-    """Every byte that was acknowledged."""
-
-    def __init__(self, store: siltstone.Store) -> None:
-        self.store = store
-        self.content = {name: bytearray() for name in SEGMENTS}
-        for name in SEGMENTS:
-            store.create(name)
-
-    def append(self, number: int) -> None:
-        for name in SEGMENTS:
-            data = f"{name}{number}.".encode() * (ROUND_BYTES // 4)
-            assert self.store.segment(name).append(data) == len(self.content[name])
-            self.content[name] += data
-
-    def check(self, store: siltstone.Store) -> None:
-        for name, content in self.content.items():
-            assert store.segment(name).info().length == len(content)
-            assert store.segment(name).read(0, len(content)) == content
-        assert [finding for finding in store.check() if finding.severity == "damage"] == []
-
-    def check_bucket(self, store: siltstone.Store, raw: RawS3) -> None:
-        """Every run of bytes lies where the store says, seen by another client."""
-        for name, content in self.content.items():
-            end = 0
-            for run in store.segment(name).chunks():
-                assert run.start == end
-                end += run.length
-                chunk = raw.read(run.chunk)
-                assert chunk is not None
-                lying = chunk[run.chunk_offset : run.chunk_offset + run.length]
-                assert lying == content[run.start : end]
-            assert end == len(content)
-
-
-def flush_at_last(store: siltstone.Store) -> None:
-    """Storage that did not answer is asked again only now and then, so this takes a moment."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return store.flush()
-        except SiltstoneError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 @pytest.mark.slow
@@ -103,31 +44,18 @@ def test_a_server_that_is_killed_again_and_again(
 def play(server: S3Server, place: Path, deaths: int) -> None:
     bucket, raw = new_bucket(server)
     with FaultProxy(("127.0.0.1", server.port)) as proxy, ThreadPoolExecutor(1) as thread:
-        options = options_of(server, bucket, endpoint=proxy.endpoint, read_timeout_s=5)
-        settings = siltstone.init(place, binding="s3", options=options)
-        with settings.open("a", encoding="utf-8") as file:
-            file.write(SETTINGS)
-        with siltstone.open(place) as store:
-            ledger = Ledger(store)
+        new_store(
+            place, "s3", options_of(server, bucket, endpoint=proxy.endpoint, read_timeout_s=5)
+        )
+        with whole_life(place, raw.read) as (store, ledger):
             for number in range(deaths):
-                ledger.append(number)
+                ledger.append(store, number)
                 proxy.forget()
                 flushing = thread.submit(store.flush)
                 while proxy.count("PUT") <= number % FLUSH_PUTS and not flushing.done():
                     time.sleep(0)
                 server.kill()
-                ledger.append(number + deaths)
+                ledger.append(store, number + deaths)
                 server.start()
                 error = flushing.exception()
                 assert error is None or isinstance(error, SiltstoneError)
-            flush_at_last(store)
-            ledger.check(store)
-            ledger.check_bucket(store, raw)
-        shutil.rmtree(place / "index")
-        with siltstone.open(place) as store:
-            ledger.check(store)
-        shutil.rmtree(place / "tier1")
-        siltstone.recover(place, accept_loss=True)
-        with siltstone.open(place) as store:
-            ledger.check(store)
-            ledger.check_bucket(store, raw)
