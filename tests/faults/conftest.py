@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.canary import Show
 from tests.memory_folder import folder_in_memory
 
 
@@ -18,3 +19,14 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
     """
     with folder_in_memory(tmp_path) as folder:
         yield folder
+
+
+@pytest.fixture
+def show(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> Show:
+    """A whole store that shows all there is to see."""
+    return Show(tmp_path, monkeypatch, caplog, capfd)

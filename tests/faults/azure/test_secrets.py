@@ -7,29 +7,21 @@ so is the signature that is made with it. Logs are read with everything that the
 from __future__ import annotations
 
 import logging
-import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
-from prometheus_client import generate_latest
 
-import siltstone
 from services.azurite import Azurite
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.plugin import siltstone_chunk_storage
 from siltstone.bindings.azure.settings import AzureSettings
-from siltstone.cli.main import run
-from siltstone.core.errors import SiltstoneError
-from siltstone.store.effective_settings import load_settings
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer, Fault, HalfAnswer, Hang, Reset, Rule
 from tests.contract.azure_services import new_container, options_of, settings_of
+from tests.faults.canary import VARIABLE, Show, failure, files_with
 
-COMMANDS = (("doctor", "--json"), ("stat",), ("health",), ("check",))
 FAULTS: tuple[Fault, ...] = (
     Reset(after_effect=True),
     HalfAnswer(),
@@ -40,45 +32,13 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-def failure(call: Callable[[], object]) -> str:
-    """All that anybody could print of an error."""
-    with pytest.raises(SiltstoneError) as caught:
-        call()
-    error = caught.value
-    whole = "".join(traceback.format_exception(error))
-    return f"{error!r} {error} {whole} {vars(error)} {error.args}"
-
-
 @pytest.mark.usefixtures("azure_plugin")
-def test_of_a_whole_store(
-    azurite: Azurite,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("CANARY", azurite.secret)
-    options = options_of(azurite, new_container(azurite)[0], account_key="${CANARY}")
-    settings = siltstone.init(tmp_path / "store", binding="azure", options=options)
-    with settings.open("a", encoding="utf-8") as file:
-        file.write("\nmetrics:\n  enabled: true\n")
-    shown = [repr(load_settings(settings)), str(load_settings(settings))]
-    with siltstone.open(settings) as store:
-        store.create("a").append(b"x" * 1000)
-        store.flush()
-        assert store.segment("a").read(0, 10) == b"x" * 10
-        shown += [repr(store), repr(store.stats()), repr(store.health())]
-        shown.append(generate_latest().decode())
-        for command in COMMANDS:
-            run(["--store", str(settings.parent), *command])
-    # Only now, since what is captured so far is shown if the test fails.
-    out, err = capfd.readouterr()
-    shown += [out, err, caplog.text]
+def test_of_a_whole_store(azurite: Azurite, show: Show) -> None:
+    options = options_of(azurite, new_container(azurite)[0], account_key=VARIABLE)
+    shown = show.whole_store(azurite.secret, "azure", options)
     assert any("x-ms-version" in text for text in shown), "the SDK's own log was not seen"
     assert [text for text in shown if azurite.secret in text] == []
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert [path for path in files if azurite.secret.encode() in path.read_bytes()] == []
+    assert files_with(azurite.secret, show.folder) == []
 
 
 def signed(azurite: Azurite, container: str) -> str:

@@ -9,21 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import generate_latest
 
-import siltstone
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.plugin import siltstone_chunk_storage
-from siltstone.cli.main import run
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.store.effective_settings import load_settings
+from tests.faults.canary import VARIABLE, Show, files_with, told
 from tests.unit.bindings.gcs.stub import (
     Fault,
     Reply,
@@ -36,12 +31,6 @@ from tests.unit.bindings.gcs.stub import (
 from tests.unit.bindings.gcs.stub_server import serving
 
 pytestmark = pytest.mark.services
-
-COMMANDS = (
-    ("doctor", "--json"),
-    ("check",),
-    ("append", "no-such-segment"),
-)
 
 
 @pytest.fixture
@@ -60,40 +49,12 @@ def options(stub: Stub, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("gcs_plugin")
-def test_of_a_whole_store(
-    stub: Stub,
-    token: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("CANARY", token)
-    chosen = options(stub, token="${CANARY}")
-    settings = siltstone.init(tmp_path / "store", binding="gcs", options=chosen)
-    with settings.open("a", encoding="utf-8") as file:
-        file.write("\nmetrics:\n  enabled: true\n")
-    shown = [repr(load_settings(settings)), str(load_settings(settings))]
-    with siltstone.open(settings) as store:
-        store.create("a").append(b"x" * 1000)
-        store.flush()
-        assert store.segment("a").read(0, 10) == b"x" * 10
-        shown += [repr(store), repr(store.stats()), repr(store.health())]
-        shown.append(generate_latest().decode())
-        for command in COMMANDS:
-            run(["--store", str(settings.parent), *command])
-    # Only now, since what is captured so far is shown if the test fails.
-    out, err = capfd.readouterr()
-    shown += [out, err, caplog.text]
+def test_of_a_whole_store(stub: Stub, token: str, show: Show) -> None:
+    shown = show.whole_store(token, "gcs", options(stub, token=VARIABLE))
     assert {request.headers.get("authorization") for request in stub.asked} == {f"Bearer {token}"}
     assert any("urllib3" in text for text in shown), "the log of the libraries was not seen"
     assert [text for text in shown if token in text] == []
-    assert [
-        path
-        for path in tmp_path.rglob("*")
-        if path.is_file() and token.encode() in path.read_bytes()
-    ] == []
+    assert files_with(token, show.folder) == []
 
 
 def test_of_settings(stub: Stub, token: str) -> None:
@@ -145,9 +106,3 @@ def test_of_errors(stub: Stub, token: str, caplog: pytest.LogCaptureFixture) -> 
         storage.stat("a")
     shown += [told(caught.value), caplog.text]
     assert [text for text in shown if token in text] == []
-
-
-def told(error: BaseException) -> str:
-    """All that anybody could print of an error."""
-    whole = "".join(traceback.format_exception(error))
-    return f"{error!r} {error} {whole} {vars(error)} {error.args}"

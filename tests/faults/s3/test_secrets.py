@@ -8,79 +8,30 @@ from __future__ import annotations
 
 import logging
 import pickle
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client import generate_latest
 
-import siltstone
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.plugin import siltstone_chunk_storage
-from siltstone.cli.main import run
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.store.effective_settings import load_settings
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer, HalfAnswer, Reset, Rule
 from tests.contract.s3_services import new_bucket, options_of, settings_of
+from tests.faults.canary import VARIABLE, Show, failure, files_with, told
 
-COMMANDS = (
-    ("doctor",),
-    ("doctor", "--json"),
-    ("stat",),
-    ("health",),
-    ("check",),
-    ("ls",),
-    ("append", "no-such-segment"),
-)
 WRONG = "canary-of-somebody-else"
 
 
-def told(error: BaseException) -> str:
-    """All that anybody could print of an error."""
-    whole = "".join(traceback.format_exception(error))
-    return f"{error!r} {error} {whole} {vars(error)} {error.args}"
-
-
-def failure(call: Callable[[], object]) -> str:
-    with pytest.raises(SiltstoneError) as caught:
-        call()
-    return told(caught.value)
-
-
 @pytest.mark.usefixtures("s3_plugin")
-def test_of_a_whole_store(
-    versitygw: S3Server,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("CANARY", versitygw.secret)
-    bucket, _ = new_bucket(versitygw)
-    options = options_of(versitygw, bucket, secret_access_key="${CANARY}")
-    settings = siltstone.init(tmp_path / "store", binding="s3", options=options)
-    with settings.open("a", encoding="utf-8") as file:
-        file.write("\nmetrics:\n  enabled: true\n")
-    shown = [repr(load_settings(settings)), str(load_settings(settings))]
-    with siltstone.open(settings) as store:
-        store.create("a").append(b"x" * 1000)
-        store.flush()
-        assert store.segment("a").read(0, 10) == b"x" * 10
-        shown += [repr(store), repr(store.stats()), repr(store.health())]
-        shown.append(generate_latest().decode())
-        for command in COMMANDS:
-            run(["--store", str(settings.parent), *command])
-    # Only now, since what is captured so far is shown if the test fails.
-    out, err = capfd.readouterr()
-    shown += [out, err, caplog.text]
+def test_of_a_whole_store(versitygw: S3Server, show: Show) -> None:
+    options = options_of(versitygw, new_bucket(versitygw)[0], secret_access_key=VARIABLE)
+    shown = show.whole_store(versitygw.secret, "s3", options)
     assert any("ListObjectsV2" in text for text in shown), "the SDK's own log was not seen"
     assert [text for text in shown if versitygw.secret in text] == []
-    assert files_with(versitygw.secret, tmp_path, versitygw.folder) == []
+    assert files_with(versitygw.secret, show.folder, versitygw.folder) == []
 
 
 def test_of_settings(versitygw: S3Server) -> None:
@@ -147,13 +98,3 @@ def _without_the_services_words(call: Callable[[], object]) -> str:
         call()
     error = caught.value
     return f"{error!r} {error} {vars(error)} {error.args} {pickle.loads(pickle.dumps(str(error)))}"
-
-
-def files_with(secret: str, *folders: Path) -> list[Path]:
-    """Files that hold the secret."""
-    return [
-        path
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() and secret.encode() in path.read_bytes()
-    ]
