@@ -15,8 +15,10 @@ from bench import (
     caches,
     flushes,
     gcs,
+    latencies,
     layouts,
     machine,
+    mixed,
     openings,
     packs,
     peers,
@@ -25,6 +27,7 @@ from bench import (
     report,
     requests,
     s3,
+    takeovers,
     updates,
 )
 from bench.figure import Figure, table
@@ -32,6 +35,7 @@ from bench.workshop import Workshop
 
 PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "appends": ("Durable appends", appends.run),
+    "latencies": ("Appends under load", latencies.run),
     "flushes": ("Append and flush", flushes.run),
     "packs": ("Many small segments", packs.run),
     "requests": ("Requests to long-term storage", requests.run),
@@ -42,6 +46,8 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "peers": ("Segments and tables beside other engines", peers.run),
     "openings": ("Opening", openings.run),
     "populations": ("Opening very many segments", populations.run),
+    "takeovers": ("The death of an owner", takeovers.run),
+    "mixed": ("Everything at once", mixed.run),
     "ages": ("Opening an old store", ages.run),
     "azure": ("The binding azure beside its SDK", azure.run),
     "gcs": ("The binding gcs beside its SDK", gcs.run),

@@ -28,7 +28,9 @@ PER_SECOND = Unit(text="/s", better=Better.HIGHER)
 MIB_PER_SECOND = Unit(text="MiB/s", better=Better.HIGHER)
 MICROSECONDS = Unit(text="µs", better=Better.LOWER)
 MILLISECONDS = Unit(text="ms", better=Better.LOWER)
+SECONDS = Unit(text="s", better=Better.LOWER)
 MIB = Unit(text="MiB", better=Better.LOWER)
+SHARE = Unit(text="%", better=Better.LOWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
