@@ -17,6 +17,7 @@ import pytest
 from services.azurite import Azurite
 from services.catalogue import SERVICES, is_demanded
 from services.certificates import Authority
+from services.kafka import Kafka
 from services.kernel_nfs import KernelNfs
 from services.server import Server
 from services.unavailable import UnavailableError
@@ -68,6 +69,20 @@ def fake_gcs_server() -> Iterator[Server]:
 def azurite() -> Iterator[Server]:
     """The blob service of Azure with plain HTTP; each test makes its own container."""
     with SERVICES["azurite"].make(program_of("azurite")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A broker; each test makes its own topics."""
+    with Kafka(program_of("kafka")) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def new_kafka() -> Iterator[Kafka]:
+    """A broker of the test's own, which it may kill."""
+    with Kafka(program_of("kafka")) as server:
         yield server.start()
 
 
