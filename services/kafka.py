@@ -20,6 +20,7 @@ JAVA_OPTIONS = (
     "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xms64m", "-Xmx256m",
     "-Djava.net.preferIPv4Stack=true", "-Djava.awt.headless=true",
 )  # fmt: skip
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,RELAYED:PLAINTEXT,CONTROLLER:PLAINTEXT"
 FORMAT_S = 60
 API_VERSIONS = struct.pack(">hhih5s", 18, 0, 7, 5, b"ready")
 
@@ -48,12 +49,19 @@ class Kafka(Server):
 
     Args:
         program: the folder of jars.
+        relay_port: where something listens that passes on to ``relayed_port``; who comes there is
+            told to come back to it.
+
+    Attributes:
+        relayed_port: see above; 0 without.
     """
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, relay_port: int = 0) -> None:
         super().__init__("kafka")
         self._program = program
         self._configured = 0
+        self._relay_port = relay_port
+        self.relayed_port = 0
 
     def command(self) -> Sequence[str]:
         """See ``Server``; what is new is formatted first."""
@@ -82,13 +90,18 @@ class Kafka(Server):
 
     def _write(self, properties: Path) -> None:
         controller = free_port()
+        own = advertised = f"PLAINTEXT://127.0.0.1:{self.port}"
+        if self._relay_port:
+            self.relayed_port = free_port()
+            own += f",RELAYED://127.0.0.1:{self.relayed_port}"
+            advertised += f",RELAYED://127.0.0.1:{self._relay_port}"
         lines = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": PROTOCOLS,
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.data,

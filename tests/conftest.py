@@ -22,11 +22,13 @@ from services.kernel_nfs import KernelNfs
 from services.server import Server
 from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
+from tests.kafka_relay import KafkaRelay
 from tests.plugins.distribution import install
 
 AZURE_PLUGIN = {"siltstone.bindings": {"azure": "siltstone.bindings.azure.plugin"}}
 S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
 GCS_PLUGIN = {"siltstone.bindings": {"gcs": "siltstone.bindings.gcs.plugin"}}
+KAFKA_PLUGIN = {"siltstone.tier1": {"kafka": "siltstone.tier1.kafka.plugin"}}
 MISSING = "missing service "
 
 NewAzurite = Callable[..., Azurite]
@@ -73,10 +75,19 @@ def azurite() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Kafka]:
+def kafka_relay() -> Iterator[KafkaRelay]:
+    """A way to the broker on which a test can do harm."""
+    with KafkaRelay() as relay:
+        yield relay
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_relay: KafkaRelay) -> Iterator[Kafka]:
     """A broker; each test makes its own topics."""
-    with Kafka(program_of("kafka")) as server:
-        yield server.start()
+    with Kafka(program_of("kafka"), kafka_relay.port) as server:
+        server.start()
+        kafka_relay.upstream = ("127.0.0.1", server.relayed_port)
+        yield server
 
 
 @pytest.fixture
@@ -164,6 +175,13 @@ def azure_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same for a third."""
     if not list(entry_points(group="siltstone.bindings", name="azure")):
         install(monkeypatch, tmp_path / "plugins", AZURE_PLUGIN, distribution="siltstone-azure")
+
+
+@pytest.fixture
+def kafka_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same for a log."""
+    if not list(entry_points(group="siltstone.tier1", name="kafka")):
+        install(monkeypatch, tmp_path / "plugins", KAFKA_PLUGIN, distribution="siltstone-kafka")
 
 
 def needs_a_service(fixture: str) -> bool:

@@ -40,6 +40,14 @@ from siltstone.store.streams import StreamProgress
     metavar="KEY=VALUE",
     help="A setting of the binding, such as bucket=archive; may stand several times.",
 )
+@click.option("--log", default="file", show_default=True, help="Tier-1 log.")
+@click.option(
+    "--log-option",
+    "log_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the log, such as topic=archive; may stand several times.",
+)
 @json_option
 @pass_session
 def init(
@@ -48,23 +56,30 @@ def init(
     containers: int,
     binding: str,
     options: tuple[str, ...],
+    log: str,
+    log_options: tuple[str, ...],
     *,
     as_json: bool,
 ) -> None:
     """Make a store in FOLDER: a settings file with comments, and its folders.
 
-    Without options the chunks lie in a folder too. A secret is best given as '${NAME}', a variable.
+    Without options chunks and log lie in folders too. A secret is best given as '${NAME}', a
+    variable.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.initialisation import init_store
 
     if binding != "nfs" and not options:
         raise click.UsageError(f"the binding {binding!r} needs at least one --option")
+    if log != "file" and not log_options:
+        raise click.UsageError(f"the log {log!r} needs at least one --log-option")
     settings = init_store(
         folder,
         containers=containers,
         binding=binding,
         options=options_of(options) if options else None,
+        log=log,
+        log_options=options_of(log_options, "--log-option") if log_options else None,
     )
     if as_json:
         print_json({"settings": str(settings), "containers": containers})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from siltstone.core.chunk_care import delete_many
 from siltstone.core.chunk_storage import ChunkStorage
@@ -34,13 +34,11 @@ from siltstone.store.settings_template import (
     CHUNKS_BESIDE,
     CHUNKS_FOLDER,
     INDEX_FOLDER,
+    LOG_BESIDE,
     LOG_FOLDER,
     settings_text,
 )
 from siltstone.store.store import open_store
-
-BESIDE: Final = (LOG_FOLDER, INDEX_FOLDER)
-FOLDERS: Final = (CHUNKS_FOLDER, *BESIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +50,16 @@ class _Site:
         folders: names of those in it that the store needs.
         binding: that of long-term storage.
         options: what stands under its name.
+        log: the tier-1 log.
+        log_options: what stands under its name.
     """
 
     place: Path
     folders: tuple[str, ...]
     binding: str
     options: Mapping[str, Any] = field(repr=False)
+    log: str
+    log_options: Mapping[str, Any] = field(repr=False)
 
 
 def init_store(
@@ -66,6 +68,8 @@ def init_store(
     containers: int = 1,
     binding: str = "nfs",
     options: Mapping[str, Any] | None = None,
+    log: str = "file",
+    log_options: Mapping[str, Any] | None = None,
 ) -> Path:
     """Make a store in ``folder`` and return its settings file.
 
@@ -78,11 +82,14 @@ def init_store(
         binding: name of the binding that speaks to long-term storage.
         options: its settings, written as they are, so ``${NAME}`` stands for a variable there too;
             ``None`` means a folder beside the settings, which only the binding ``nfs`` can have.
+        log: name of the tier-1 log.
+        log_options: its settings, likewise; ``None`` is for the log ``file`` alone.
 
     Raises:
         StoreExistsError: a store, or something in its folders or storage, is here already.
         StoreError: the folder can not be written.
-        SettingsError: there is no such binding, or its options are wrong.
+        SettingsError: there is no such binding or log, or its options are wrong.
+        LogError: the log refused, or did not answer; ``LogLostError`` when it is in use.
         ChunkError: long-term storage refused, or did not answer.
         ValueError: ``containers`` is below 1 or over 4,096, or ``options`` are missing.
     """
@@ -90,6 +97,13 @@ def init_store(
         raise ValueError(f"containers must be between 1 and {CONTAINERS_MAX}, not {containers}")
     if options is None and binding != "nfs":
         raise ValueError(f"the binding {binding!r} needs options")
+    if log_options is None and log != "file":
+        raise ValueError(f"the log {log!r} needs options")
+    beside = {
+        CHUNKS_FOLDER: options is None,
+        LOG_FOLDER: log_options is None,
+        INDEX_FOLDER: True,
+    }
     environment = SystemEnvironment()
     manifest = StoreManifest(
         store_id=environment.uuid(),
@@ -99,9 +113,11 @@ def init_store(
     place = Path(folder).expanduser().absolute()
     site = _Site(
         place=place,
-        folders=FOLDERS if options is None else BESIDE,
+        folders=tuple(name for name, is_beside in beside.items() if is_beside),
         binding=binding,
         options=CHUNKS_BESIDE if options is None else options,
+        log=log,
+        log_options=LOG_BESIDE if log_options is None else log_options,
     )
     try:
         return _make(site, manifest)
@@ -123,7 +139,8 @@ def _make(site: _Site, manifest: StoreManifest) -> Path:
                 path.mkdir()
                 made.append(path)
         made.append(draft)
-        text = settings_text(uuid_text(manifest.store_id), site.binding, site.options)
+        store = uuid_text(manifest.store_id)
+        text = settings_text(store, site.binding, site.options, site.log, site.log_options)
         _write_durably(draft, text)
         with closing(_storage(draft)) as storage:
             if next(iter(storage.list()), None) is not None:

@@ -31,17 +31,25 @@ uuid: "%s"
 
 CHUNKS_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{CHUNKS_FOLDER}"}
 """Options of the binding ``nfs`` that keep the chunks in a folder beside the settings."""
+LOG_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{LOG_FOLDER}"}
+"""Options of the log ``file`` that keep it there too."""
 
 
 def settings_text(
-    uuid: str, binding: str = "nfs", options: Mapping[str, Any] = CHUNKS_BESIDE
+    uuid: str,
+    binding: str = "nfs",
+    options: Mapping[str, Any] = CHUNKS_BESIDE,
+    log: str = "file",
+    log_options: Mapping[str, Any] = LOG_BESIDE,
 ) -> str:
-    """Return the settings file of a new store, whose log and index are in folders beside it.
+    """Return the settings file of a new store, whose index is in a folder beside it.
 
     Args:
         uuid: of the store.
         binding: name of the binding that speaks to long-term storage.
         options: what stands under its name: plain values by key.
+        log: name of the tier-1 log.
+        log_options: what stands under its name.
     """
     parts = [_HEAD % uuid]
     parts.append("# Where the chunks settle, the bytes of all segments.\n")
@@ -49,7 +57,8 @@ def settings_text(
     parts.append(yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True, width=1_000_000))
     parts.append(_keys(LongTermStorage, skip={"binding"}))
     parts.append("\n# The log that makes an append durable. On a fast local disk, never on NFS.\n")
-    parts.append(f"tier1:\n  log: file\n  file:\n    path: ./{LOG_FOLDER}\n")
+    tier1 = {"tier1": {"log": log, log: dict(log_options)}}
+    parts.append(yaml.safe_dump(tier1, sort_keys=False, allow_unicode=True, width=1_000_000))
     parts.append(_keys(Tier1, skip={"log"}))
     for name, info in Settings.model_fields.items():
         section = info.annotation

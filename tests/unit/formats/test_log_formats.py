@@ -15,6 +15,12 @@ from siltstone.core.records.log_file_header import (
     encode_log_file_header,
 )
 from siltstone.core.records.marker_slot import MarkerSlot, decode_marker_slot, encode_marker_slot
+from siltstone.tier1.kafka.claim_record import (
+    KIND_CLAIM,
+    ClaimRecord,
+    decode_claim_record,
+    encode_claim_record,
+)
 from tests.unit.formats.page import example
 
 LINEAGE = bytes(range(16))
@@ -131,3 +137,49 @@ def test_impossible_headers_are_refused(change: dict[str, int]) -> None:
 def test_impossible_slots_are_refused() -> None:
     with pytest.raises(CorruptDataError):
         decode_marker_slot(encode_marker_slot(MarkerSlot(epoch=0, nonce=NONCE)))
+
+
+def test_kafka_claim() -> None:
+    data = example("kafka-claim.md")
+    record = ClaimRecord(
+        kind=KIND_CLAIM,
+        lineage=LINEAGE,
+        nonce=NONCE,
+        above=4,
+        host=bytes(range(0xC0, 0xD0)),
+        pid=4711,
+        started=123456,
+        owner="pid=4711",
+    )
+    assert decode_claim_record(data) == record
+    assert encode_claim_record(record) == data
+
+
+@pytest.mark.parametrize("place", range(len(example("kafka-claim.md"))))
+def test_a_damaged_claim_is_none(place: int) -> None:
+    data = bytearray(example("kafka-claim.md"))
+    data[place] ^= 1
+    assert decode_claim_record(bytes(data)) is None
+
+
+@pytest.mark.parametrize("length", [0, 4, 80, 91])
+def test_a_short_claim_is_none(length: int) -> None:
+    assert decode_claim_record(example("kafka-claim.md")[:length]) is None
+
+
+@pytest.mark.parametrize("place", [4, 5])
+def test_a_claim_of_a_newer_version_is_told(place: int) -> None:
+    data = bytearray(example("kafka-claim.md"))
+    data[place] = 9
+    data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+    with pytest.raises(FormatError):
+        decode_claim_record(bytes(data))
+
+
+@pytest.mark.parametrize("place", [6, 76])
+def test_an_impossible_claim_is_told(place: int) -> None:
+    data = bytearray(example("kafka-claim.md"))
+    data[place] ^= 1
+    data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+    with pytest.raises(CorruptDataError):
+        decode_claim_record(bytes(data))

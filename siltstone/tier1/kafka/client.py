@@ -1,0 +1,150 @@
+"""One client of Kafka: its connections, its thread, and the end of each call.
+
+The parts of kafka-python below its producer and consumer: connections, sign-on, and the codecs of
+requests. What is repeated, and with which bytes, is decided by whoever calls.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.words import MIB
+
+CLIENT_ID: Final = "siltstone"
+ANSWER_BYTES_MAX: Final = 64 * MIB
+ATTEMPT_S: Final = 5.0
+"""A broker that is silent for so long is asked again, or another one if that leads by now."""
+PAUSE_S: Final = 0.005
+PAUSE_MAX_S: Final = 0.2
+STOP_S: Final = 5.0
+
+T = TypeVar("T")
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Closes the sockets of attempts to connect that failed, which would stay open for a while."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        try:
+            return await super()._build_transport(node, timeout_at=timeout_at)
+        except BaseException as error:
+            trace = error.__traceback__
+            while trace is not None:
+                used = trace.tb_frame.f_locals.get("sock")
+                if isinstance(used, socket.socket):
+                    used.close()
+                trace = trace.tb_next
+            raise
+
+
+class Client:
+    """Thread-safe. After any error it is dropped: nothing may depend on what it thinks.
+
+    Args:
+        options: of ``KafkaConnectionManager``, with credentials.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._net = NetworkSelector(client_id=CLIENT_ID)
+        self.manager = _Manager(
+            self._net,
+            client_id=CLIENT_ID,
+            reconnect_backoff_ms=20,
+            reconnect_backoff_max_ms=500,
+            receive_message_max_bytes=ANSWER_BYTES_MAX,
+            **options,
+        )
+        self._net.start()
+        self._is_ready = False
+        self._is_closed = False
+
+    def run(self, call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """Run ``call`` on the client's thread. It ends by the deadline, whatever the client does.
+
+        Raises:
+            DeadlineError: it did not end; its effect is unknown.
+            Exception: whatever ``call`` raised.
+        """
+        ended = threading.Event()
+        results: list[T] = []
+        failures: list[BaseException] = []
+
+        async def work() -> None:
+            try:
+                if not self._is_ready:
+                    left_ms = deadline.left_s() * 1000
+                    await self.manager.wait_for(self.manager.bootstrap_async(left_ms), left_ms)
+                    self._is_ready = True
+                results.append(await call())
+            except GeneratorExit:
+                failures.append(kafka_errors.KafkaConnectionError("the client was closed"))
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                failures.append(error)
+            finally:
+                ended.set()
+
+        self._net.call_soon_threadsafe(work)
+        # A little more than the deadline, at which what is inside ends by itself.
+        if not ended.wait(deadline.left_s() + 0.5):
+            raise DeadlineError("the client did not answer")
+        if failures:
+            raise failures[0]
+        return results[0]
+
+    async def ask(self, request: Any, node: int | None, deadline: Deadline) -> Any:
+        """Send one request, once, and return the answer. Runs on the client's thread."""
+        if self._is_closed:
+            # Not one that would be repeated: nobody closes a connection that is made from here on.
+            raise kafka_errors.IllegalStateError("the client was closed")
+        attempt_s = min(deadline.left_s(), ATTEMPT_S)
+        sent = self.manager.send(request, node_id=node, request_timeout_ms=attempt_s * 1000)
+        return await self.manager.wait_for(sent, attempt_s * 1000)
+
+    async def repeat(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """Call ``attempt`` until it succeeds, fails for good, or there is no time."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except kafka_errors.UnknownBrokerIdError as error:
+                failure: kafka_errors.KafkaError = error
+            except kafka_errors.KafkaError as error:
+                if not error.retriable:
+                    raise
+                failure = error
+            try:
+                left_s = deadline.left_s()
+            except DeadlineError:
+                raise failure from None
+            await self._net.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    def close(self) -> None:
+        """End all connections and the thread. It waits for nobody who does not answer."""
+        self._is_closed = True
+        ended = threading.Event()
+
+        async def end() -> None:
+            # With an error where something is on its way, which would be waited for otherwise.
+            gone = kafka_errors.KafkaConnectionError("the client was closed")
+            for connection in list(self.manager._conns.values()):
+                connection.close(gone if connection.in_flight_requests else None)
+            self.manager.close()
+            ended.set()
+
+        with suppress(Exception):
+            self._net.call_soon_threadsafe(end)
+            ended.wait(STOP_S)
+        with suppress(Exception):
+            self._net.stop(STOP_S * 1000)
+        with suppress(Exception):
+            self._net.close()

@@ -1,0 +1,74 @@
+"""How errors of the client become errors of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import errors as kafka_errors
+
+from siltstone.core.errors import CapabilityError, LogError, SiltstoneError
+from siltstone.core.remote.deadline import DeadlineError
+
+ADVICE = (
+    (kafka_errors.SaslAuthenticationFailedError, "look at username, password and mechanism"),
+    (
+        kafka_errors.TopicAuthorizationFailedError,
+        "the user needs READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS and DELETE on the topic",
+    ),
+    (
+        kafka_errors.GroupAuthorizationFailedError,
+        "the user needs READ on the consumer group of the topic's name",
+    ),
+    (kafka_errors.ClusterAuthorizationFailedError, "the user needs IDEMPOTENT_WRITE"),
+    (kafka_errors.UnsupportedVersionError, "the broker is too old: Kafka 2.4 or newer is needed"),
+)
+
+
+@contextmanager
+def translated(operation: str, topic: str) -> Iterator[None]:
+    """Turn errors of the client into ``LogError``, whose outcome is unknown; all of them."""
+    try:
+        yield
+    except (SiltstoneError, ValueError, TypeError):
+        raise
+    except Exception as error:
+        raise log_error(operation, topic, error) from error
+
+
+@contextmanager
+def refusals(topic: str) -> Iterator[None]:
+    """Turn what no second try would change into ``CapabilityError``, which says what would.
+
+    For calls that change nothing.
+    """
+    try:
+        yield
+    except tuple(kind for kind, _ in ADVICE) as error:
+        raise CapabilityError(
+            "the broker refused", topic=topic, reason=reason(error), advice=_advice(error)
+        ) from error
+
+
+def log_error(operation: str, topic: str, error: Exception) -> LogError:
+    """Return the error of the contract for one of the client."""
+    if isinstance(error, DeadlineError):
+        return LogError("the log did not answer in time", operation=operation, topic=topic)
+    return LogError(
+        "Kafka log failed",
+        operation=operation,
+        topic=topic,
+        reason=reason(error),
+        advice=_advice(error),
+    )
+
+
+def _advice(error: Exception) -> str | None:
+    return next((advice for kind, advice in ADVICE if isinstance(error, kind)), None)
+
+
+def reason(error: Exception) -> str:
+    """What happened, for people; no secret stands in it."""
+    text = str(error)
+    name = type(error).__name__
+    return repr(text if name in text else f"{name}: {text}")

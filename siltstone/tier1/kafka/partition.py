@@ -1,0 +1,338 @@
+"""The one partition of a topic: what is asked of it, and of the topic around it.
+
+Every method ends by its deadline and raises errors of kafka-python or ``DeadlineError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DescribeConfigsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+from kafka.record import MemoryRecords
+
+from siltstone.core.errors import LogLostError
+from siltstone.core.remote.deadline import Deadline
+from siltstone.core.words import MIB
+from siltstone.tier1.kafka.client import Client
+
+FETCH_BYTES: Final = 16 * MIB
+EARLIEST: Final = -2
+LATEST: Final = -1
+TOPIC_RESOURCE: Final = 2
+ALL_REPLICAS: Final = -1
+PRODUCER_TIMEOUT_MS: Final = 60_000
+
+# From the later versions on a topic is named by its id, so that one which was made anew is another.
+FETCH_BY_NAME: Final = 11
+FETCH_BY_ID: Final = 13
+PRODUCE_BY_NAME: Final = 9
+PRODUCE_BY_ID: Final = 13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """A topic as the cluster describes it.
+
+    Attributes:
+        topic_id: differs between a topic and another one of its name; ``None`` on old brokers.
+        partitions: how many there are.
+        replicas: copies of the first one.
+        options: its settings, by their names.
+    """
+
+    topic_id: UUID | None
+    partitions: int
+    replicas: int
+    options: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """Some records, from the offset that was asked for.
+
+    Attributes:
+        records: offset and value of each; the values of what is no plain record are ``None``.
+        next_offset: of the record behind them.
+        high_watermark: records below it are on all replicas that count.
+        start: offset of the first record that the log keeps.
+    """
+
+    records: list[tuple[int, bytes | None]]
+    next_offset: int
+    high_watermark: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """Where a record landed, and the offset of the first one that the log keeps."""
+
+    offset: int
+    start: int
+
+
+class Partition:
+    """Thread-safe.
+
+    Args:
+        client: carries the requests.
+        topic: whose first partition is meant.
+    """
+
+    def __init__(self, client: Client, topic: str) -> None:
+        self.client = client
+        self.topic = topic
+        self._leader: int | None = None
+        self._topic_id: UUID | None = None
+
+    # --- the topic ---
+
+    def describe(self, deadline: Deadline) -> TopicView | None:
+        """Look at the topic; ``None`` when there is none."""
+
+        async def attempt() -> TopicView | None:
+            found = await self._metadata(deadline)
+            if found is None:
+                return None
+            request = DescribeConfigsRequest(resources=[(TOPIC_RESOURCE, self.topic, None)])
+            answer = (await self.client.ask(request, None, deadline)).results[0]
+            _check(answer.error_code)
+            parts = found.partitions
+            return TopicView(
+                topic_id=found.topic_id,
+                partitions=len(parts),
+                replicas=min((len(part.replica_nodes) for part in parts), default=0),
+                options={option.name: option.value for option in answer.configs},
+            )
+
+        return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
+
+    def exists(self, deadline: Deadline) -> bool:
+        """Whether there is such a topic."""
+
+        async def attempt() -> bool:
+            return await self._metadata(deadline) is not None
+
+        return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
+
+    def create(self, replicas: int, options: Mapping[str, str], deadline: Deadline) -> None:
+        """Make the topic, unless it is there, and wait until it can be used."""
+        topic = CreateTopicsRequest.CreatableTopic
+        option = topic.CreatableTopicConfig
+        described = topic(
+            name=self.topic,
+            num_partitions=1,
+            replication_factor=replicas,
+            assignments=[],
+            configs=[option(name=name, value=value) for name, value in options.items()],
+        )
+
+        async def attempt() -> None:
+            request = CreateTopicsRequest(
+                topics=[described],
+                timeout_ms=int(deadline.left_s() * 1000),
+                validate_only=False,
+            )
+            controller = await self._controller(deadline)
+            answer = (await self.client.ask(request, controller, deadline)).topics[0]
+            if answer.error_code != kafka_errors.TopicAlreadyExistsError.errno:
+                _check(answer.error_code, answer.error_message)
+
+        async def wait() -> None:
+            if await self._metadata(deadline) is None:
+                raise kafka_errors.LeaderNotAvailableError(self.topic)
+
+        async def work() -> None:
+            await self.client.repeat(attempt, deadline)
+            await self.client.repeat(wait, deadline)
+
+        self.client.run(work, deadline)
+
+    async def _controller(self, deadline: Deadline) -> int | None:
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        answer = await self.client.ask(request, None, deadline)
+        self.client.manager.cluster.update_metadata(answer)
+        return answer.controller_id if answer.controller_id >= 0 else None
+
+    async def _metadata(self, deadline: Deadline) -> Any:
+        """What the cluster says of the topic, with a leader; ``None`` when there is no topic."""
+        asked = MetadataRequest.MetadataRequestTopic(name=self.topic)
+        request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+        answer = await self.client.ask(request, None, deadline)
+        self.client.manager.cluster.update_metadata(answer)
+        found = answer.topics[0]
+        if found.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
+            return None
+        _check(found.error_code)
+        if self._topic_id is None:
+            self._topic_id = found.topic_id
+        elif found.topic_id != self._topic_id:
+            raise LogLostError("the topic was deleted and made anew", topic=self.topic)
+        leaders = {part.partition_index: part.leader_id for part in found.partitions}
+        if leaders.get(0, -1) < 0:
+            raise kafka_errors.LeaderNotAvailableError(self.topic)
+        self._leader = leaders[0]
+        return found
+
+    # --- records ---
+
+    def bounds(self, deadline: Deadline) -> tuple[int, int]:
+        """Offset of the first record, and one above that of the last which is safe."""
+        return self._edge(EARLIEST, deadline), self._edge(LATEST, deadline)
+
+    def high_watermark(self, deadline: Deadline) -> int:
+        """One above the offset of the last record that is on all replicas that count."""
+        return self._edge(LATEST, deadline)
+
+    def _edge(self, which: int, deadline: Deadline) -> int:
+        part = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=0, current_leader_epoch=-1, timestamp=which
+        )
+
+        def request() -> Any:
+            return ListOffsetsRequest(
+                isolation_level=0, topics=[(self.topic, [part])], max_version=8
+            )
+
+        answer = self._at_leader(request, lambda found: found.topics[0].partitions[0], deadline)
+        return int(answer.offset)
+
+    def fetch(self, offset: int, deadline: Deadline) -> Fetched:
+        """Return what stands at ``offset`` and behind it, a few MiB, or nothing at the end.
+
+        Raises:
+            OffsetOutOfRangeError: there is no such offset any more, or not yet.
+        """
+        topic = FetchRequest.FetchTopic
+
+        def request() -> Any:
+            part = topic.FetchPartition(
+                partition=0,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                partition_max_bytes=FETCH_BYTES,
+            )
+            return FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=FETCH_BYTES,
+                isolation_level=0,
+                session_id=0,
+                session_epoch=-1,
+                topics=[topic(topic=self.topic, topic_id=self._topic_id, partitions=[part])],
+                forgotten_topics_data=[],
+                rack_id="",
+                max_version=FETCH_BY_NAME if self._topic_id is None else FETCH_BY_ID,
+            )
+
+        answer = self._at_leader(request, lambda found: found.responses[0].partitions[0], deadline)
+        records = list(_records(bytes(answer.records or b""), offset))
+        return Fetched(
+            records=records,
+            next_offset=records[-1][0] + 1 if records else offset,
+            high_watermark=answer.high_watermark,
+            start=answer.log_start_offset,
+        )
+
+    def new_producer(self, deadline: Deadline) -> tuple[int, int]:
+        """A number and an epoch by which brokers know what is sent again."""
+
+        async def attempt() -> tuple[int, int]:
+            request = InitProducerIdRequest(
+                transactional_id=None, transaction_timeout_ms=PRODUCER_TIMEOUT_MS
+            )
+            answer = await self.client.ask(request, None, deadline)
+            _check(answer.error_code)
+            return answer.producer_id, answer.producer_epoch
+
+        return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
+
+    def produce(self, batch: bytes, deadline: Deadline) -> Appended:
+        """Append a batch to all replicas that count. The same bytes are sent until an answer comes.
+
+        Whatever is raised, they may be there, or come later.
+        """
+        topic = ProduceRequest.TopicProduceData
+
+        def request() -> Any:
+            part = topic.PartitionProduceData(index=0, records=batch)
+            return ProduceRequest(
+                transactional_id=None,
+                acks=ALL_REPLICAS,
+                timeout_ms=max(1, int(deadline.left_s() * 1000)),
+                topic_data=[topic(name=self.topic, topic_id=self._topic_id, partition_data=[part])],
+                min_version=5,
+                max_version=PRODUCE_BY_NAME if self._topic_id is None else PRODUCE_BY_ID,
+            )
+
+        answer = self._at_leader(
+            request, lambda found: found.responses[0].partition_responses[0], deadline
+        )
+        return Appended(offset=answer.base_offset, start=answer.log_start_offset)
+
+    def delete_before(self, offset: int, deadline: Deadline) -> int:
+        """Delete the records below ``offset``; return the offset of the first that is kept."""
+
+        def request() -> Any:
+            return DeleteRecordsRequest(
+                topics=[(self.topic, [(0, offset)])],
+                timeout_ms=max(1, int(deadline.left_s() * 1000)),
+            )
+
+        answer = self._at_leader(request, lambda found: found.topics[0].partitions[0], deadline)
+        return int(answer.low_watermark)
+
+    def _at_leader(
+        self, request: Callable[[], Any], part_of: Callable[[Any], Any], deadline: Deadline
+    ) -> Any:
+        """Ask the leader, whoever that is by now, and return what it says of the partition."""
+
+        async def attempt() -> Any:
+            if self._leader is None and await self._metadata(deadline) is None:
+                raise kafka_errors.UnknownTopicOrPartitionError(self.topic)
+            try:
+                part = part_of(await self.client.ask(request(), self._leader, deadline))
+                _check(part.error_code)
+            except BaseException:
+                self._leader = None
+                raise
+            return part
+
+        return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
+
+
+def _check(code: int, message: str | None = None) -> None:
+    """Raise the error that ``code`` stands for."""
+    if code:
+        error = kafka_errors.for_code(code)
+        raise error(message) if message else error()
+
+
+def _records(data: bytes, offset: int) -> list[tuple[int, bytes | None]]:
+    """Offset and value of each record from ``offset`` on; a last one may be cut off.
+
+    Raises:
+        CorruptRecordError: what the broker sent is damaged.
+    """
+    found: list[tuple[int, bytes | None]] = []
+    records = MemoryRecords(data)
+    while records.has_next():
+        batch = records.next_batch()
+        if not batch.validate_crc():
+            raise kafka_errors.CorruptRecordError("a batch does not have its own checksum")
+        plain = batch.magic == 2 and not batch.is_control_batch and not batch.compression_type
+        if not plain:
+            found += [(each, None) for each in range(batch.base_offset, batch.next_offset)]
+            continue
+        found += [
+            (record.offset, None if record.key is not None else record.value) for record in batch
+        ]
+    return [record for record in found if record[0] >= offset]

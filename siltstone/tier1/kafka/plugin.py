@@ -1,0 +1,30 @@
+"""The entry point of the log ``kafka``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "kafka"
+
+
+@hookimpl
+def siltstone_fenced_log(
+    name: str, settings: Mapping[str, Any], container: int
+) -> FencedLog | None:
+    """Build the Kafka log of one container, if it is the one that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
+    from siltstone.tier1.kafka.settings import KafkaLogSettings
+
+    try:
+        checked = KafkaLogSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    return KafkaFencedLog(checked, container)

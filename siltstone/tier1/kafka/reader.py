@@ -1,0 +1,93 @@
+"""Reading the log without a claim: what is on all replicas that count is shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from siltstone.core.errors import ClosedError, LogTruncatedError
+from siltstone.core.records.frame import Frame
+from siltstone.core.remote.deadline import Deadline
+from siltstone.tier1.kafka.connection import Connection
+from siltstone.tier1.kafka.errors import translated
+from siltstone.tier1.kafka.reading import catch_up, frames_at
+from siltstone.tier1.kafka.scan import Scan
+
+
+class KafkaLogReader:
+    """A ``LogReader`` on a topic. Thread-safe; it writes nothing.
+
+    Args:
+        connection: its own.
+        topic: the topic.
+        deadline_s: seconds that a call may take.
+    """
+
+    def __init__(self, connection: Connection, topic: str, deadline_s: float) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._deadline_s = deadline_s
+        self._lock = threading.Lock()
+        self._scan = Scan(topic)
+        self._is_closed = False
+
+    def epoch(self) -> int:
+        """See ``LogReader.epoch``."""
+        return self._refreshed().epoch
+
+    def lineage(self) -> bytes | None:
+        """See ``LogReader.lineage``."""
+        return self._refreshed().lineage
+
+    def first(self) -> int:
+        """See ``LogReader.first``."""
+        return self._refreshed().first
+
+    def end(self) -> int:
+        """See ``LogReader.end``."""
+        return self._refreshed().end
+
+    def read(self, from_index: int) -> Iterator[Frame]:
+        """See ``LogReader.read``."""
+        with self._lock:
+            scan = self._refresh()
+            if from_index < scan.first:
+                raise LogTruncatedError(index=from_index, first=scan.first)
+            if scan.recent and scan.recent[0].index <= from_index:
+                return iter([frame for frame in scan.recent if frame.index >= from_index])
+            offsets = scan.offsets[from_index - scan.first :]
+            partition = self._connection.partition()
+        return frames_at(partition, from_index, offsets, self._deadline_s)
+
+    def dropped_tail(self) -> int:
+        """See ``LogReader.dropped_tail``; brokers take a record whole or not at all."""
+        with self._lock:
+            self._check_open()
+        return 0
+
+    def close(self) -> None:
+        """See ``LogReader.close``."""
+        with self._lock:
+            self._is_closed = True
+            self._connection.drop()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the reader was closed")
+
+    def _refreshed(self) -> Scan:
+        with self._lock:
+            return self._refresh()
+
+    def _refresh(self) -> Scan:
+        self._check_open()
+        with translated("read", self._topic):
+            deadline = Deadline(self._deadline_s)
+            try:
+                partition = self._connection.partition()
+                if self._scan.next_offset is not None or partition.exists(deadline):
+                    catch_up(partition, self._scan, deadline)
+            except BaseException:
+                self._connection.drop()
+                raise
+        return self._scan

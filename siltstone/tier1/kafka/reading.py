@@ -1,0 +1,106 @@
+"""Fetching records, for whoever wants to know what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from siltstone.core.errors import CorruptDataError, LogTruncatedError
+from siltstone.core.records.frame import Frame
+from siltstone.core.remote.deadline import Deadline
+from siltstone.tier1.kafka.errors import translated
+from siltstone.tier1.kafka.partition import Fetched, Partition
+from siltstone.tier1.kafka.scan import Scan, decode
+
+TRIES: Final = 5
+"""Looks for the first record of a log that an owner truncates meanwhile."""
+
+
+def catch_up(
+    partition: Partition, scan: Scan, deadline: Deadline, *, until: int | None = None
+) -> None:
+    """Let ``scan`` take all records up to the end as it is now, or up to the offset ``until``.
+
+    Raises:
+        CorruptDataError: the log is damaged, or became shorter.
+        LogLostError: records are missing in it.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            _catch_up(partition, scan, deadline, until)
+            return
+        except kafka_errors.OffsetOutOfRangeError:
+            start, end = partition.bounds(deadline)
+            if scan.next_offset is not None and scan.next_offset > end:
+                raise CorruptDataError(
+                    "the log became shorter", where=f"topic {partition.topic}", end=end
+                ) from None
+            if not left:
+                raise
+            scan.start_at(start)
+
+
+def _catch_up(partition: Partition, scan: Scan, deadline: Deadline, until: int | None) -> None:
+    if scan.next_offset is None:
+        scan.start_at(partition.bounds(deadline)[0])
+    end: int | None = None
+    while until is None or scan.next_offset is None or scan.next_offset <= until:
+        offset = scan.next_offset
+        assert offset is not None, "a scan has begun"
+        fetched = partition.fetch(offset, deadline)
+        scan.start_at(fetched.start)
+        for place, value in fetched.records:
+            if until is not None and place > until:
+                return
+            if place >= (scan.next_offset or 0):
+                scan.add(place, value)
+        if until is not None and (scan.next_offset or 0) <= until:
+            deadline.check()
+            continue
+        end = fetched.high_watermark if end is None else end
+        if not fetched.records or fetched.next_offset >= end:
+            return
+
+
+def frames_at(
+    partition: Partition, first: int, offsets: Sequence[int], deadline_s: float
+) -> Iterator[Frame]:
+    """Yield the frames at ``offsets``, of which the first has the index ``first``.
+
+    Raises:
+        LogTruncatedError: they were truncated meanwhile.
+        CorruptDataError: another record stands there, or none.
+        LogError: a call failed.
+    """
+    done = 0
+    while done < len(offsets):
+        with translated("read", partition.topic):
+            fetched = _fetch(partition, offsets[done], first + done, deadline_s)
+        before = done
+        for place, value in fetched.records:
+            if done == len(offsets):
+                return
+            if place < offsets[done]:
+                continue
+            frame = decode(value)
+            if (
+                place != offsets[done]
+                or not isinstance(frame, Frame)
+                or frame.index != first + done
+            ):
+                break
+            done += 1
+            yield frame
+        if done == before:
+            raise CorruptDataError(
+                "a frame vanished", where=f"topic {partition.topic}", index=first + done
+            )
+
+
+def _fetch(partition: Partition, offset: int, index: int, deadline_s: float) -> Fetched:
+    try:
+        return partition.fetch(offset, Deadline(deadline_s))
+    except kafka_errors.OffsetOutOfRangeError as error:
+        raise LogTruncatedError(index=index, first=index + 1) from error
