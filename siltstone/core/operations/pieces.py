@@ -62,9 +62,13 @@ class Room:
         return None
 
     def give_back(self, view: memoryview | None) -> None:
-        """Keep memory that nobody looks at any more."""
-        if view is not None and len(self._spare) < _SPARE_MAX:
+        """Keep memory that nobody looks at any more, rather than what was given back before.
+
+        The last piece of a chunk has a length of its own, and its memory would never be asked for.
+        """
+        if view is not None:
             self._spare.append(view)
+            del self._spare[:-_SPARE_MAX]
 
     def clear(self) -> None:
         """Keep nothing."""

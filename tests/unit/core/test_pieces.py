@@ -96,5 +96,9 @@ def test_spare_memory_fits_exactly_and_is_bounded() -> None:
     for _ in range(9):
         room.give_back(memoryview(bytearray(4)))
     assert room.spare_bytes == 16
+    for _ in range(4):
+        room.give_back(memoryview(bytearray(5)))
+    assert room.spare(4) is None, "what nobody asks for any more does not stay for ever"
+    assert room.spare_bytes == 20
     room.clear()
     assert room.spare_bytes == 0
