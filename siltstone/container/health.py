@@ -45,7 +45,7 @@ class ContainerHealth:
     Attributes:
         container: index of the container.
         state: ``ok``, ``slow``, ``degraded`` or ``unavailable``.
-        reasons: why it is not ``ok``, the gravest first.
+        reasons: why it is not ``ok``, the gravest first, and what to know although it is.
         calls: calls to long-term storage that ended in the last minute, 512 at most.
         unanswered: how many of them got no answer.
         slow_calls: how many took longer than ``health.slow_call``.
@@ -124,6 +124,7 @@ class Gauge:
             silent=watch.circuit.state is not CircuitState.CLOSED,
             stuck=not self._storage.healthy,
             lateness_s=lateness_s,
+            detour=self._storage.on_detour,
         )
         state, reasons = judge(signs, self.limits)
         return ContainerHealth(

@@ -26,7 +26,7 @@ class HealthState(StrEnum):
 
 
 class HealthReason(StrEnum):
-    """Why the state is not ``OK``."""
+    """Why the state is not ``OK``; or what to know although it is: ``DETOUR``."""
 
     SILENT = "storage does not answer"
     STUCK = "every thread waits for a call past its deadline"
@@ -34,6 +34,7 @@ class HealthReason(StrEnum):
     LATE = "bytes are late for long-term storage"
     SLOW = "calls take longer than expected"
     THROTTLED = "the service asks for fewer calls"
+    DETOUR = "calls go another way than was set up, which does not work"
 
 
 _STATES: Final = {
@@ -43,6 +44,7 @@ _STATES: Final = {
     HealthReason.LATE: HealthState.DEGRADED,
     HealthReason.SLOW: HealthState.SLOW,
     HealthReason.THROTTLED: HealthState.SLOW,
+    HealthReason.DETOUR: HealthState.OK,
 }
 _ORDER: Final = tuple(HealthState)
 
@@ -72,12 +74,14 @@ class Signs:
         stuck: whether every thread is held by a call past its deadline.
         lateness_s: seconds for which the oldest unflushed byte, or record of the table log, has
             been due for a flush; 0 while none is.
+        detour: whether calls go another way than was set up.
     """
 
     recent: RecentCalls
     silent: bool
     stuck: bool
     lateness_s: float
+    detour: bool = False
 
 
 def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[HealthReason, ...]]:
@@ -92,6 +96,7 @@ def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[Health
         HealthReason.LATE: signs.lateness_s >= limits.late_s,
         HealthReason.SLOW: _many(recent.slow, recent.count, SLOW_MIN, SLOW_SHARE),
         HealthReason.THROTTLED: recent.throttled > 0,
+        HealthReason.DETOUR: signs.detour,
     }
     reasons = tuple(reason for reason, is_so in holds.items() if is_so)
     state = max((_STATES[reason] for reason in reasons), key=_ORDER.index, default=HealthState.OK)

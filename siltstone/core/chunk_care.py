@@ -1,7 +1,7 @@
 """What long-term storage may be able to do for whoever tidies it up, beside the contract.
 
-Both are optional: a binding that lacks them is used one chunk at a time, and leaves nothing behind.
-Whoever wraps a storage passes both on, by the functions here.
+All is optional: a binding that lacks it is used one chunk at a time, leaves nothing behind, and has
+one way to its service. Whoever wraps a storage passes all of it on, by the functions here.
 """
 
 from __future__ import annotations
@@ -42,6 +42,18 @@ class Leftovers(Protocol):
         ...
 
 
+@runtime_checkable
+class Detours(Protocol):
+    """A storage that has two ways to its service."""
+
+    def is_on_detour(self) -> bool:
+        """Whether it goes another way than was set up, for that one does not work in this process.
+
+        What is acknowledged and read stays right; it may be slower.
+        """
+        ...
+
+
 def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, ChunkError]:
     """See ``BulkDeletes``; one by one where the storage has no such thing."""
     if isinstance(storage, BulkDeletes):
@@ -60,3 +72,8 @@ def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, Chu
 def sweep_leftovers(storage: ChunkStorage, prefix: str, age_s: float) -> int:
     """See ``Leftovers``; 0 where the storage leaves nothing behind."""
     return storage.sweep_leftovers(prefix, age_s) if isinstance(storage, Leftovers) else 0
+
+
+def is_on_detour(storage: ChunkStorage) -> bool:
+    """See ``Detours``; false where the storage has one way."""
+    return isinstance(storage, Detours) and storage.is_on_detour()

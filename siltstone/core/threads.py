@@ -18,16 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 from siltstone.core.bandwidth import Bandwidth, BandwidthError
 from siltstone.core.cached_chunk_storage import cache_counts
 from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
+from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
-from siltstone.core.errors import (
-    ChunkError,
-    ChunkUnavailableError,
-    Outcome,
-    StorageSuspendedError,
-)
+from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome, StorageSuspendedError
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
@@ -117,6 +112,11 @@ class AsyncChunkStorage:
     def cache_counts(self) -> tuple[int, int]:
         """Blocks that reads found in the cache, and did not, so far; 0 without a cache."""
         return cache_counts(self._storage)
+
+    @property
+    def on_detour(self) -> bool:
+        """See ``chunk_care.Detours``."""
+        return is_on_detour(self._storage)
 
     @property
     def healthy(self) -> bool:

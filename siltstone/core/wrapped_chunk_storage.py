@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
+from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError
 
@@ -82,6 +82,10 @@ class WrappedChunkStorage:
         return self._call(
             "sweep_leftovers", prefix, lambda: sweep_leftovers(self.inner, prefix, age_s)
         )
+
+    def is_on_detour(self) -> bool:
+        """``is_on_detour`` of ``chunk_care``, which asks nobody."""
+        return is_on_detour(self.inner)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``."""

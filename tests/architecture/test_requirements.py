@@ -43,7 +43,16 @@ def test_what_the_package_needs_is_pinned() -> None:
             *project["dependencies"],
             *(
                 one
-                for name in ("uvloop", "metrics", "s3", "gcs", "azure", "azure-identity", "kafka")
+                for name in (
+                    "uvloop",
+                    "metrics",
+                    "s3",
+                    "obstore",
+                    "gcs",
+                    "azure",
+                    "azure-identity",
+                    "kafka",
+                )
                 for one in extras[name]
             ),
         ],

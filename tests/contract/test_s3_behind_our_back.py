@@ -12,6 +12,7 @@ import pytest
 import siltstone
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import open_bucket
+from siltstone.bindings.s3.settings import Transport
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     CorruptDataError,
@@ -34,12 +35,13 @@ CHANGES: dict[str, tuple[Callable[[Any, str], None], type[Exception]]] = {
 
 
 @pytest.mark.usefixtures("s3_plugin")
+@pytest.mark.parametrize("transport", Transport)
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_object_that_somebody_changed_is_never_read_wrongly(
-    versitygw: S3Server, tmp_path: Path, change: str
+    versitygw: S3Server, tmp_path: Path, change: str, transport: Transport
 ) -> None:
     bucket, raw = new_bucket(versitygw)
-    options = options_of(versitygw, bucket) | {"prefix": "stores/one"}
+    options = options_of(versitygw, bucket, transport=str(transport), prefix="stores/one")
     file = siltstone.init(tmp_path / "store", binding="s3", options=options)
     raw.write("stores/one/theirs", b"x")
     act, expected = CHANGES[change]

@@ -163,6 +163,10 @@ class S3ChunkStorage(RemoteChunkStorage):
         check_listing(prefix, "")
         return sweep_uploads(self.service, prefix, age_s)
 
+    def is_on_detour(self) -> bool:
+        """Whether the SDK reads although ``transport: obstore`` was asked for; see ``Detours``."""
+        return self.service.is_on_detour()
+
     def _target(self, name: str, key: str, operation: str, length: int) -> Target:
         """What is to be made, once it is sure that the service makes it as it should."""
         prove(self.service)

@@ -28,14 +28,23 @@ _MAKING: Final = threading.Lock()
 """Making clients is the one thing of the SDK that threads must not do at a time."""
 
 
-def make_client(settings: S3Settings) -> S3Client:
+def make_session(settings: S3Settings) -> botocore.session.Session:
+    """Return what holds the credentials; nothing is sent.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: the profile is not there.
+    """
+    with _MAKING:
+        return _session(settings)
+
+
+def make_client(settings: S3Settings, session: botocore.session.Session) -> S3Client:
     """Return a client for one bucket; nothing is sent.
 
     Raises:
-        botocore.exceptions.BotoCoreError: the profile or the region is not there.
+        botocore.exceptions.BotoCoreError: the region is not there.
     """
     with _MAKING:
-        session = _session(settings)
         client: S3Client = boto3.session.Session(botocore_session=session).client(
             "s3",
             region_name=settings.region,

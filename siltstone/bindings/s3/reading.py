@@ -11,7 +11,7 @@ from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.remote.ranges import answered_count, at_end, told_length
+from siltstone.core.remote.ranges import another_range, answered_count, at_end, told_length
 from siltstone.core.words import MIB
 
 STEP_BYTES: Final = MIB
@@ -47,8 +47,14 @@ def read_range(
     if not len(buffer):
         return at_end(name, offset, _length(service, name, key, operation), operation)
     arguments: Any = {} if version is None else {"IfMatch": version}
+    reads = service.reads_of(operation, key, len(buffer))
     with translated(name, operation):
         try:
+            if reads is not None:
+                found = reads.read(key, offset, buffer, deadline)
+                if found is None:
+                    raise another_range(name, operation)
+                return found
             answer = service.client.get_object(
                 Bucket=service.bucket,
                 Key=key,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siltstone.bindings.s3.client import make_client
-from siltstone.bindings.s3.settings import Encryption, S3Settings
+from siltstone.bindings.s3.client import make_client, make_session
+from siltstone.bindings.s3.settings import Encryption, S3Settings, Transport
+from siltstone.core.errors import SettingsError
 from siltstone.core.remote.remote_client import RemoteClient
 
 if TYPE_CHECKING:
+    from botocore.session import Session
     from types_boto3_s3 import S3Client
+
+    from siltstone.bindings.s3.obstore_reads import ObstoreReads
 
 
 class Service(RemoteClient):
@@ -30,7 +34,21 @@ class Service(RemoteClient):
         )
         self.settings = settings
         self.bucket = settings.bucket
-        self.client: S3Client = make_client(settings)
+        session = make_session(settings)
+        self.client: S3Client = make_client(settings, session)
+        self._reads: ObstoreReads | None = None
+        if settings.transport is Transport.OBSTORE:
+            self._reads = _obstore_reads(settings, self.client, session)
+
+    def reads_of(self, operation: str, key: str, length: int = 0) -> ObstoreReads | None:
+        """What reads so many bytes of this object for this verb, if it is not the SDK."""
+        reads = self._reads
+        return reads if reads is not None and reads.can_take(operation, key, length) else None
+
+    def is_on_detour(self) -> bool:
+        """Whether nothing is read any more by what the settings name."""
+        reads = self._reads
+        return reads is not None and not reads.is_usable()
 
     def storing(self) -> dict[str, Any]:
         """Arguments of every request that makes an object: how it is kept."""
@@ -46,4 +64,18 @@ class Service(RemoteClient):
         return chosen
 
     def _close_sockets(self) -> None:
+        reads, self._reads = self._reads, None
+        if reads is not None:
+            reads.close()
         self.client.close()
+
+
+def _obstore_reads(settings: S3Settings, client: S3Client, session: Session) -> ObstoreReads:
+    try:
+        from siltstone.bindings.s3.obstore_reads import ObstoreReads
+    except ImportError as error:
+        client.close()
+        raise SettingsError(
+            "s3.transport: obstore is not installed: pip install 'siltstone[obstore]'"
+        ) from error
+    return ObstoreReads(settings, client, session.get_credentials)

@@ -44,6 +44,13 @@ class Encryption(StrEnum):
     KMS = "kms"
 
 
+class Transport(StrEnum):
+    """Who reads: the ``SDK``, or ``OBSTORE`` ranges and the facts of chunks; the SDK all else."""
+
+    SDK = "sdk"
+    OBSTORE = "obstore"
+
+
 class S3Settings(BaseModel):
     """Settings of the binding ``s3``.
 
@@ -66,6 +73,7 @@ class S3Settings(BaseModel):
         encryption: see ``Encryption``; unless set, as the bucket says.
         kms_key_id: the key; unless set, the account's own.
         storage_class: of the objects; unless set, as the bucket says.
+        transport: see ``Transport``.
         connect_timeout_s: seconds for a connection, and for each 256 KiB that are sent.
         read_timeout_s: seconds of silence after which an answer is not waited for any more.
         deadline_s: seconds after which a call ends, and one more for each MiB that it moves.
@@ -98,6 +106,7 @@ class S3Settings(BaseModel):
     encryption: Encryption | None = None
     kms_key_id: str | None = Field(default=None, min_length=1)
     storage_class: str | None = Field(default=None, pattern=r"^[A-Z0-9_]+$")
+    transport: Transport = Transport.SDK
     connect_timeout_s: float = Field(default=10.0, gt=0, le=300)
     read_timeout_s: float = Field(default=30.0, gt=0, le=3600)
     deadline_s: float = Field(default=120.0, gt=0, le=86_400)
@@ -151,6 +160,18 @@ class S3Settings(BaseModel):
             wrong.append("insecure: true is for an endpoint that begins with http://")
         if self.ca_bundle is not None and "endpoint" in plain:
             wrong.append("ca_bundle is for an endpoint with TLS")
+        if self.transport is Transport.OBSTORE:
+            wrong += self._obstore()
+        return wrong
+
+    def _obstore(self) -> list[str]:
+        wrong = []
+        if self.ca_bundle is not None:
+            wrong.append("ca_bundle is not for transport: obstore, which trusts others besides")
+        if self.endpoint is not None and self.path_style is None:
+            wrong.append("transport: obstore needs path_style, true or false, with an endpoint")
+        if self.is_directory_bucket:
+            wrong.append("transport: obstore is not for directory buckets")
         return wrong
 
     def _bucket_kind(self) -> list[str]:

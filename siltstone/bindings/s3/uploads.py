@@ -183,7 +183,12 @@ def head(
     with translated(name, operation):
         if deadline is not None:
             deadline.check()
-        answer = service.client.head_object(Bucket=service.bucket, Key=key)
+        reads = service.reads_of(operation, key)
+        answer: Any
+        if reads is not None:
+            answer = reads.head(key, deadline or service.deadline(0))
+        else:
+            answer = service.client.head_object(Bucket=service.bucket, Key=key)
         return whole(answer, ["ContentLength", "ETag", "LastModified"], name, operation)
 
 

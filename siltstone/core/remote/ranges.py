@@ -43,7 +43,12 @@ def answered_count(
         is_whole = count == wanted or (found[3] != "*" and last + 1 == int(found[3]))
         if first == offset and 0 < count <= wanted and content_length == str(count) and is_whole:
             return count
-    raise ChunkUnavailableError(
+    raise another_range(name, operation, status)
+
+
+def another_range(name: str, operation: str, status: int | None = None) -> ChunkUnavailableError:
+    """The error of an answer that is not what was asked for."""
+    return ChunkUnavailableError(
         "the service sent another range than was asked for",
         chunk=name,
         operation=operation,

@@ -16,6 +16,7 @@ import yaml
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.plugin import siltstone_chunk_storage
+from siltstone.bindings.s3.settings import S3Settings, Transport
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import Answer, HalfAnswer, Reset, Rule
@@ -55,13 +56,16 @@ def test_of_settings_that_are_wrong(versitygw: S3Server, key: str) -> None:
     assert versitygw.secret not in told(caught.value)
 
 
-def test_of_errors(versitygw: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("transport", Transport)
+def test_of_errors(
+    versitygw: S3Server, caplog: pytest.LogCaptureFixture, transport: Transport
+) -> None:
     caplog.set_level(logging.DEBUG)
     bucket, _ = new_bucket(versitygw)
     shown: list[str] = []
     with FaultProxy(("127.0.0.1", versitygw.port)) as proxy:
-        near = options_of(versitygw, bucket, endpoint=proxy.endpoint)
-        storage = S3ChunkStorage(settings_of(versitygw, bucket, endpoint=proxy.endpoint))
+        near = options_of(versitygw, bucket, endpoint=proxy.endpoint, transport=str(transport))
+        storage = S3ChunkStorage(S3Settings.model_validate(near))
         shown.append(repr(storage))
         storage.create("a", [b"abc"])
         for fault in (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from siltstone.bindings.s3 import plugin
-from siltstone.bindings.s3.client import make_client
+from siltstone.bindings.s3.client import make_client, make_session
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.errors import SettingsError
 from siltstone.core.words import MIB
@@ -112,7 +112,8 @@ def test_the_sdk_never_repeats_and_no_variable_moves_the_endpoint(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://elsewhere.example.org")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "9")
     settings = {"bucket": "archive", "region": "eu-central-1", "connections": 17}
-    client = make_client(S3Settings.model_validate(settings))
+    checked = S3Settings.model_validate(settings)
+    client = make_client(checked, make_session(checked))
     config: Any = client.meta.config
     assert config.retries["total_max_attempts"] == 1
     assert config.max_pool_connections == 17
