@@ -41,14 +41,20 @@ CPU, SMALL_CPU = 0.87, 0.83
 GOAL_BYTES = 8 * MIB
 """From here on the speed has a goal: smaller objects are a matter of the processor alone."""
 
+BY_OBSTORE = ", transport: obstore"
+
 Call = Callable[[int], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure objects alone, then whole segments; nothing where the server is not."""
     try:
-        with s3_place() as place, place.storage() as storage:
-            contest = _Contest(workshop, place, storage)
+        with (
+            s3_place() as place,
+            place.storage() as storage,
+            place.storage(transport="obstore") as other,
+        ):
+            contest = _Contest(workshop, place, storage, other)
             figures = [*contest.large(), *contest.small()]
             return [*figures, *s3_segments.run(workshop, place)]
     except UnavailableError as error:
@@ -61,7 +67,7 @@ class _Client:
     """One client, and what it took, round by round.
 
     Attributes:
-        name: as the table has it.
+        name: as the table has it; of ours, what is added to the line.
         put, get: the calls, given a number.
         rates: MiB or calls a second.
         cpu_ms: milliseconds of the processor for each MiB or call.
@@ -75,12 +81,15 @@ class _Client:
 
 
 class _Contest:
-    """The same objects through three clients."""
+    """The same objects through three clients; what is read, by both transports of the first."""
 
-    def __init__(self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage) -> None:
+    def __init__(
+        self, workshop: Workshop, place: S3Place, storage: S3ChunkStorage, other: S3ChunkStorage
+    ) -> None:
         self._workshop = workshop
         self._place = place
         self._storage = storage
+        self._other = other
         self._content = os.urandom(64 * MIB)
 
     def large(self) -> list[Figure]:
@@ -114,7 +123,9 @@ class _Contest:
         self, verb: str, length: int, count: int, width: int, amount: int
     ) -> Sequence[_Client]:
         clients = self._clients(length)
-        if verb == "get":
+        if verb == "put":
+            clients = clients[:-1]
+        else:
             for number in range(count):
                 clients[0].put(number)
         with ThreadPoolExecutor(width) as threads:
@@ -137,10 +148,14 @@ class _Contest:
     def _clients(self, length: int) -> Sequence[_Client]:
         content = memoryview(self._content)[:length]
         boto3, store, storage = self._place.boto3, self._place.obstore, self._storage
+        other = self._other
         buffers = [bytearray(length) for _ in range(16)]
 
         def ours_get(number: int) -> None:
             assert storage.read_into(f"d/{number}", 0, buffers[number % 16]) == length
+
+        def other_get(number: int) -> None:
+            assert other.read_into(f"d/{number}", 0, buffers[number % 16]) == length
 
         def boto3_put(number: int) -> None:
             boto3.put_object(Bucket=BUCKET, Key=f"d/{number}", Body=bytes_of)
@@ -161,6 +176,7 @@ class _Contest:
             _Client("", lambda number: storage.create(f"d/{number}", [content]), ours_get),
             _Client("boto3", boto3_put, boto3_get),
             _Client("obstore", obstore_put, obstore_get),
+            _Client(BY_OBSTORE, obstore_put, other_get),
         )
 
     @staticmethod
@@ -172,14 +188,15 @@ class _Contest:
         *,
         has_goal: bool,
     ) -> list[Figure]:
-        ours, *peers = clients
+        first, boto3, raw, *other = clients
         figures = []
-        for peer in peers:
+        pairs = [(ours, peer) for ours in (first, *other) for peer in (boto3, raw)]
+        for ours, peer in pairs:
             is_sdk = peer.name == "boto3"
             goal = OF_BOTO3 if is_sdk else OF_OBSTORE
             figures += [
                 Figure(
-                    what=what,
+                    what=what + ours.name,
                     peer=peer.name,
                     unit=units[0],
                     ours=ours.rates,

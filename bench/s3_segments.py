@@ -10,10 +10,12 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import obstore
+import yaml
 
 import siltstone
 from bench.figure import MIB as MEBIBYTES
@@ -21,7 +23,7 @@ from bench.figure import MIB_PER_SECOND, PER_SECOND, Better, Figure, Unit, alter
 from bench.flush_child import append
 from bench.s3_place import BUCKET, S3Place
 from bench.workshop import Loop, Workshop, async_store, seconds_of
-from siltstone import ChunkInfo
+from siltstone import ChunkInfo, Segment
 
 MIB = 2**20
 PIECE_BYTES = 8 * MIB
@@ -34,6 +36,7 @@ PEAKS_MIB = {"flush": 556, "read": 300}
 """Of a flush: the bound of back-pressure and what is allowed beside it."""
 LARGE_ROUNDS = 2
 """A gibibyte says the same each time."""
+TRANSPORTS = ("sdk", "obstore")
 REQUESTS = Unit(text="requests", better=Better.LOWER)
 
 
@@ -46,40 +49,55 @@ def _store(place: S3Place, folder: Path, name: str) -> Path:
     return siltstone.init(folder / name, binding="s3", options={**place.options, "prefix": name})
 
 
+def _changed(file: Path, transport: str, more: str = "") -> None:
+    """Let the store read by another transport from its next opening on."""
+    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    settings["long_term_storage"]["s3"]["transport"] = transport
+    settings.pop("cache", None)
+    file.write_text(yaml.safe_dump(settings) + more, encoding="utf-8")
+
+
 def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
-    count = workshop.pick(256, 24)
+    count = workshop.pick(512, 24)
     buffer = bytearray(PIECE_BYTES)
-    with workshop.place() as folder, Loop() as loop:
-        file = _store(place, folder, "ordered")
-        append(file, count)
-        with siltstone.open(file) as store:
-            segment = store.segment("large")
-            chunks = list(segment.chunks())
+    with workshop.place() as folder, Loop() as loop, ExitStack() as stores:
+        calls = []
+        for transport in TRANSPORTS:
+            file = _store(place, folder, transport)
+            append(file, count)
+            _changed(file, transport)
+            segment = stores.enter_context(siltstone.open(file)).segment("large")
 
-            def read_into() -> None:
-                offset = 0
-                while read := segment.read_into(offset, buffer):
-                    offset += read
+            def ours(segment: Segment = segment) -> float:
+                def read_into() -> None:
+                    offset = 0
+                    while read := segment.read_into(offset, buffer):
+                        offset += read
 
-            ours, theirs = alternate(
-                workshop.rounds,
-                lambda: count / seconds_of(read_into),
-                lambda: count / seconds_of(lambda: loop(_ranges(place, chunks))),
-            )
+                return count / seconds_of(read_into)
+
+            calls.append(ours)
+        chunks = list(segment.chunks())
+        *values, theirs = alternate(
+            workshop.rounds,
+            *calls,
+            lambda: count / seconds_of(lambda: loop(_ranges(place, TRANSPORTS[-1], chunks))),
+        )
     place.empty()
     return [
         Figure(
-            what=f"read_into of {count} MiB in order, 8 MiB each, verified, prefetch on",
+            what=f"read_into of {count} MiB in order, 8 MiB each, verified, transport: {transport}",
             peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight",
             unit=MIB_PER_SECOND,
-            ours=ours,
+            ours=rates,
             theirs=theirs,
             goal=SEQUENTIAL_GOAL,
         )
+        for transport, rates in zip(TRANSPORTS, values, strict=True)
     ]
 
 
-async def _ranges(place: S3Place, chunks: Sequence[ChunkInfo]) -> None:
+async def _ranges(place: S3Place, folder: str, chunks: Sequence[ChunkInfo]) -> None:
     """Read all bytes in order into one buffer, with so many ranges on their way."""
     buffer = memoryview(bytearray(PIECE_BYTES))
     waiting: deque[asyncio.Task[obstore.Bytes]] = deque()
@@ -93,7 +111,7 @@ async def _ranges(place: S3Place, chunks: Sequence[ChunkInfo]) -> None:
         for start in range(chunk.chunk_offset, end, PIECE_BYTES):
             asked = obstore.get_range_async(
                 place.obstore,
-                f"ordered/{chunk.chunk}",
+                f"{folder}/{chunk.chunk}",
                 start=start,
                 end=min(start + PIECE_BYTES, end),
             )
@@ -114,11 +132,10 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
         append(file, size)
         with siltstone.open(file) as store:
             chunks = list(store.segment("large").chunks())
-        cold = file.read_text(encoding="utf-8")
-        cached = f"{cold}\ncache:\n  path: {folder.resolve() / 'cache'}\n"
+        cache = f"cache:\n  path: {folder.resolve() / 'cache'}\n"
 
-        def ours(settings: str, *, warm: bool) -> float:
-            file.write_text(settings, encoding="utf-8")
+        def ours(transport: str, more: str = "", *, warm: bool = False) -> float:
+            _changed(file, transport, more)
             with Loop() as loop, async_store(loop, file) as store:
                 segment = store.segment("large")
 
@@ -140,10 +157,8 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
 
             return count / seconds_of(read)
 
-        hows = {
-            "cold": partial(ours, cold, warm=False),
-            "in the cache on the disk": partial(ours, cached, warm=True),
-        }
+        hows = {f"cold, transport: {name}": partial(ours, name) for name in TRANSPORTS}
+        hows["in the cache on the disk"] = partial(ours, "sdk", cache, warm=True)
         *values, peer = alternate(workshop.rounds, *hows.values(), theirs)
     place.empty()
     return [
