@@ -43,6 +43,13 @@ class FileCalls(Protocol):
         """Read from ``offset``; may read less; 0 only at the end."""
         ...
 
+    def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        """Read what is in memory; ``BlockingIOError`` if nothing of it is.
+
+        Any other ``OSError`` where that can not be told.
+        """
+        ...
+
     def fdatasync(self, fd: int) -> None:
         """Make content and length of a file durable."""
         ...
@@ -138,6 +145,10 @@ class SystemFileCalls:
     def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
         """``os.preadv``."""
         return os.preadv(fd, buffers, offset)
+
+    def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        """``os.preadv`` with ``RWF_NOWAIT``."""
+        return os.preadv(fd, buffers, offset, os.RWF_NOWAIT)
 
     def fdatasync(self, fd: int) -> None:
         """``os.fdatasync``."""

@@ -19,6 +19,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.immediate_reads import ReadNow, immediate_reads
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.waits import wait_s
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
@@ -63,6 +64,10 @@ class RetryingChunkStorage(WrappedChunkStorage):
         super().__init__(inner)
         self._environment = environment
         self._retries = retries
+
+    def immediate_reads(self) -> ReadNow | None:
+        """Those of ``inner``: they are no calls, so there is nothing to repeat."""
+        return immediate_reads(self.inner)
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """``ChunkStorage.list``; a listing that breaks goes on behind the last chunk it gave.

@@ -23,6 +23,7 @@ from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkS
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome, StorageSuspendedError
+from siltstone.core.immediate_reads import immediate_reads
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
@@ -72,6 +73,7 @@ class AsyncChunkStorage:
         metrics: takes what is measured of calls, and of those that make them; closed by ``close``.
 
     Attributes:
+        read_now: reads what needs no waiting, on the caller's thread; ``None`` without such reads.
         watch: what the calls were like.
         metrics: see above.
     """
@@ -98,6 +100,7 @@ class AsyncChunkStorage:
         self._slots = Slots(threads)
         self._late: set[asyncio.Future[Any]] = set()
         self._clock = environment.monotonic
+        self.read_now = immediate_reads(storage)
         self.watch = CallWatch(self._clock, limits)
         self.metrics = metrics
         if metrics.enabled:

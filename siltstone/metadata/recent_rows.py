@@ -12,6 +12,7 @@ from siltstone.core.records.layout import Layout
 from siltstone.metadata.rows import Rows
 
 _ROWS_MAX = 1_024
+"""Of all kinds together."""
 
 
 class RecentRows:
@@ -28,6 +29,7 @@ class RecentRows:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._version = -1
+        self._forget_at = 0
         self.hits = 0
         self.misses = 0
         self._layouts: dict[int, Layout] = {}
@@ -86,8 +88,8 @@ class RecentRows:
     def _refresh(self) -> None:
         """Forget everything when the table has moved, or when it has become too much."""
         version = self._rows.version
-        kinds = (self._layouts, self._extents, self._chunks, self._sums)
-        if version != self._version or any(len(kind) >= _ROWS_MAX for kind in kinds):
+        if version != self._version or self.misses >= self._forget_at:
             self._version = version
-            for kind in kinds:
+            self._forget_at = self.misses + _ROWS_MAX
+            for kind in (self._layouts, self._extents, self._chunks, self._sums):
                 kind.clear()

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import EOPNOTSUPP
 from typing import TypeVar
 
 from siltstone.core.chunk_storage import Buffer
@@ -146,6 +147,10 @@ class FileLayer:
     def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
         """``FileCalls.preadv``."""
         return self._call("preadv", fd, lambda: self.inner.preadv(fd, buffers, offset))
+
+    def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        """No layer has anything in memory, so that every read is a call that it sees."""
+        raise OSError(EOPNOTSUPP, os.strerror(EOPNOTSUPP))
 
     def fdatasync(self, fd: int) -> None:
         """``FileCalls.fdatasync``."""

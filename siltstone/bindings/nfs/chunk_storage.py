@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from errno import ENXIO
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
+from siltstone.bindings.nfs.kept_files import KeptFiles, version_of
 from siltstone.bindings.nfs.listing import LITTER, Range, walk
 from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
 from siltstone.core.chunk_arguments import (
@@ -35,9 +36,13 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.immediate_reads import ReadNow
 from siltstone.core.name_locks import NameLocks
 from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_fully
+from siltstone.core.words import MIB
 
+KEPT_BYTES_MAX = MIB
+"""Who reads more at a time reads most of a chunk, and does not come back to it."""
 CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 # A pipe that stands where a chunk is expected would block the thread that opens it.
@@ -76,6 +81,7 @@ class NfsChunkStorage:
         self._calls = calls or SystemFileCalls()
         self._tree = Tree(os.fspath(path), self._calls)
         self._locks = NameLocks()
+        self._kept = KeptFiles(self._calls)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -119,7 +125,14 @@ class NfsChunkStorage:
                 raise ChunkOffsetError(
                     chunk=name, operation="read_into", expected=status.st_size, actual=offset
                 )
-            return read_fully(self._calls, fd, buffer, offset)
+            count = read_fully(self._calls, fd, buffer, offset)
+            if len(buffer) <= KEPT_BYTES_MAX:
+                self._kept.keep(name, fd)
+            return count
+
+    def immediate_reads(self) -> ReadNow:
+        """Of chunks that were read shortly before, what the kernel has in memory."""
+        return self._kept.read
 
     def stat(self, name: str) -> ChunkStat:
         """Open the file to ask, which lets an NFS client ask its server."""
@@ -139,6 +152,7 @@ class NfsChunkStorage:
         another client: the outcome is unknown.
         """
         place = self._place(name, "delete")
+        self._kept.forget(name)
         with (
             self._locks.hold(place.key),
             translated(name, "delete"),
@@ -187,6 +201,7 @@ class NfsChunkStorage:
 
     def close(self) -> None:
         """Close the root folder when the calls in progress are done."""
+        self._kept.close()
         self._tree.close()
 
     def _place(self, name: str, operation: str) -> _Place:
@@ -330,7 +345,7 @@ def _chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
     return ChunkStat(
         name=name,
         length=status.st_size,
-        version=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+        version=version_of(status),
         modified_s=status.st_mtime,
     )
 

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from siltstone.core.block_reads import BlockRange, read_blocks, read_exactly, read_part
+from siltstone.core.block_reads import (
+    BlockRange,
+    read_blocks,
+    read_exactly,
+    read_part,
+    read_part_now,
+)
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     ChunkNotFoundError,
@@ -281,6 +287,13 @@ async def _read_one(
     # to read a whole block.
     remember = mode == "remembered" and final and context.storage.capabilities.append
     known = context.blocks.version(name, first, end) if remember else None
+
+    if (read_now := context.storage.read_now) is not None:
+        version = read_part_now(read_now, blocks, target, context.scratch, known=known)
+        if version is not None:
+            if remember and version != known:
+                context.blocks.remember(name, version, first, end)
+            return
 
     def call(storage: ChunkStorage) -> str | None:
         return read_part(storage, blocks, target, context.scratch, known=known, learn=remember)

@@ -14,11 +14,14 @@ Value, under the key of the segment's id::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+_DECODED_MAX = 1_024
+"""Reads look at the states of the same few segments again and again."""
 _SEALED = 1
 _DELETED = 2
 
@@ -60,6 +63,7 @@ def encode_segment_state(state: SegmentState) -> bytes:
     )
 
 
+@lru_cache(maxsize=_DECODED_MAX)
 def decode_segment_state(segment_id: int, value: bytes) -> SegmentState:
     """Decode the value of the row of this segment.
 

@@ -17,8 +17,9 @@ from siltstone.testing.file_layer import KINDS, Call, FileLayer, FullDisk
 def test_every_call_is_defined_with_its_own_signature(kind: type) -> None:
     """An inherited stub would return nothing instead of asking the file system."""
     contract = {name for name in vars(FileCalls) if not name.startswith("_")}
-    assert contract == set(KINDS)
-    for name in KINDS:
+    # No layer has anything in memory, so it never comes to that call.
+    assert contract == {*KINDS, "preadv_now"}
+    for name in contract:
         theirs = inspect.signature(vars(kind)[name])
         assert theirs == inspect.signature(vars(FileCalls)[name]), name
 

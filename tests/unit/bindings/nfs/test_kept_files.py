@@ -1,0 +1,149 @@
+"""Chunks that were read shortly before are read from memory, by descriptors that are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from errno import EAGAIN
+from pathlib import Path
+
+import pytest
+
+from siltstone.bindings.nfs.chunk_storage import KEPT_BYTES_MAX, NfsChunkStorage
+from siltstone.bindings.nfs.kept_files import FILES_MAX
+from siltstone.core.posix import SystemFileCalls
+from siltstone.testing.file_layer import FileLayer
+
+CONTENT = bytes(range(256)) * 40
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def can_tell(folder: Path) -> bool:
+    """Whether the file system of a folder says what it has in memory."""
+    path = folder / "probe"
+    path.write_bytes(b"x")
+    with path.open("rb") as file:
+        try:
+            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return True
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> NfsChunkStorage:
+    if not can_tell(tmp_path):
+        pytest.skip("the file system of the test's folder does not tell what it has in memory")
+    storage = NfsChunkStorage(tmp_path / "chunks")
+    storage.create("a/b", [CONTENT])
+    return storage
+
+
+def read(storage: NfsChunkStorage, name: str = "a/b", length: int = 100) -> None:
+    storage.read_into(name, 0, bytearray(length))
+
+
+def read_now(storage: NfsChunkStorage, offset: int, length: int) -> tuple[bytes, str | None]:
+    buffer = bytearray(length)
+    version = storage.immediate_reads()("a/b", offset, memoryview(buffer))
+    return bytes(buffer), version
+
+
+def test_what_was_read_before_is_read_without_waiting(storage: NfsChunkStorage) -> None:
+    assert read_now(storage, 0, 10)[1] is None
+    read(storage)
+    assert read_now(storage, 300, 500) == (CONTENT[300:800], storage.stat("a/b").version)
+    storage.write("a/b", len(CONTENT), [b"more"])
+    assert read_now(storage, len(CONTENT), 4) == (b"more", storage.stat("a/b").version)
+    storage.close()
+
+
+def test_a_range_that_is_not_all_there_is_not_read(storage: NfsChunkStorage) -> None:
+    read(storage)
+    assert read_now(storage, len(CONTENT) - 1, 2)[1] is None
+    assert read_now(storage, len(CONTENT) + 1, 2)[1] is None
+    storage.close()
+
+
+class Forgetful(SystemFileCalls):
+    """A kernel that has nothing in memory."""
+
+    def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        raise BlockingIOError(EAGAIN, "it would have to wait")
+
+
+def test_what_is_not_in_memory_is_not_waited_for(tmp_path: Path) -> None:
+    before = descriptors()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=Forgetful())
+    storage.create("a/b", [CONTENT])
+    read(storage)
+    assert read_now(storage, 0, 100)[1] is None
+    assert descriptors() == before + 2, "the root and the chunk, which may be in memory later"
+    storage.close()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("how", ["deleted", "deleted by another", "replaced"])
+def test_a_chunk_that_is_gone_is_let_go(storage: NfsChunkStorage, tmp_path: Path, how: str) -> None:
+    before = descriptors()
+    read(storage)
+    assert descriptors() == before + 1
+    path = tmp_path / "chunks" / "a" / "b"
+    if how == "deleted":
+        storage.delete("a/b")
+    elif how == "replaced":
+        (tmp_path / "other").write_bytes(b"other" * 1000)
+        (tmp_path / "other").rename(path)
+    else:
+        path.unlink()
+    assert read_now(storage, 0, 100)[1] is None
+    assert descriptors() == before
+    storage.close()
+
+
+def test_a_chunk_that_was_shortened_has_another_version(
+    storage: NfsChunkStorage, tmp_path: Path
+) -> None:
+    read(storage)
+    version = read_now(storage, 0, 100)[1]
+    os.truncate(tmp_path / "chunks" / "a" / "b", 200)
+    assert read_now(storage, 0, 100)[1] not in {version, None}
+    assert read_now(storage, 150, 100)[1] is None
+    storage.close()
+
+
+def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage) -> None:
+    before = descriptors()
+    for number in range(FILES_MAX + 5):
+        storage.create(f"many/{number}", [CONTENT])
+        read(storage, f"many/{number}")
+        read(storage, f"many/{number}")
+    assert descriptors() == before + FILES_MAX
+    assert storage.immediate_reads()("many/0", 0, memoryview(bytearray(9))) is None
+    storage.close()
+    assert descriptors() < before
+    assert storage.immediate_reads()(f"many/{FILES_MAX}", 0, memoryview(bytearray(9))) is None
+
+
+def test_large_reads_keep_nothing(storage: NfsChunkStorage) -> None:
+    before = descriptors()
+    read(storage, length=KEPT_BYTES_MAX + 1)
+    assert descriptors() == before
+    storage.close()
+
+
+def test_a_file_system_that_can_not_tell_is_asked_once(tmp_path: Path) -> None:
+    layer = FileLayer()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage.create("a/b", [CONTENT])
+    before = descriptors()
+    for _ in range(3):
+        read(storage)
+        assert read_now(storage, 0, 10)[1] is None
+    assert descriptors() == before
+    storage.close()
