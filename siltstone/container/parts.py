@@ -16,6 +16,7 @@ from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import Gauge, HealthMonitor
 from siltstone.container.joins import Joins
+from siltstone.container.log_hold import log_held_by
 from siltstone.container.measuring import Measuring
 from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, packing_storage, replay, segment_storage
@@ -305,6 +306,7 @@ class Parts:
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
+            log_held_by=log_held_by(replica),
             safe_index=self.journal.stated_safe_index,
             log_first=self.pipeline.log_first,
             log_end=max(claimed.log_end, replica.newest_index + 1),

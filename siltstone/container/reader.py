@@ -17,6 +17,7 @@ from typing import TypeVar
 from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
+from siltstone.container.log_hold import log_held_by
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
@@ -298,6 +299,7 @@ class ReadContainer(ReaderTimes, ReaderChecks):
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,
+            log_held_by=log_held_by(replica),
             safe_index=recovered.safe_index,
             log_first=log.first,
             log_end=replica.newest_index + 1,

@@ -80,6 +80,8 @@ class ContainerStats:
         dropped_tail: bytes of a torn last frame that the last boot dropped.
         warnings: what the boot had to pass over.
         last_error: why background work last failed, if it did since it last worked.
+        log_held_by: what needs the oldest frame of the log: ``tables``, or ``segment`` and its
+            name; empty when all is on long-term storage.
         read_backs_failed: writes that did not come back as they were written and were repeated in
             another chunk, since this owner opened.
     """
@@ -100,6 +102,7 @@ class ContainerStats:
     warnings: tuple[str, ...] = ()
     last_error: str | None = None
     read_backs_failed: int = 0
+    log_held_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import getpass
 import logging
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,6 +37,7 @@ from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.store.arguments import check_offset
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import read_only_container
@@ -172,6 +173,7 @@ async def open_async_store(
     *,
     read_only: bool = False,
     takeover: bool = False,
+    containers: Sequence[int] | None = None,
     environment: Environment | None = None,
 ) -> AsyncStore:
     """Open the store whose settings file, or folder, is ``path``.
@@ -180,9 +182,12 @@ async def open_async_store(
         path: a settings file, or the folder that holds ``siltstone.yaml``.
         read_only: claim nothing and write nothing; works beside a running owner.
         takeover: claim although a live owner is known; it is fenced and stops.
+        containers: indexes of those to open, so that several processes share the others; ``None``
+            means all. Names of the others are refused, and listings leave them out.
         environment: gives time, chance and threads; ``None`` means the real world.
 
     Raises:
+        ValueError: there is no such container, or none is asked for.
         StoreNotFoundError: there is no settings file, or no store on long-term storage.
         SettingsError: the settings file is wrong.
         StoreInUseError: a live owner holds a container.
@@ -195,7 +200,9 @@ async def open_async_store(
     try:
         assembly = await world.run_blocking(_POOL, lambda: assembled(path, world))
         try:
-            slots = await _opened(assembly, read_only=read_only, takeover=takeover)
+            slots = await _opened(
+                assembly, read_only=read_only, takeover=takeover, containers=containers
+            )
             if not read_only:
                 await world.run_blocking(_POOL, assembly.expose)
         except BaseException:
@@ -277,10 +284,24 @@ def assembled(path: Path | str, environment: Environment) -> Assembly:
     return Assembly(settings, environment, manifest)
 
 
+def _chosen(containers: Sequence[int] | None, count: int) -> list[int]:
+    if containers is None:
+        return list(range(count))
+    chosen = sorted({check_offset(index, what="container") for index in containers})
+    if not chosen or chosen[-1] >= count:
+        raise ValueError(f"containers are some of 0 to {count - 1}, not {list(containers)}")
+    return chosen
+
+
 async def _opened(
-    assembly: Assembly, *, read_only: bool, takeover: bool
+    assembly: Assembly,
+    *,
+    read_only: bool,
+    takeover: bool,
+    containers: Sequence[int] | None = None,
 ) -> tuple[ContainerSlot, ...]:
-    """Open all containers at a time; when one fails, close the others and raise its error."""
+    """Open containers, all at a time; when one fails, close the others and raise its error."""
+    indexes = _chosen(containers, assembly.manifest.container_count)
 
     async def one(index: int) -> ContainerSlot:
         if read_only:
@@ -289,8 +310,7 @@ async def _opened(
         owner = await assembly.open_owner(index, takeover=takeover)
         return ContainerSlot(index, owner, owner.epoch)
 
-    count = assembly.manifest.container_count
-    results = await asyncio.gather(*(one(index) for index in range(count)), return_exceptions=True)
+    results = await asyncio.gather(*(one(index) for index in indexes), return_exceptions=True)
     failures = [result for result in results if isinstance(result, BaseException)]
     slots = tuple(result for result in results if isinstance(result, ContainerSlot))
     if not failures:

@@ -32,7 +32,7 @@ from siltstone.store.arguments import common_container, name_of
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_table import AsyncTable
 from siltstone.store.care_verbs import CareVerbs
-from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.container_slot import ContainerSlot, all_slots
 from siltstone.store.container_verbs import refusing_container
 from siltstone.store.manifest import uuid_text
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
@@ -69,7 +69,8 @@ class AsyncStore(CareVerbs, AsyncClosing):
         closes: Environment | None,
     ) -> None:
         self._parts = parts
-        self._slots = tuple(slots)
+        self._here = tuple(slots)
+        self._slots = all_slots(slots, parts.manifest.container_count)
         self._read_only = read_only
         self._closes = closes
         self._closed = False
@@ -77,7 +78,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
         if not read_only:
             # It outlives the call that opens the store, so no task group can hold it; close() ends
             # it.
-            watch = Reopening(self._slots, parts, parts.environment).run()
+            watch = Reopening(self._here, parts, parts.environment).run()
             self._watching = asyncio.get_running_loop().create_task(watch)
         _open_stores.add(self)
 
@@ -94,6 +95,11 @@ class AsyncStore(CareVerbs, AsyncClosing):
     def container_count(self) -> int:
         """How many containers the store has; fixed for its life."""
         return len(self._slots)
+
+    @property
+    def containers(self) -> tuple[int, ...]:
+        """Indexes of the containers that are open here; of the others nothing is shown."""
+        return tuple(slot.index for slot in self._here)
 
     @property
     def read_only(self) -> bool:
@@ -123,7 +129,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        containers = [slot.container for slot in self._slots]
+        containers = [slot.container for slot in self._here]
         for slot in self._slots:
             slot.bind(refusing_container(lambda: ClosedError("the store was closed")))
         try:
@@ -167,6 +173,8 @@ class AsyncStore(CareVerbs, AsyncClosing):
     ) -> AsyncIterator[SegmentInfo]:
         """Yield the segments whose names start with ``prefix``, in the order of their bytes.
 
+        Those of the containers that are open here.
+
         Args:
             prefix: what the names start with.
             where: attributes that a segment must have, all of them; every segment of the prefix is
@@ -176,7 +184,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
         def pages(slot: ContainerSlot) -> NextPage[SegmentInfo]:
             return lambda last: slot.container.list_segments(prefix, last, PAGE_COUNT)
 
-        found = merged([pages(slot) for slot in self._slots], lambda info: info.name)
+        found = merged([pages(slot) for slot in self._here], lambda info: info.name)
         if not where:
             return found
         return (info async for info in found if where.items() <= info.attributes.items())
@@ -201,7 +209,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
         def pages(slot: ContainerSlot) -> NextPage[str]:
             return lambda last: slot.container.list_tables(prefix, last, PAGE_COUNT)
 
-        return merged([pages(slot) for slot in self._slots], lambda name: name)
+        return merged([pages(slot) for slot in self._here], lambda name: name)
 
     async def commit(
         self, operations: Sequence[Operation], conditions: Sequence[Condition] = ()
@@ -219,11 +227,11 @@ class AsyncStore(CareVerbs, AsyncClosing):
 
     async def flush(self) -> None:
         """Move everything that is acknowledged to long-term storage."""
-        await _all(_flush(slot) for slot in self._slots)
+        await _all(_flush(slot) for slot in self._here)
 
     def stats(self) -> builtins.list[ContainerStats]:
         """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
-        return [slot.container.stats() for slot in self._slots]
+        return [slot.container.stats() for slot in self._here]
 
     async def health(self) -> builtins.list[ContainerHealth]:
         """Return how long-term storage does, as each container finds it.
@@ -231,7 +239,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
         An owner tells what it measured and makes no call. A store that was opened read-only looks
         at storage once, and at tier 1 for what a living owner could not flush yet.
         """
-        return [await slot.container.health() for slot in self._slots]
+        return [await slot.container.health() for slot in self._here]
 
     async def check(
         self,
@@ -248,7 +256,8 @@ class AsyncStore(CareVerbs, AsyncClosing):
             after: go on behind where an earlier check came to; what it found is not told again.
             progress: called on the store's loop, behind what was found so far.
         """
-        for slot in self._slots[after.container if after else 0 :]:
+        first = after.container if after else 0
+        for slot in (slot for slot in self._here if slot.index >= first):
             again = after is not None and after.container == slot.index
             wish = Wish(
                 deep=deep, after=after.chunk_id if after and again else 0, progress=progress
@@ -258,15 +267,15 @@ class AsyncStore(CareVerbs, AsyncClosing):
 
     async def garbage(self) -> builtins.list[GarbageStatus]:
         """Return what waits to be deleted in each container, and what for. Changes nothing."""
-        return [await slot.container.garbage.status() for slot in self._slots]
+        return [await slot.container.garbage.status() for slot in self._here]
 
     async def collect(self) -> int:
         """Delete now what is due and allowed; return how many chunks that were."""
-        return sum([await slot.container.garbage.run() for slot in self._slots])
+        return sum([await slot.container.garbage.run() for slot in self._here])
 
     async def replay_garbage(self) -> int:
         """Give deletions that were set aside new attempts; return how many there were."""
-        return sum([await slot.container.garbage.replay() for slot in self._slots])
+        return sum([await slot.container.garbage.replay() for slot in self._here])
 
     async def sweep(
         self, *, delete: bool = False, all_epochs: bool = False
@@ -278,7 +287,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
                 itself.
             all_epochs: look into epochs that were found clean long ago as well.
         """
-        for slot in self._slots:
+        for slot in self._here:
             found = slot.container.garbage.sweep(delete=delete, all_epochs=all_epochs)
             async for finding in found:
                 yield finding

@@ -26,6 +26,7 @@ class CareVerbs:
     """A part of ``AsyncStore``."""
 
     _slots: tuple[ContainerSlot, ...]
+    _here: tuple[ContainerSlot, ...]
 
     def _slot_of(self, name: str) -> ContainerSlot:
         raise NotImplementedError
@@ -55,6 +56,7 @@ class CareVerbs:
             SegmentNameError: no segment can have this name, or begin with it.
             ValueError: a limit is out of range.
             CapabilityError: there are 1,000 rules already.
+            StoreError: the rule is for a prefix, and a container is not open here.
 
         The rule of a prefix is set in one container after the other. If that fails in some, the
         first error says in which ones it holds. Nothing is half-way in any of them, and the same
@@ -79,12 +81,12 @@ class CareVerbs:
         A rule for a prefix is kept in every container. Where setting it failed in some, it may be
         here twice with different limits; then set it again.
         """
-        found = {rule for slot in self._slots for rule in await slot.container.retention.rules()}
+        found = {rule for slot in self._here for rule in await slot.container.retention.rules()}
         return sorted(found, key=lambda rule: (rule.name.encode(), not rule.prefix, str(rule)))
 
     async def retain(self, *, dry_run: bool = False) -> AsyncIterator[RetentionCut]:
         """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
-        for slot in self._slots:
+        for slot in self._here:
             retention = slot.container.retention
             async for cut in retention.plan() if dry_run else retention.round():
                 yield cut
@@ -95,13 +97,15 @@ class CareVerbs:
         return [self._slot_of(row.name)]
 
     async def checkpoint(self) -> list[int]:
-        """Write a checkpoint of every container now; return the table versions that they hold.
+        """Write a checkpoint of every container that is open here now.
+
+        Returns the table versions that they hold.
 
         Raises:
             ChunkError: long-term storage failed; the checkpoint before counts.
         """
         versions = []
-        for slot in self._slots:
+        for slot in self._here:
             await slot.container.checkpoint()
             versions.append(slot.container.stats().checkpoint_version)
         return versions
@@ -120,7 +124,7 @@ class CareVerbs:
         Raises:
             SegmentNotFoundError: there is no such segment.
         """
-        slots = self._slots if segment is None else (self._slot_of(segment),)
+        slots = self._here if segment is None else (self._slot_of(segment),)
         for slot in slots:
             start = b""
             while True:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
+
+from siltstone.core.errors import StoreError
+from siltstone.store.container_verbs import refusing_container
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
@@ -53,3 +58,17 @@ class ContainerSlot:
         """``bind`` in a forked child, where the lock may be held by a thread that is not there."""
         self._lock = threading.Lock()
         self.bind(container)
+
+
+def all_slots(here: Iterable[ContainerSlot], count: int) -> tuple[ContainerSlot, ...]:
+    """The slots of all containers by their indexes; those that are not open here refuse calls."""
+    found = {slot.index: slot for slot in here}
+    opened = ",".join(map(str, found))
+    return tuple(found.get(index) or _elsewhere(index, opened) for index in range(count))
+
+
+def _elsewhere(index: int, opened: str) -> ContainerSlot:
+    make_error = partial(
+        StoreError, "the container is not open here", container=index, opened=opened
+    )
+    return ContainerSlot(index, refusing_container(make_error), 0)

@@ -62,6 +62,11 @@ class Store(Closing):
         return self._store.container_count
 
     @property
+    def containers(self) -> tuple[int, ...]:
+        """Indexes of the containers that are open here; of the others nothing is shown."""
+        return self._store.containers
+
+    @property
     def read_only(self) -> bool:
         """Whether writing verbs are refused with ``ReadOnlyError``."""
         return self._store.read_only
@@ -200,14 +205,22 @@ class Store(Closing):
         return self._loop.iterate(found)
 
 
-def open_store(path: Path | str, *, read_only: bool = False, takeover: bool = False) -> Store:
+def open_store(
+    path: Path | str,
+    *,
+    read_only: bool = False,
+    takeover: bool = False,
+    containers: Sequence[int] | None = None,
+) -> Store:
     """Open the store whose settings file, or folder, is ``path``, for blocking callers.
 
     Args and errors are those of ``open_async``. Close the store, or use it as a context manager.
     """
     loop = BackgroundLoop()
     try:
-        opened = loop.run(open_async_store(path, read_only=read_only, takeover=takeover))
+        opened = loop.run(
+            open_async_store(path, read_only=read_only, takeover=takeover, containers=containers)
+        )
     except BaseException:
         loop.close()
         raise
