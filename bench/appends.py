@@ -20,6 +20,8 @@ SIZES = {1: (1_500, 100), 100: (60_000, 2_000), 1_000: (250_000, 5_000)}
 
 GOALS = {1_000: 0.5}
 GROUP_GOAL = 0.5
+GROUPS_IN_FLIGHT = 8
+RECORDS_AIM = 1_500_000.0
 EVENTS_AIM = 850_000.0
 EVENTS_A_WRITE = 4 * 2**20 // RECORD_BYTES
 
@@ -89,9 +91,8 @@ def _groups(
     repeats = workshop.pick(500, 20)
     segment = loop(store.create("groups"))
 
-    async def append() -> None:
-        for _ in range(repeats):
-            await segment.append_many(records)
+    async def append(width: int) -> None:
+        await in_flight(width, repeats, lambda _: segment.append_many(records))
 
     def write(file: PlainFile) -> None:
         for _ in range(repeats):
@@ -102,16 +103,27 @@ def _groups(
         loop(store.flush())
         return repeats * GROUP_COUNT / seconds
 
-    ours, theirs_fresh, theirs_over = alternate(
+    ours, several, theirs_fresh, theirs_over = alternate(
         workshop.rounds,
-        lambda: rate(lambda: loop(append())),
+        lambda: rate(lambda: loop(append(1))),
+        lambda: rate(lambda: loop(append(GROUPS_IN_FLIGHT))),
         lambda: rate(lambda: write(fresh)),
         lambda: rate(lambda: write(over)),
     )
     peers = (("new blocks", theirs_fresh, GROUP_GOAL), ("blocks written before", theirs_over, None))
+    what = f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records"
     return [
         Figure(
-            what=f"append_many of {GROUP_COUNT:,} records of {RECORD_BYTES} B, records",
+            what=f"{what}, {GROUPS_IN_FLIGHT} in flight",
+            peer="bound",
+            unit=PER_SECOND,
+            ours=several,
+            theirs=[RECORDS_AIM] * len(several),
+            goal=1,
+        )
+    ] + [
+        Figure(
+            what=f"{what}, 1 in flight",
             peer=f"join, write, fdatasync: {peer}",
             unit=PER_SECOND,
             ours=ours,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from crc32c import crc32c
+
 import siltstone
 from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate
 from bench.flush_child import append
@@ -15,11 +17,12 @@ from siltstone import ChunkInfo
 
 MIB = 2**20
 READ_BYTES = 8 * MIB
-SMALL_BYTES = 2**16
+SMALL_BYTES = (100, 2**16)
 BLOCK_BYTES = 256 * 1024
 """What has one checksum, so a small read that verifies reads as much."""
 
 SEQUENTIAL_GOAL = 0.7
+VERIFIED_GOAL = 0.9
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -32,17 +35,27 @@ def run(workshop: Workshop) -> list[Figure]:
             chunks = list(store.segment("large").chunks())
         folder = file.parent / "chunks"
         sequential = _sequential(workshop, file, [folder / chunk.chunk for chunk in chunks], count)
-        return [sequential, *_random(workshop, file, folder, chunks)]
+        figures = list(sequential)
+        for size in SMALL_BYTES:
+            figures += _random(workshop, file, folder, chunks, size)
+        return figures
 
 
-def _sequential(workshop: Workshop, file: Path, paths: Sequence[Path], count: int) -> Figure:
-    buffer = bytearray(READ_BYTES)
+def _sequential(workshop: Workshop, file: Path, paths: Sequence[Path], count: int) -> list[Figure]:
+    buffer = memoryview(bytearray(READ_BYTES))
 
     def readinto() -> None:
         for path in paths:
             with path.open("rb", buffering=0) as opened:
                 while opened.readinto(buffer):
                     pass
+
+    def verified() -> None:
+        for path in paths:
+            with path.open("rb", buffering=0) as opened:
+                while read := opened.readinto(buffer):
+                    for start in range(0, read, BLOCK_BYTES):
+                        crc32c(buffer[start : min(read, start + BLOCK_BYTES)])
 
     with siltstone.open(file) as store:
         segment = store.segment("large")
@@ -52,26 +65,34 @@ def _sequential(workshop: Workshop, file: Path, paths: Sequence[Path], count: in
             while read := segment.read_into(offset, buffer):
                 offset += read
 
-        ours, theirs = alternate(
+        ours, theirs, plain = alternate(
             workshop.rounds,
             lambda: count / seconds_of(read_into),
+            lambda: count / seconds_of(verified),
             lambda: count / seconds_of(readinto),
         )
-    return Figure(
-        what=f"sequential read_into of {count:,} MiB, 8 MiB each, verified",
-        peer="readinto of the chunk files",
-        unit=MIB_PER_SECOND,
-        ours=ours,
-        theirs=theirs,
-        goal=SEQUENTIAL_GOAL,
+    peers = (
+        ("readinto of the chunk files, and their sums", theirs, VERIFIED_GOAL),
+        ("readinto of the chunk files", plain, SEQUENTIAL_GOAL),
     )
+    return [
+        Figure(
+            what=f"sequential read_into of {count:,} MiB, 8 MiB each, verified",
+            peer=peer,
+            unit=MIB_PER_SECOND,
+            ours=ours,
+            theirs=values,
+            goal=goal,
+        )
+        for peer, values, goal in peers
+    ]
 
 
 def _random(
-    workshop: Workshop, file: Path, folder: Path, chunks: Sequence[ChunkInfo]
+    workshop: Workshop, file: Path, folder: Path, chunks: Sequence[ChunkInfo], size: int
 ) -> list[Figure]:
-    ranges = _ranges(chunks, workshop.pick(2_000, 50))
-    buffer = bytearray(SMALL_BYTES)
+    ranges = _ranges(chunks, workshop.pick(2_000, 50), size)
+    buffer = bytearray(size)
     fds = [os.open(folder / chunk.chunk, os.O_RDONLY) for chunk in chunks]
     remembered = []
 
@@ -102,7 +123,7 @@ def _random(
             os.close(fd)
     return [
         Figure(
-            what=f"random read_into of 64 KiB, one at a time, {how}",
+            what=f"random read_into of {size:,} B, one at a time, {how}",
             peer="preadv of the same ranges",
             unit=PER_SECOND,
             ours=values,
@@ -112,7 +133,7 @@ def _random(
     ]
 
 
-def _ranges(chunks: Sequence[ChunkInfo], most: int) -> list[tuple[int, int]]:
+def _ranges(chunks: Sequence[ChunkInfo], most: int, size: int) -> list[tuple[int, int]]:
     """Choose ranges as (index of the chunk, offset in it), no two of them in the same block."""
     random = Random(7)
     blocks = [
@@ -121,5 +142,5 @@ def _ranges(chunks: Sequence[ChunkInfo], most: int) -> list[tuple[int, int]]:
         for offset in range(0, chunk.length - BLOCK_BYTES + 1, BLOCK_BYTES)
     ]
     chosen = random.sample(blocks, min(most, len(blocks)))
-    inside = BLOCK_BYTES - SMALL_BYTES
+    inside = BLOCK_BYTES - size
     return [(index, offset + random.randrange(inside)) for index, offset in chosen]
