@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 from pydantic import ValidationError
 
@@ -239,6 +240,46 @@ def test_where_it_looks_for_the_bucket(options: dict[str, Any], expected: tuple[
         expected[0], str(expected[1]).lower()
     )  # fmt: skip
     storage.close()
+
+
+class Found:
+    """An answer as the library gives it, if it did not look at it."""
+
+    def __init__(self, found: tuple[int, int], size: int, content: bytes) -> None:
+        self.range = found
+        self.meta = {"size": size}
+        self._content = content
+
+    async def bytes_async(self) -> bytes:
+        return self._content
+
+
+@pytest.mark.parametrize(
+    ("found", "size", "content"),
+    [
+        ((4, 14), 100, bytes(10)),
+        ((5, 14), 100, bytes(9)),
+        ((5, 16), 100, bytes(11)),
+        ((5, 5), 5, b""),
+        ((5, 15), 100, bytes(9)),
+        ((5, 15), 100, bytes(11)),
+    ],
+)
+def test_what_the_library_found_is_looked_at_again(
+    storage: S3ChunkStorage,
+    monkeypatch: pytest.MonkeyPatch,
+    found: tuple[int, int],
+    size: int,
+    content: bytes,
+) -> None:
+    async def get_async(*_: object, **__: object) -> Found:
+        return Found(found, size, content)
+
+    monkeypatch.setattr(obstore, "get_async", get_async)
+    buffer = bytearray(10)
+    with pytest.raises(ChunkUnavailableError, match="another range"):
+        storage.read_into("a", 5, buffer)
+    assert buffer == bytes(10)
 
 
 def test_the_library_gives_up_first_so_that_it_is_not_taken_for_deaf(stub: Stub) -> None:
