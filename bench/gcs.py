@@ -10,9 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,28 +21,22 @@ from bench.figure import (
     MIB_PER_SECOND,
     MILLISECONDS,
     PER_SECOND,
-    Better,
     Figure,
     Unit,
     alternate,
 )
 from bench.gcs_place import GcsPlace, gcs_place
-from bench.workshop import Stopwatch, Workshop, seconds_of
+from bench.sdk_contest import CPU_PER_MIB, GOAL, MIB, Client, take_turns
+from bench.workshop import Workshop, seconds_of
 from services.unavailable import UnavailableError
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 
-MIB = 2**20
 SMALL_BYTES = 2**16
 CHUNK_BYTES = 64 * MIB
-CPU_PER_MIB = Unit(text="ms/MiB of CPU", better=Better.LOWER)
-GOAL = 0.9
-"""Of the SDK."""
 PEAKS_MIB = {"flush": 556, "read": 300}
 """Of a flush: the bound of back-pressure and what is allowed beside it."""
 LARGE_ROUNDS = 2
 """A gibibyte says the same each time."""
-
-Call = Callable[[int], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -57,22 +50,6 @@ def run(workshop: Workshop) -> list[Figure]:
     except UnavailableError as error:
         print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
         return []
-
-
-@dataclass(slots=True)
-class _Client:
-    """One client, and what it took, round by round.
-
-    Attributes:
-        put, get: the calls, given a number.
-        rates: MiB or calls a second.
-        cpu_ms: milliseconds of the processor for each MiB or call.
-    """
-
-    put: Call
-    get: Call
-    rates: list[float] = field(default_factory=list)
-    cpu_ms: list[float] = field(default_factory=list)
 
 
 class _Contest:
@@ -109,29 +86,12 @@ class _Contest:
 
     def _measured(
         self, verb: str, length: int, count: int, width: int, amount: int
-    ) -> Sequence[_Client]:
+    ) -> Sequence[Client]:
         clients = self._clients(length)
-        if verb == "get":
-            for number in range(count):
-                clients[0].put(number)
-        with ThreadPoolExecutor(width) as threads:
-
-            def measure(client: _Client) -> float:
-                call = client.put if verb == "put" else client.get
-                with Stopwatch() as watch:
-                    for _ in threads.map(call, range(count)):
-                        pass
-                if verb == "put":
-                    self._place.empty()
-                client.rates.append(amount / watch.seconds)
-                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
-                return watch.seconds
-
-            alternate(self._workshop.rounds, *(partial(measure, client) for client in clients))
-        self._place.empty()
+        take_turns(self._workshop, clients, self._place.empty, verb, count, width, amount)
         return clients
 
-    def _clients(self, length: int) -> Sequence[_Client]:
+    def _clients(self, length: int) -> Sequence[Client]:
         content = memoryview(self._content)[:length]
         storage, sdk = self._storage, self._place.sdk
         buffers = [bytearray(length) for _ in range(4)]
@@ -156,12 +116,12 @@ class _Contest:
             assert len(found) == length
 
         return (
-            _Client(lambda number: storage.create(f"d/{number}", [content]), ours_get),
-            _Client(sdk_put, sdk_get),
+            Client(put=lambda number: storage.create(f"d/{number}", [content]), get=ours_get),
+            Client(put=sdk_put, get=sdk_get),
         )
 
 
-def _figures(what: str, clients: Sequence[_Client], units: tuple[Unit, Unit]) -> list[Figure]:
+def _figures(what: str, clients: Sequence[Client], units: tuple[Unit, Unit]) -> list[Figure]:
     ours, sdk = clients
     return [
         Figure(

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
 
 import obstore
 
@@ -21,19 +18,16 @@ from bench.figure import (
     MIB_PER_SECOND,
     MILLISECONDS,
     PER_SECOND,
-    Better,
     Figure,
     Unit,
-    alternate,
 )
 from bench.s3_place import BUCKET, S3Place, s3_place
-from bench.workshop import Stopwatch, Workshop
+from bench.sdk_contest import CPU_PER_MIB, MIB, Client, take_turns
+from bench.workshop import Workshop
 from services.unavailable import UnavailableError
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 
-MIB = 2**20
 SMALL_BYTES = 4 * 2**10
-CPU_PER_MIB = Unit(text="ms/MiB of CPU", better=Better.LOWER)
 OF_BOTO3, OF_OBSTORE = 0.95, 0.9
 CPU, SMALL_CPU = 0.87, 0.83
 """At most 1.15 times as much of the processor, and 1.2 times for small objects."""
@@ -42,8 +36,6 @@ GOAL_BYTES = 8 * MIB
 """From here on the speed has a goal: smaller objects are a matter of the processor alone."""
 
 BY_OBSTORE = ", transport: obstore"
-
-Call = Callable[[int], object]
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -60,24 +52,6 @@ def run(workshop: Workshop) -> list[Figure]:
     except UnavailableError as error:
         print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
         return []
-
-
-@dataclass(slots=True)
-class _Client:
-    """One client, and what it took, round by round.
-
-    Attributes:
-        name: as the table has it; of ours, what is added to the line.
-        put, get: the calls, given a number.
-        rates: MiB or calls a second.
-        cpu_ms: milliseconds of the processor for each MiB or call.
-    """
-
-    name: str
-    put: Call
-    get: Call
-    rates: list[float] = field(default_factory=list)
-    cpu_ms: list[float] = field(default_factory=list)
 
 
 class _Contest:
@@ -121,31 +95,14 @@ class _Contest:
 
     def _measured(
         self, verb: str, length: int, count: int, width: int, amount: int
-    ) -> Sequence[_Client]:
+    ) -> Sequence[Client]:
         clients = self._clients(length)
         if verb == "put":
             clients = clients[:-1]
-        else:
-            for number in range(count):
-                clients[0].put(number)
-        with ThreadPoolExecutor(width) as threads:
-
-            def measure(client: _Client) -> float:
-                call = client.put if verb == "put" else client.get
-                with Stopwatch() as watch:
-                    for _ in threads.map(call, range(count)):
-                        pass
-                if verb == "put":
-                    self._place.empty()
-                client.rates.append(amount / watch.seconds)
-                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
-                return watch.seconds
-
-            alternate(self._workshop.rounds, *(partial(measure, client) for client in clients))
-        self._place.empty()
+        take_turns(self._workshop, clients, self._place.empty, verb, count, width, amount)
         return clients
 
-    def _clients(self, length: int) -> Sequence[_Client]:
+    def _clients(self, length: int) -> Sequence[Client]:
         content = memoryview(self._content)[:length]
         boto3, store, storage = self._place.boto3, self._place.obstore, self._storage
         other = self._other
@@ -173,16 +130,16 @@ class _Contest:
 
         bytes_of = bytes(content)
         return (
-            _Client("", lambda number: storage.create(f"d/{number}", [content]), ours_get),
-            _Client("boto3", boto3_put, boto3_get),
-            _Client("obstore", obstore_put, obstore_get),
-            _Client(BY_OBSTORE, obstore_put, other_get),
+            Client(put=lambda number: storage.create(f"d/{number}", [content]), get=ours_get),
+            Client(name="boto3", put=boto3_put, get=boto3_get),
+            Client(name="obstore", put=obstore_put, get=obstore_get),
+            Client(name=BY_OBSTORE, put=obstore_put, get=other_get),
         )
 
     @staticmethod
     def _figures(
         what: str,
-        clients: Sequence[_Client],
+        clients: Sequence[Client],
         units: tuple[Unit, Unit],
         cpu_goal: float,
         *,

@@ -35,14 +35,56 @@ class Client:
 
     Attributes:
         put, get: the calls, given a number.
+        name: as a table has it, if there are more than two.
         rates: MiB or calls a second.
         cpu_ms: milliseconds of the processor for each MiB or call.
     """
 
     put: Call
     get: Call
+    name: str = ""
     rates: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
+
+
+def take_turns(
+    workshop: Workshop,
+    clients: Sequence[Client],
+    empty: Callable[[], None],
+    verb: str,
+    count: int,
+    width: int,
+    amount: int,
+) -> None:
+    """Let each client put or get ``count`` objects in turn, and note what it took.
+
+    Args:
+        workshop: how often.
+        clients: the first makes what is got.
+        empty: removes all objects, which takes no time of anybody's.
+        verb: ``put`` or ``get``.
+        count: how many objects.
+        width: how many at a time.
+        amount: what the rates count, of all of them.
+    """
+    if verb == "get":
+        for number in range(count):
+            clients[0].put(number)
+    with ThreadPoolExecutor(width) as threads:
+
+        def measure(client: Client) -> float:
+            call = client.put if verb == "put" else client.get
+            with Stopwatch() as watch:
+                for _ in threads.map(call, range(count)):
+                    pass
+            if verb == "put":
+                empty()
+            client.rates.append(amount / watch.seconds)
+            client.cpu_ms.append(1e3 * watch.cpu_s / amount)
+            return watch.seconds
+
+        alternate(workshop.rounds, *(partial(measure, client) for client in clients))
+    empty()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,24 +129,7 @@ class Contest:
         self, verb: str, length: int, count: int, width: int, amount: int
     ) -> Sequence[Client]:
         clients = self.clients(length)
-        if verb == "get":
-            for number in range(count):
-                clients[0].put(number)
-        with ThreadPoolExecutor(width) as threads:
-
-            def measure(client: Client) -> float:
-                call = client.put if verb == "put" else client.get
-                with Stopwatch() as watch:
-                    for _ in threads.map(call, range(count)):
-                        pass
-                if verb == "put":
-                    self.empty()
-                client.rates.append(amount / watch.seconds)
-                client.cpu_ms.append(1e3 * watch.cpu_s / amount)
-                return watch.seconds
-
-            alternate(self.workshop.rounds, *(partial(measure, client) for client in clients))
-        self.empty()
+        take_turns(self.workshop, clients, self.empty, verb, count, width, amount)
         return clients
 
     def _figures(
