@@ -1,0 +1,119 @@
+"""Brokers that are not there, are silent, or talk nonsense: every call ends, with a reason."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from services.kafka import Kafka
+from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError
+from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
+from tests.contract.kafka_services import CONTAINER, new_topic, options_of, settings_of
+from tests.faults.kafka.log_case import LINEAGE
+
+DEADLINE_S = 0.5
+ENDS_S = 20.0
+"""Far above the deadline, for a machine that is busy; far below what waits for ever."""
+
+CALLS: dict[str, Callable[[KafkaFencedLog], object]] = {
+    "claim": lambda log: log.claim(
+        lineage=LINEAGE, new=True, above=0, takeover=False, owner="first"
+    ),
+    "newest_epoch": lambda log: log.newest_epoch(),
+    "holder": lambda log: log.holder(),
+    "read": lambda log: log.open_read().end(),
+    "fence_all": lambda log: log.fence_all(),
+    "set_aside": lambda log: log.set_aside(),
+}
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """It takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def nonsense() -> Iterator[socket.socket]:
+    """It answers whatever it is sent with the head of an HTTP answer."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client, suppress(OSError):
+                    client.recv(4096)
+                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield listener
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(ENDS_S)
+
+
+def ends_with_a_reason(port: int, name: str) -> None:
+    settings = settings_of(f"127.0.0.1:{port}", "topic", deadline_s=DEADLINE_S)
+    with closing(KafkaFencedLog(settings, CONTAINER)) as log:
+        begun = time.monotonic()
+        with pytest.raises(LogError, match="topic=topic-3"):
+            CALLS[name](log)
+        assert time.monotonic() - begun < ENDS_S
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_broker_that_is_silent(silent: socket.socket, name: str) -> None:
+    ends_with_a_reason(silent.getsockname()[1], name)
+
+
+@pytest.mark.parametrize("name", ["claim", "read"])
+def test_a_broker_that_is_not_there(silent: socket.socket, name: str) -> None:
+    port = silent.getsockname()[1]
+    silent.close()
+    ends_with_a_reason(port, name)
+
+
+@pytest.mark.parametrize("name", ["claim", "read"])
+def test_a_server_of_something_else(nonsense: socket.socket, name: str) -> None:
+    ends_with_a_reason(nonsense.getsockname()[1], name)
+
+
+def test_a_name_that_is_no_host() -> None:
+    settings = settings_of("nowhere.invalid:9092", "topic", deadline_s=DEADLINE_S)
+    with closing(KafkaFencedLog(settings, CONTAINER)) as log, pytest.raises(LogError):
+        log.holder()
+
+
+def test_a_store_opens_again_when_the_broker_is_back(
+    new_kafka: Kafka, kafka_plugin: None, tmp_path: Path
+) -> None:
+    options = options_of(
+        new_kafka.endpoint, new_topic(), servers=new_kafka.endpoint, deadline_s=2.0
+    )
+    file = siltstone.init(tmp_path / "store", log="kafka", log_options=options)
+    with siltstone.open(file) as store:
+        segment = store.create("a")
+        segment.append(b"before")
+        new_kafka.kill()
+        with pytest.raises((OutcomeUnknownError, ClosedError)):
+            segment.append(b"?")
+        new_kafka.start()
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                segment.append(b"after")
+                break
+            except (OutcomeUnknownError, ClosedError):
+                time.sleep(0.05)
+        found = segment.read(0, 100)
+        assert found in (b"beforeafter", b"before?after")
