@@ -56,14 +56,14 @@ class Claimant:
             LogLostError: it is not the log that the container means.
             StoreInUseError: a live holder has it and ``takeover`` is false.
         """
-        deadline = Deadline(self.settings.deadline_s)
+        deadline_s = self.settings.deadline_s
         partition = self.connection.partition()
         with refusals(self.topic):
-            self._check_topic(partition, deadline, new=new)
+            self._check_topic(partition, Deadline(deadline_s), new=new)
             scan = Scan(self.topic)
-            catch_up(partition, scan, deadline)
+            catch_up(partition, scan, deadline_s)
             check_lineage(scan, self.topic, lineage, new=new)
-            if not takeover and self.is_held(scan, deadline):
+            if not takeover and self.is_held(scan):
                 owner = "" if scan.claim is None else scan.claim.record.owner
                 raise StoreInUseError("the log is in use", owner=owner, topic=self.topic)
         return scan
@@ -87,19 +87,20 @@ class Claimant:
         Raises:
             LogLostError: see ``prepare``; by now it is certain.
         """
-        deadline = Deadline(self.settings.deadline_s)
+        deadline_s = self.settings.deadline_s
+        deadline = Deadline(deadline_s)
         partition = self.connection.partition()
         sender = Sender(partition, deadline)
         sent = sender.send([encode_claim_record(record)], deadline)
-        catch_up(partition, scan, deadline, until=sent.offset - 1)
+        catch_up(partition, scan, deadline_s, until=sent.offset - 1)
         check_lineage(scan, self.topic, record.lineage, new=new)
-        catch_up(partition, scan, deadline, until=sent.offset)
+        catch_up(partition, scan, deadline_s, until=sent.offset)
         claim = scan.claim
         if claim is None or (claim.offset, claim.record.nonce) != (sent.offset, record.nonce):
             raise LogError("the claim is not where the broker said", topic=self.topic)
         return claim, sender
 
-    def is_held(self, scan: Scan, deadline: Deadline) -> bool:
+    def is_held(self, scan: Scan) -> bool:
         """Whether a live holder is known; one of another machine has to be listened for."""
         claim = scan.claim
         if claim is None or scan.has_ended:
@@ -108,6 +109,7 @@ class Claimant:
         if known is not Presence.UNKNOWN:
             return known is Presence.HERE
         beats = Beats(self.connection.client(), self.topic)
+        deadline = Deadline(self.settings.deadline_s + self.silence_s)
         return beats.hears(claim.record.nonce, self.silence_s, deadline)
 
     def _check_topic(self, partition: Partition, deadline: Deadline, *, new: bool) -> None:

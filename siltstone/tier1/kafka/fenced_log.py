@@ -303,12 +303,12 @@ class KafkaFencedLog(LogHandle):
         """See ``FencedLog.newest_epoch``."""
         self._require_open()
         with self._look_lock, translated("read", self._topic):
-            deadline = self._deadline()
             try:
                 if not self._epoch:
-                    return self._looked(deadline).epoch
+                    return self._looked().epoch
                 partition = self._connection.partition()
-                return newest_epoch_behind(partition, self._last_offset, self._epoch, deadline)
+                deadline_s = self._settings.deadline_s
+                return newest_epoch_behind(partition, self._last_offset, self._epoch, deadline_s)
             except BaseException:
                 if self._state is not HandleState.CLAIMED:
                     self._connection.drop()
@@ -317,11 +317,11 @@ class KafkaFencedLog(LogHandle):
                 if self._state is HandleState.CLOSED:  # meanwhile, and nobody else would drop it
                     self._connection.drop()
 
-    def _looked(self, deadline: Deadline) -> Scan:
+    def _looked(self) -> Scan:
         """The log as it is now, for a handle that did not claim it."""
         partition = self._connection.partition()
-        if self._look.next_offset is not None or partition.exists(deadline):
-            catch_up(partition, self._look, deadline)
+        if self._look.next_offset is not None or partition.exists(self._deadline()):
+            catch_up(partition, self._look, self._settings.deadline_s)
             self._look.forget_recent()
         return self._look
 
@@ -329,9 +329,8 @@ class KafkaFencedLog(LogHandle):
         """See ``FencedLog.holder``. It takes some seconds to find one of another machine dead."""
         self._require_usable()
         with self._look_lock, translated("read", self._topic):
-            deadline = self._deadline()
-            scan = self._looked(deadline)
-            alive = self._claimant.is_held(scan, deadline)
+            scan = self._looked()
+            alive = self._claimant.is_held(scan)
         text = "" if scan.claim is None else scan.claim.record.owner
         return LogOwner(epoch=scan.epoch, alive=alive, description=text)
 

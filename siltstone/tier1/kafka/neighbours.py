@@ -42,12 +42,13 @@ def check_neighbours(
             raise LogError("records vanished from the log", topic=partition.topic, offset=where)
 
 
-def newest_epoch_behind(partition: Partition, last: int, epoch: int, deadline: Deadline) -> int:
+def newest_epoch_behind(partition: Partition, last: int, epoch: int, deadline_s: float) -> int:
     """The highest epoch that was claimed, for the owner of ``epoch`` whose last record is ``last``.
 
     Raises like ``catch_up``.
     """
     where, newest = last + 1, epoch
+    deadline = Deadline(deadline_s)
     end = partition.high_watermark(deadline)
     try:
         while where < end:
@@ -64,7 +65,7 @@ def newest_epoch_behind(partition: Partition, last: int, epoch: int, deadline: D
     except kafka_errors.OffsetOutOfRangeError:
         # Another owner truncated what stood there.
         scan = Scan(partition.topic)
-        catch_up(partition, scan, deadline)
+        catch_up(partition, scan, deadline_s)
         newest = max(newest, scan.epoch)
     return newest
 

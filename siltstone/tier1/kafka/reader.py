@@ -82,11 +82,12 @@ class KafkaLogReader:
     def _refresh(self) -> Scan:
         self._check_open()
         with translated("read", self._topic):
-            deadline = Deadline(self._deadline_s)
             try:
                 partition = self._connection.partition()
-                if self._scan.next_offset is not None or partition.exists(deadline):
-                    catch_up(partition, self._scan, deadline)
+                if self._scan.next_offset is not None or partition.exists(
+                    Deadline(self._deadline_s)
+                ):
+                    catch_up(partition, self._scan, self._deadline_s)
             except BaseException:
                 self._connection.drop()
                 raise

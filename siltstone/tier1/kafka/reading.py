@@ -19,9 +19,11 @@ TRIES: Final = 5
 
 
 def catch_up(
-    partition: Partition, scan: Scan, deadline: Deadline, *, until: int | None = None
+    partition: Partition, scan: Scan, deadline_s: float, *, until: int | None = None
 ) -> None:
     """Let ``scan`` take all records up to the end as it is now, or up to the offset ``until``.
+
+    Each request has ``deadline_s`` seconds, so a long log may take longer.
 
     Raises:
         CorruptDataError: the log is damaged, or became shorter.
@@ -29,10 +31,10 @@ def catch_up(
     """
     for left in reversed(range(TRIES)):
         try:
-            _catch_up(partition, scan, deadline, until)
+            _catch_up(partition, scan, deadline_s, until)
             return
         except kafka_errors.OffsetOutOfRangeError:
-            start, end = partition.bounds(deadline)
+            start, end = partition.bounds(Deadline(deadline_s))
             if scan.next_offset is not None and scan.next_offset > end:
                 raise CorruptDataError(
                     "the log became shorter", where=f"topic {partition.topic}", end=end
@@ -42,7 +44,8 @@ def catch_up(
             scan.start_at(start)
 
 
-def _catch_up(partition: Partition, scan: Scan, deadline: Deadline, until: int | None) -> None:
+def _catch_up(partition: Partition, scan: Scan, deadline_s: float, until: int | None) -> None:
+    deadline = Deadline(deadline_s)
     if scan.next_offset is None:
         scan.start_at(partition.bounds(deadline)[0])
     end: int | None = None
@@ -51,6 +54,8 @@ def _catch_up(partition: Partition, scan: Scan, deadline: Deadline, until: int |
         assert offset is not None, "a scan has begun"
         fetched = partition.fetch(offset, deadline)
         scan.start_at(fetched.start)
+        if fetched.records:
+            deadline = Deadline(deadline_s)
         for place, value in fetched.records:
             if until is not None and place > until:
                 return
