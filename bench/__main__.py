@@ -15,6 +15,7 @@ from bench import (
     caches,
     flushes,
     gcs,
+    hdfs,
     latencies,
     layouts,
     machine,
@@ -50,6 +51,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "mixed": ("Everything at once", mixed.run),
     "ages": ("Opening an old store", ages.run),
     "azure": ("The binding azure beside its SDK", azure.run),
+    "hdfs": ("The binding hdfs beside its client", hdfs.run),
     "gcs": ("The binding gcs beside its SDK", gcs.run),
     "s3": ("The binding s3 beside its SDK and obstore", s3.run),
 }

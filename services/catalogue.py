@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services import azurite, fake_gcs, kafka, kernel_nfs, minio, versitygw
+from services import azurite, fake_gcs, hdfs, kafka, kernel_nfs, minio, versitygw
 from services.certificates import Certificate
 from services.program import Program
 from services.server import Server
@@ -56,6 +56,7 @@ SERVICES = {
         Service(program=minio.PROGRAM, make=minio.Minio),
         Service(program=fake_gcs.PROGRAM, make=fake_gcs.FakeGcs),
         Service(program=azurite.PROGRAM, make=azurite.Azurite, make_tls=azurite.Azurite),
+        Service(program=hdfs.PROGRAM, make=hdfs.Hdfs),
         Service(program=kafka.PROGRAM, make=kafka.Kafka),
         Service(program=kernel_nfs.PROGRAM, make=kernel_nfs.KernelNfs),
     )

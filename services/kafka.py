@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from services.free_port import free_port
@@ -25,17 +24,7 @@ FORMAT_S = 60
 API_VERSIONS = struct.pack(">hhih5s", 18, 0, 7, 5, b"ready")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaProgram(MavenProgram):
-    """The jars, of use only where Java is."""
-
-    def installed(self) -> Path | None:
-        """See ``Program``."""
-        java()
-        return MavenProgram.installed(self)
-
-
-PROGRAM = KafkaProgram(
+PROGRAM = MavenProgram(
     name="kafka",
     group="org.apache.kafka",
     artifacts=("kafka_2.13",),

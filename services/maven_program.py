@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.cache import install, program_folder
+from services.java import java
 from services.unavailable import UnavailableError
 
 FETCH_S = 600
@@ -49,7 +50,12 @@ class MavenProgram:
     sums: Path
 
     def installed(self) -> Path | None:
-        """The folder of jars, if it was fetched."""
+        """The folder of jars, if it was fetched.
+
+        Raises:
+            UnavailableError: there is no Java to run them.
+        """
+        java()
         folder = program_folder(self.name, self.pin)
         return folder if folder.is_dir() else None
 

@@ -17,6 +17,7 @@ import pytest
 from services.azurite import Azurite
 from services.catalogue import SERVICES, is_demanded
 from services.certificates import Authority
+from services.hdfs import Hdfs
 from services.kafka import Kafka
 from services.kernel_nfs import KernelNfs
 from services.server import Server
@@ -28,6 +29,7 @@ from tests.plugins.distribution import install
 AZURE_PLUGIN = {"siltstone.bindings": {"azure": "siltstone.bindings.azure.plugin"}}
 S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
 GCS_PLUGIN = {"siltstone.bindings": {"gcs": "siltstone.bindings.gcs.plugin"}}
+HDFS_PLUGIN = {"siltstone.bindings": {"hdfs": "siltstone.bindings.hdfs.plugin"}}
 KAFKA_PLUGIN = {"siltstone.tier1": {"kafka": "siltstone.tier1.kafka.plugin"}}
 MISSING = "missing service "
 
@@ -102,6 +104,20 @@ def kernel_nfs() -> Iterator[KernelNfs]:
     """A guest with an NFS client, and its server; each test makes its own mounts."""
     with KernelNfs(program_of("kernel-nfs")) as service:
         yield service.start()
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Hdfs]:
+    """A NameNode with two DataNodes; each test has its own folder."""
+    with Hdfs(program_of("hdfs")) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def new_hdfs() -> Iterator[Hdfs]:
+    """One of the test's own, which it may kill."""
+    with Hdfs(program_of("hdfs")) as server:
+        yield server.start()
 
 
 @pytest.fixture(scope="session")
@@ -182,6 +198,13 @@ def kafka_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same for a log."""
     if not list(entry_points(group="siltstone.tier1", name="kafka")):
         install(monkeypatch, tmp_path / "plugins", KAFKA_PLUGIN, distribution="siltstone-kafka")
+
+
+@pytest.fixture
+def hdfs_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same for a fourth."""
+    if not list(entry_points(group="siltstone.bindings", name="hdfs")):
+        install(monkeypatch, tmp_path / "plugins", HDFS_PLUGIN, distribution="siltstone-hdfs")
 
 
 def needs_a_service(fixture: str) -> bool:

@@ -43,6 +43,20 @@ AZURITE: Final = (
 )
 """The emulator of Azure Blob Storage."""
 
+HDFS: Final = (
+    Deviation(
+        check="test_odd_names_are_exact[a:b]",
+        service="Apache Hadoop 3.5.0",
+        why="refuses a colon in a path",
+    ),
+    Deviation(
+        check="test_a_child_process_opens_a_client_of_its_own",
+        service="hdfs-native 0.14.7",
+        why="its threads are not there behind a fork; the binding refuses instead of waiting",
+    ),
+)
+"""A file system, and its client."""
+
 
 def _rows(service: str, *rows: tuple[str, str]) -> tuple[Deviation, ...]:
     return tuple(Deviation(check=check, service=service, why=why) for check, why in rows)

@@ -52,6 +52,7 @@ def test_what_the_package_needs_is_pinned() -> None:
                     "azure",
                     "azure-identity",
                     "kafka",
+                    "hdfs",
                 )
                 for one in extras[name]
             ),

@@ -16,6 +16,7 @@ import yaml
 
 import siltstone
 from services.azurite import Azurite
+from services.hdfs import Hdfs
 from services.s3_server import S3Server
 from siltstone.bindings.memory.bucket import forget_bucket, shared_bucket
 from siltstone.testing.chunk_storage_contract import ChunkService
@@ -30,11 +31,11 @@ from tests.unit.bindings.gcs.stub_server import serving
 PAIRS = [
     ("nfs", "nfs"), ("nfs", "memory"), ("memory", "nfs"), ("nfs", "s3"), ("s3", "nfs"),
     ("memory", "s3"), ("s3", "memory"), ("nfs", "write-once memory"), ("nfs", "gcs"),
-    ("gcs", "nfs"), ("nfs", "azure"),
+    ("gcs", "nfs"), ("nfs", "azure"), ("nfs", "hdfs"), ("hdfs", "nfs"), ("s3", "hdfs"),
 ]  # fmt: skip
 """From where to where; a store then goes back."""
 
-SERVICES = {"s3", "gcs", "azure"}
+SERVICES = {"s3", "gcs", "azure", "hdfs"}
 
 
 def marks_of(pair: tuple[str, str]) -> list[pytest.MarkDecorator]:
@@ -89,6 +90,14 @@ def new_place(
             assert isinstance(azurite, Azurite)
             blobs = AzureService(server=azurite)
             return Place("azure", options_of_azure(azurite, blobs.container), blobs)
+        if kind == "hdfs":
+            request.getfixturevalue("hdfs_plugin")
+            namenode = request.getfixturevalue("hdfs")
+            assert isinstance(namenode, Hdfs)
+            from tests.contract import hdfs_services  # where its SDK is not installed, too
+
+            files = hdfs_services.HdfsService(server=namenode)
+            return Place("hdfs", hdfs_services.options_of(namenode, files.path), files)
         request.getfixturevalue("s3_plugin")
         server = request.getfixturevalue("versitygw")
         assert isinstance(server, S3Server)

@@ -16,7 +16,7 @@ from bench import figure
 from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
-OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite"}
+OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite", "hdfs": "hdfs"}
 """They need a server that not everybody has, and a plugin that is newer than some checkouts."""
 SERVED = {"s3", *OPTIONAL}
 """With a server they take up to a minute."""
@@ -48,6 +48,14 @@ def test_the_part_azure_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_beside_plugins("azure", tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("hdfs", "hdfs_plugin")
+def test_the_part_hdfs_runs_where_its_server_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_beside_plugins("hdfs", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("name", "server"), OPTIONAL.items())

@@ -1,0 +1,3 @@
+"""Chunk storage in a folder of HDFS."""
+
+__all__: list[str] = []

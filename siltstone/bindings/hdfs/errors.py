@@ -1,0 +1,154 @@
+"""What an answer of HDFS, or none, means for a chunk, and whether a call had its effect.
+
+The SDK raises few classes of Python and puts Java's into the text, so the text is searched for the
+name of a class and for a few words. Nothing else of it is repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from siltstone.core.errors import (
+    CapabilityError,
+    ChunkAccessDeniedError,
+    ChunkExistsError,
+    ChunkNameError,
+    ChunkNotFoundError,
+    ChunkStorageFullError,
+    ChunkUnavailableError,
+    SiltstoneError,
+)
+from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Answer
+from siltstone.core.throttling import ChunkThrottledError
+
+JAVA: Final = re.compile(r'RPCError\("([A-Za-z0-9_.$]{1,200})"')
+"""How the SDK tells what class of Java the NameNode raised."""
+PANIC: Final = "PanicException"
+"""What a mistake within the SDK is; no ``Exception``."""
+LEASED: Final = (
+    "lease holder",
+    "this file lease is currently owned by",
+    "is being recovered",
+    "is being truncated",
+    "not sufficiently replicated yet",
+    "not yet COMPLETE",
+    "waiting to be minimally replicated",
+    "is under recovery",
+)
+"""Who asked may ask again: the chunk is open, or just being closed."""
+
+
+_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
+_FULL: Final = Answer(ChunkStorageFullError, "the quota is used up")
+_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
+_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
+_TAKEN: Final = Answer(ChunkExistsError, "chunk exists")
+_HELD: Final = Answer(ChunkUnavailableError, "another client holds the chunk open")
+_BUSY: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
+_SAFE: Final = Answer(ChunkUnavailableError, "the NameNode takes no changes now")
+_STANDBY: Final = Answer(ChunkUnavailableError, "the NameNode is not the active one")
+_LOST: Final = Answer(ChunkUnavailableError, "another client took the chunk over", UNKNOWN)
+_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request", UNKNOWN)
+_PIPELINE: Final = Answer(ChunkUnavailableError, "the DataNodes failed", UNKNOWN)
+_SILENT: Final = Answer(ChunkUnavailableError, "no whole answer of the service", UNKNOWN)
+
+BY_CLASS: Final[dict[str, Answer]] = {
+    "AccessControlException": _DENIED,
+    "AuthorizationException": _DENIED,
+    "SecurityException": _CREDENTIALS,
+    "SaslException": _CREDENTIALS,
+    "InvalidToken": _CREDENTIALS,
+    "AlreadyBeingCreatedException": _HELD,
+    "RecoveryInProgressException": _HELD,
+    "DSQuotaExceededException": _FULL,
+    "NSQuotaExceededException": _FULL,
+    "QuotaByStorageTypeExceededException": _FULL,
+    "FSLimitException$PathComponentTooLongException": _NAME,
+    "FSLimitException$MaxDirectoryItemsExceededException": _FULL,
+    "HadoopIllegalArgumentException": _NAME,
+    "InvalidPathException": _NAME,
+    "ParentNotDirectoryException": _NAME,
+    "FileNotFoundException": _NO_CHUNK,
+    "FileAlreadyExistsException": _TAKEN,
+    "PathIsNotEmptyDirectoryException": _NO_CHUNK,
+    "LeaseExpiredException": _LOST,
+    "SafeModeException": _SAFE,
+    "StandbyException": _STANDBY,
+    "RetriableException": _BUSY,
+    "RpcNoSuchMethodException": _REFUSED._replace(outcome=NOT_APPLIED),
+}
+"""By the last part of a class's name. All others may have had their effect."""
+
+
+def is_held(error: BaseException) -> bool:
+    """Whether a chunk could not be opened, or closed, because somebody still has it open."""
+    return any(words in str(error) for words in LEASED)
+
+
+def meaning(error: BaseException) -> Answer:
+    """Return what an error of the SDK means."""
+    text = str(error)
+    if isinstance(error, FileNotFoundError):
+        return _NO_CHUNK
+    if is_held(error):
+        return _HELD
+    if isinstance(error, FileExistsError):
+        return _TAKEN
+    if isinstance(error, PermissionError):
+        return _DENIED
+    found = JAVA.search(text)
+    if found is not None:
+        name = found[1].rpartition(".")[2]
+        if name == "RemoteException" or "Server too busy" in text:
+            return _BUSY
+        return BY_CLASS.get(name, _REFUSED)
+    if "DataTransferError" in text:
+        return _PIPELINE
+    return _SILENT
+
+
+def chunk_error(
+    error: BaseException, chunk: str, operation: str, *, changes: bool, is_begun: bool = False
+) -> SiltstoneError:
+    """Return the error of the contract for what the SDK raised.
+
+    Args:
+        error: of the SDK.
+        chunk: the name.
+        operation: the verb.
+        changes: whether the call that failed may change what others see.
+        is_begun: whether an earlier one has changed it already.
+    """
+    if "erasure" in str(error).lower() and "RPCError" not in str(error):
+        return CapabilityError("the folder is erasure coded, which can not be synced", chunk=chunk)
+    answer = meaning(error)
+    kind, outcome = answer.kind, answer.outcome if changes else NOT_APPLIED
+    if is_begun:
+        outcome = UNKNOWN
+        if not issubclass(kind, ChunkStorageFullError | ChunkAccessDeniedError):
+            # "No such chunk" and "exists" are statements of fact that only a refused call can make.
+            kind = ChunkUnavailableError
+    found = JAVA.search(str(error))
+    told = found[1].rpartition(".")[2] if found else type(error).__name__
+    return kind(answer.reason, chunk=chunk, operation=operation, outcome=outcome, error=told)
+
+
+@contextmanager
+def translated(
+    chunk: str, operation: str, *, changes: bool = False, is_begun: bool = False
+) -> Iterator[None]:
+    """Turn what the SDK raises in the block into a ``ChunkError``; see ``chunk_error``."""
+    try:
+        yield
+    except SiltstoneError:
+        raise
+    except Exception as error:
+        raise chunk_error(error, chunk, operation, changes=changes, is_begun=is_begun) from error
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise chunk_error(error, chunk, operation, changes=changes, is_begun=is_begun) from error

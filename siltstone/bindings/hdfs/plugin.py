@@ -1,0 +1,34 @@
+"""The entry point of the binding ``hdfs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.hooks import hookimpl, settings_error
+
+NAME = "hdfs"
+
+
+@hookimpl
+def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage | None:
+    """Build the chunk storage of a folder, if it is the one that is meant, and look at the folder.
+
+    Raises:
+        SettingsError: settings are wrong.
+        ChunkError: the service refused, or did not answer.
+    """
+    if name != NAME:
+        return None
+    from siltstone.bindings.hdfs.settings import HdfsSettings
+
+    try:
+        checked = HdfsSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors()) from error
+    from siltstone.bindings.hdfs.chunk_storage import open_folder
+
+    return open_folder(checked)

@@ -1,0 +1,129 @@
+"""Reading a range, all of what was acknowledged, also while somebody adds to the chunk.
+
+The SDK's reader sees nothing of a block that is being written, not even what was synced long ago;
+the NameNode tells the length of the last sync. Where the two differ, the range comes by WebHDFS,
+which asks the DataNode, or the reader waits until the file is closed, which takes a moment only.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from siltstone.bindings.hdfs.calls import Turn
+from siltstone.bindings.hdfs.errors import translated
+from siltstone.bindings.hdfs.service import Service
+from siltstone.bindings.hdfs.web import read_open_file
+from siltstone.bindings.hdfs.writing import PAUSE_MAX_S, PAUSE_S, take_over
+from siltstone.core.errors import ChunkError, ChunkOffsetError, ChunkUnavailableError
+from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.words import MIB
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileReader
+
+STEP_BYTES: Final = 4 * MIB
+"""What is held in memory beside the caller's buffer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one look at a file came to.
+
+    Attributes:
+        count: bytes of the range that exist, as far as the NameNode knows.
+        is_read: whether they are in the buffer.
+    """
+
+    count: int
+    is_read: bool
+
+
+def read_range(service: Service, name: str, path: str, offset: int, buffer: memoryview) -> int:
+    """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
+
+    Raises:
+        ChunkOffsetError: the chunk ends before ``offset``.
+        ChunkUnavailableError: no whole answer in time.
+    """
+    deadline = service.deadline(len(buffer))
+    found = service.run(
+        lambda _: _looked(service, name, path, offset, buffer), deadline, name, "read_into"
+    )
+    if found.is_read:
+        return found.count
+    # Java's URLs unite spellings of one letter, which are different chunks here.
+    if service.settings.webhdfs and path.isascii():
+        try:
+            if _by_web(service, name, path, offset, buffer[: found.count], deadline):
+                return found.count
+        except DeadlineError as error:
+            raise service.late(name, "read_into", changes=False) from error
+    return service.run(
+        lambda turn: _waited(turn, service, name, path, offset, buffer), deadline, name, "read_into"
+    )
+
+
+def _by_web(
+    service: Service, name: str, path: str, offset: int, buffer: memoryview, deadline: Deadline
+) -> bool:
+    """Read what is being written; ``False`` where it has to be waited for."""
+    try:
+        read_open_file(service.settings, name, path, offset, buffer, deadline)
+    except ChunkError:
+        deadline.check()
+        return False
+    return True
+
+
+def _waited(
+    turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
+) -> int:
+    """Read when the file is closed. Who has it open for too long is taken for dead."""
+    until = time.monotonic() + service.settings.lease_wait_s
+    pause_s = PAUSE_S
+    while True:
+        found = _looked(service, name, path, offset, buffer)
+        if found.is_read:
+            return found.count
+        if time.monotonic() > until:
+            with translated(name, "read_into"):
+                take_over(turn, service, path)
+            continue
+        turn.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+
+def _looked(service: Service, name: str, path: str, offset: int, buffer: memoryview) -> Found:
+    """Read the range if the SDK's reader sees all of it."""
+    with translated(name, "read_into"):
+        reader = service.client.read(path)
+        seen = reader.file_length()
+        is_seen = len(buffer) and offset + len(buffer) <= seen
+        length = seen if is_seen else service.info(path).length
+    if offset > length:
+        raise ChunkOffsetError(chunk=name, operation="read_into", expected=length, actual=offset)
+    count = min(len(buffer), length - offset)
+    if offset + count > seen and count:
+        return Found(count=count, is_read=False)
+    _fill(reader, name, offset, buffer[:count])
+    return Found(count=count, is_read=True)
+
+
+def _fill(reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
+    done = 0
+    while done < len(buffer):
+        step = min(STEP_BYTES, len(buffer) - done)
+        with translated(name, "read_into"):
+            part = reader.read_range(offset + done, step)
+        if len(part) != step:
+            raise ChunkUnavailableError(
+                "the answer broke off",
+                chunk=name,
+                operation="read_into",
+                expected=step,
+                actual=len(part),
+            )
+        buffer[done : done + step] = part
+        done += step

@@ -1,0 +1,84 @@
+"""Calls that hang are given up, and closing lets others end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from siltstone.bindings.hdfs import calls as module
+from siltstone.bindings.hdfs.calls import Calls, GivenUpError, StoppedError, Turn
+from siltstone.core.remote.deadline import Deadline, DeadlineError
+
+
+def test_a_call_gives_its_result_and_its_error() -> None:
+    def wrong(turn: Turn) -> int:
+        raise TimeoutError("of the work, not of the call")
+
+    calls = Calls()
+    assert calls.call(lambda _: 7, Deadline(10)) == 7
+    with pytest.raises(TimeoutError, match="of the work"):
+        calls.call(wrong, Deadline(10))
+    assert len(calls) == 0
+    calls.close()
+    calls.close()
+
+
+def test_a_call_that_hangs_is_given_up_and_makes_no_further_step() -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+    steps = []
+
+    def hang(turn: Turn) -> None:
+        goes_on.wait(30)
+        try:
+            turn.check()
+            steps.append("another")
+        except GivenUpError:
+            ended.set()
+            raise
+
+    calls = Calls()
+    with pytest.raises(DeadlineError):
+        calls.call(hang, Deadline(0.05))
+    goes_on.set()
+    assert ended.wait(10)
+    assert steps == []
+    assert calls.call(lambda _: 7, Deadline(10)) == 7
+    calls.close()
+
+
+def test_only_so_many_threads_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANGING_MAX", 2)
+    goes_on = threading.Event()
+    calls = Calls()
+    for _ in range(2):
+        with pytest.raises(DeadlineError):
+            calls.call(lambda _: goes_on.wait(30), Deadline(0.02))
+    with pytest.raises(DeadlineError, match="too many"):
+        calls.call(lambda _: True, Deadline(10))
+    goes_on.set()
+    until = time.monotonic() + 10
+    while calls._hanging and time.monotonic() < until:
+        time.sleep(0.001)
+    assert calls.call(lambda _: 7, Deadline(10)) == 7
+
+
+def test_a_deadline_that_has_passed_begins_nothing() -> None:
+    begun: list[int] = []
+    with pytest.raises(DeadlineError):
+        Calls().call(lambda _: begun.append(1), Deadline(0))
+    assert begun == []
+
+
+def test_closing_waits_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls()
+    with ThreadPoolExecutor(1) as threads:
+        quick = threads.submit(calls.call, lambda turn: turn.sleep(0.05), Deadline(30))
+        while not len(calls) and not quick.done():
+            time.sleep(0.001)
+        calls.close()
+        assert quick.result(10) is None
+    with pytest.raises(StoppedError):
+        calls.call(lambda _: 7, Deadline(10))
