@@ -8,9 +8,10 @@ when a connection breaks the whole process may stand still.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from siltstone.core.remote.deadline import Deadline, DeadlineError
@@ -34,6 +35,7 @@ class Turn:
     """One call, as its steps see it."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._is_over = threading.Event()
 
     def check(self) -> None:
@@ -46,9 +48,21 @@ class Turn:
         self._is_over.wait(seconds)
         self.check()
 
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Do what the caller must see the end of, such as filling his buffer: he waits meanwhile.
+
+        Raises:
+            GivenUpError: he does not wait any more, and may use his buffer for something else.
+        """
+        with self._lock:
+            self.check()
+            yield
+
     def end(self) -> None:
         """Nobody waits any more."""
-        self._is_over.set()
+        with self._lock:
+            self._is_over.set()
 
 
 class Calls:

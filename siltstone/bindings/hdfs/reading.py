@@ -49,7 +49,7 @@ def read_range(service: Service, name: str, path: str, offset: int, buffer: memo
     """
     deadline = service.deadline(len(buffer))
     found = service.run(
-        lambda _: _looked(service, name, path, offset, buffer), deadline, name, "read_into"
+        lambda turn: _looked(turn, service, name, path, offset, buffer), deadline, name, "read_into"
     )
     if found.is_read:
         return found.count
@@ -84,7 +84,7 @@ def _waited(
     until = time.monotonic() + service.settings.lease_wait_s
     pause_s = PAUSE_S
     while True:
-        found = _looked(service, name, path, offset, buffer)
+        found = _looked(turn, service, name, path, offset, buffer)
         if found.is_read:
             return found.count
         if time.monotonic() > until:
@@ -95,7 +95,9 @@ def _waited(
         pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
 
-def _looked(service: Service, name: str, path: str, offset: int, buffer: memoryview) -> Found:
+def _looked(
+    turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
+) -> Found:
     """Read the range if the SDK's reader sees all of it."""
     with translated(name, "read_into"):
         reader = service.client.read(path)
@@ -107,11 +109,11 @@ def _looked(service: Service, name: str, path: str, offset: int, buffer: memoryv
     count = min(len(buffer), length - offset)
     if offset + count > seen and count:
         return Found(count=count, is_read=False)
-    _fill(reader, name, offset, buffer[:count])
+    _fill(turn, reader, name, offset, buffer[:count])
     return Found(count=count, is_read=True)
 
 
-def _fill(reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
+def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
     done = 0
     while done < len(buffer):
         step = min(STEP_BYTES, len(buffer) - done)
@@ -125,5 +127,6 @@ def _fill(reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> 
                 expected=step,
                 actual=len(part),
             )
-        buffer[done : done + step] = part
+        with turn.awaited():
+            buffer[done : done + step] = part
         done += step

@@ -1,0 +1,57 @@
+"""What comes when nobody waits any more is not put into a buffer that was used again since."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
+from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.errors import ChunkUnavailableError
+
+
+class LateReader:
+    """A file whose bytes come when they are let go."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def file_length(self) -> int:
+        return 10
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        self.go_on.wait(30)
+        return b"x" * length
+
+
+class LateClients:
+    def __init__(self, reader: LateReader) -> None:
+        self._reader = reader
+
+    def reader(self) -> LateClients:
+        return self
+
+    def read(self, path: str) -> LateReader:
+        return self._reader
+
+
+def test_a_late_answer_leaves_the_buffer_alone() -> None:
+    settings = HdfsSettings(namenode="hdfs://127.0.0.1:1", path="/a", deadline_s=0.2)
+    storage, reader = HdfsChunkStorage(settings), LateReader()
+    clients: Any = LateClients(reader)
+    storage.service.clients = clients
+    buffer = bytearray(10)
+    with pytest.raises(ChunkUnavailableError):
+        storage.read_into("b", 0, buffer)
+    buffer[:] = b"used again"
+    left = [thread for thread in threading.enumerate() if thread.name == "hdfs"]
+    assert left, "the call goes on by itself"
+    reader.go_on.set()
+    for thread in left:
+        thread.join(30)
+    assert buffer == b"used again"
+    assert storage.read_into("b", 0, buffer) == 10
+    assert buffer == b"x" * 10
+    storage.close()
