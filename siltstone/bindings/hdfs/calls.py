@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from siltstone.core.remote.deadline import Deadline, DeadlineError
@@ -19,8 +20,13 @@ from siltstone.core.remote.deadline import Deadline, DeadlineError
 T = TypeVar("T")
 END_S: Final = 5.0
 """How long closing waits for calls."""
+IDLE_MAX: Final = 16
+"""So many threads of this process wait for work."""
 HANGING_MAX: Final = 64
 """So many threads may be lost to calls that hang; then nothing more is sent."""
+
+_idle: list[SimpleQueue[Callable[[], None]]] = []
+"""Those that wait. A process that was forked makes no calls, so it misses none of them."""
 
 
 class StoppedError(Exception):
@@ -131,5 +137,21 @@ class Calls:
 
 
 def start_thread(work: Callable[[], None]) -> None:
-    """Run ``work`` on a thread that does not keep the process from ending."""
-    threading.Thread(target=work, name="hdfs", daemon=True).start()
+    """Run ``work`` on a thread that does not keep the process from ending.
+
+    Threads are used again: what the SDK does for a new one takes as long as a small read.
+    """
+    try:
+        queue = _idle.pop()
+    except IndexError:
+        queue = SimpleQueue()
+        threading.Thread(target=_serve, args=(queue,), name="hdfs", daemon=True).start()
+    queue.put(work)
+
+
+def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        queue.get()()
+        if len(_idle) >= IDLE_MAX:
+            return
+        _idle.append(queue)

@@ -25,13 +25,15 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
-from siltstone.core.remote.body import Body, sendable
+from siltstone.core.remote.body import pieces
 from siltstone.core.remote.target import Target
-from siltstone.core.words import Buffer
+from siltstone.core.words import MIB, Buffer
 
 if TYPE_CHECKING:
     from hdfs_native._internal import FileStatus, RawClient, RawFileWriter
 
+STEP_BYTES: Final = 8 * MIB
+"""What the SDK is given at a time: as ``bytes``, for from other buffers it takes one by one."""
 WRITE_BITS: Final = 0o222
 MODE: Final = 0o644
 PAUSE_S: Final = 0.01
@@ -270,13 +272,9 @@ def _write(
     try:
         with translated(target.name, target.operation, changes=True, is_begun=True):
             turn.check()
-            body = sendable(buffers, length, target.deadline)
-            if isinstance(body, Body):
-                while block := body.read():
-                    turn.check()
-                    writer.write(block)
-            else:
-                writer.write(body)
+            for part in pieces(buffers, length, STEP_BYTES):
+                turn.check()
+                writer.write(b"".join(part))
             turn.check()
             writer.hsync()
             hand.closed(writer)
