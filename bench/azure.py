@@ -6,21 +6,17 @@ asks that nothing be overwritten. An append blob costs both two requests.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import siltstone
 from bench.azure_place import AzurePlace, azure_place
-from bench.figure import MIB as MEBIBYTES
-from bench.figure import MIB_PER_SECOND, Figure, alternate
+from bench.figure import Figure
 from bench.sdk_contest import MIB, Client, Contest
-from bench.workshop import Workshop, seconds_of
+from bench.segment_contest import SegmentContest
+from bench.workshop import Workshop
 from services.unavailable import UnavailableError
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.settings import Blobs, Checksums
@@ -34,10 +30,6 @@ KINDS: Sequence[tuple[str, Mapping[str, str], Sequence[str]]] = (
 """What is measured, the settings, and the verbs; a read is the same everywhere."""
 SMALL_BYTES = 2**16
 CHUNK_BYTES = 64 * MIB
-PEAKS_MIB = {"flush": 556, "read": 300}
-"""Of a flush: the bound of back-pressure and what is allowed beside it."""
-LARGE_ROUNDS = 2
-"""A gibibyte says the same each time."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -52,7 +44,7 @@ def run(workshop: Workshop) -> list[Figure]:
                 if "get" in verbs:
                     figures += contest.small(kind, SMALL_BYTES)
         with azure_place() as place:
-            return [*figures, *_segment(workshop, place)]
+            return [*figures, *_segment(workshop, place).run()]
     except UnavailableError as error:
         print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
         return []
@@ -96,66 +88,19 @@ def _clients(
     )
 
 
-def _segment(workshop: Workshop, place: AzurePlace) -> list[Figure]:
-    """Flush and read a segment in processes of their own."""
-    count = workshop.pick(1024, 8)
-    rounds = min(LARGE_ROUNDS, workshop.rounds)
-    told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
-
-    def ours() -> float:
-        with workshop.place() as folder:
-            options = {**place.options, "prefix": "large"}
-            file = siltstone.init(folder / "store", binding="azure", options=options)
-            for verb in told:
-                told[verb].append(_in_child(file, verb, count))
-        place.empty()
-        return count / told["flush"][-1]["seconds"]
-
-    rates, peer = alternate(rounds, ours, partial(_put, place, count))
-    figures = [
-        Figure(
-            what=f"append {count:,} MiB to the log and flush, {rounds} times",
-            peer=f"{PEER}: append blobs of 64 MiB, 4 at a time, without a log",
-            unit=MIB_PER_SECOND,
-            ours=rates,
-            theirs=peer,
-        )
-    ]
-    figures += [
-        Figure(
-            what=f"… peak memory of the process, {verb}",
-            peer="limit",
-            unit=MEBIBYTES,
-            ours=[one["peak_mib"] for one in told[verb]],
-            theirs=[float(limit)] * rounds,
-            goal=1,
-        )
-        for verb, limit in PEAKS_MIB.items()
-    ]
-    return figures
-
-
-def _in_child(file: Path, verb: str, count: int) -> dict[str, float]:
-    child = subprocess.run(
-        [sys.executable, "-m", "bench.segment_child", str(file), verb, str(count)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[1],
-    )
-    told: dict[str, float] = json.loads(child.stdout)
-    return told
-
-
-def _put(place: AzurePlace, count: int) -> float:
-    body = os.urandom(min(count * MIB, CHUNK_BYTES))
-
-    def put(number: int) -> None:
+def _segment(workshop: Workshop, place: AzurePlace) -> SegmentContest:
+    def put(number: int, body: bytes) -> None:
         blob = place.sdk.get_blob_client(f"d/{number}")
         blob.create_append_blob()
         blob.append_block(body, length=len(body))
 
-    with ThreadPoolExecutor(4) as threads:
-        seconds = seconds_of(lambda: list(threads.map(put, range(count * MIB // len(body)))))
-    place.empty()
-    return count / seconds
+    options = {**place.options, "prefix": "large"}
+    return SegmentContest(
+        workshop=workshop,
+        peer=f"{PEER}: append blobs of 64 MiB",
+        make_store=lambda folder: siltstone.init(
+            folder / "store", binding="azure", options=options
+        ),
+        put=put,
+        empty=place.empty,
+    )

@@ -13,7 +13,7 @@ from bench.flush_child import APPEND_BYTES
 from bench.workshop import Workshop, distinct, seconds_of
 
 SYNC_BYTES = 8 * 2**20
-GOAL = 0.5
+GOAL = 0.8
 EXTRA_MIB = 300
 """Memory that may be used beside the bound of back-pressure."""
 

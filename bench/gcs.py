@@ -6,37 +6,27 @@ binding sends a CRC32C and compares that of what it reads; the SDK is asked for 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
 
 import siltstone
-from bench.figure import MIB as MEBIBYTES
 from bench.figure import (
     MIB_PER_SECOND,
     MILLISECONDS,
     PER_SECOND,
     Figure,
     Unit,
-    alternate,
 )
 from bench.gcs_place import GcsPlace, gcs_place
 from bench.sdk_contest import CPU_PER_MIB, GOAL, MIB, Client, take_turns
-from bench.workshop import Workshop, seconds_of
+from bench.segment_contest import SegmentContest
+from bench.workshop import Workshop
 from services.unavailable import UnavailableError
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 
 SMALL_BYTES = 2**16
 CHUNK_BYTES = 64 * MIB
-PEAKS_MIB = {"flush": 556, "read": 300}
-"""Of a flush: the bound of back-pressure and what is allowed beside it."""
-LARGE_ROUNDS = 2
-"""A gibibyte says the same each time."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -46,7 +36,7 @@ def run(workshop: Workshop) -> list[Figure]:
             with place.storage() as storage:
                 contest = _Contest(workshop, place, storage)
                 figures = [*contest.large(), *contest.small()]
-            return [*figures, *_segment(workshop, place)]
+            return [*figures, *_segment(workshop, place).run()]
     except UnavailableError as error:
         print(f"NOT MEASURED: {error}", file=sys.stderr, flush=True)
         return []
@@ -142,64 +132,14 @@ def _figures(what: str, clients: Sequence[Client], units: tuple[Unit, Unit]) -> 
     ]
 
 
-def _segment(workshop: Workshop, place: GcsPlace) -> list[Figure]:
-    """Flush and read a segment in processes of their own."""
-    count = workshop.pick(1024, 8)
-    rounds = min(LARGE_ROUNDS, workshop.rounds)
-    told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
-
-    def ours() -> float:
-        options = {**place.options, "prefix": "large", "unsafe_without_preconditions": True}
-        with workshop.place() as folder:
-            file = siltstone.init(folder / "store", binding="gcs", options=options)
-            for verb in told:
-                told[verb].append(_in_child(file, verb, count))
-        place.empty()
-        return count / told["flush"][-1]["seconds"]
-
-    rates, peer = alternate(rounds, ours, partial(_put, place, count))
-    figures = [
-        Figure(
-            what=f"append {count:,} MiB to the log and flush, {rounds} times",
-            peer="google-cloud-storage: puts of 64 MiB, 4 at a time, without a log",
-            unit=MIB_PER_SECOND,
-            ours=rates,
-            theirs=peer,
-        )
-    ]
-    figures += [
-        Figure(
-            what=f"… peak memory of the process, {verb}",
-            peer="limit",
-            unit=MEBIBYTES,
-            ours=[one["peak_mib"] for one in told[verb]],
-            theirs=[float(limit)] * rounds,
-            goal=1,
-        )
-        for verb, limit in PEAKS_MIB.items()
-    ]
-    return figures
-
-
-def _in_child(file: Path, verb: str, count: int) -> dict[str, float]:
-    child = subprocess.run(
-        [sys.executable, "-m", "bench.segment_child", str(file), verb, str(count)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[1],
+def _segment(workshop: Workshop, place: GcsPlace) -> SegmentContest:
+    options = {**place.options, "prefix": "large", "unsafe_without_preconditions": True}
+    return SegmentContest(
+        workshop=workshop,
+        peer="google-cloud-storage: puts of 64 MiB",
+        make_store=lambda folder: siltstone.init(folder / "store", binding="gcs", options=options),
+        put=lambda number, body: place.sdk.blob(f"d/{number}").upload_from_string(
+            body, checksum=None, retry=None
+        ),
+        empty=place.empty,
     )
-    told: dict[str, float] = json.loads(child.stdout)
-    return told
-
-
-def _put(place: GcsPlace, count: int) -> float:
-    body = os.urandom(min(count * MIB, CHUNK_BYTES))
-
-    def put(number: int) -> None:
-        place.sdk.blob(f"d/{number}").upload_from_string(body, checksum=None, retry=None)
-
-    with ThreadPoolExecutor(4) as threads:
-        seconds = seconds_of(lambda: list(threads.map(put, range(count * MIB // len(body)))))
-    place.empty()
-    return count / seconds

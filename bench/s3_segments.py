@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,10 +16,10 @@ import obstore
 import yaml
 
 import siltstone
-from bench.figure import MIB as MEBIBYTES
 from bench.figure import MIB_PER_SECOND, PER_SECOND, Better, Figure, Unit, alternate
 from bench.flush_child import append
 from bench.s3_place import BUCKET, S3Place
+from bench.segment_contest import SegmentContest
 from bench.workshop import Loop, Workshop, async_store, seconds_of
 from siltstone import ChunkInfo, Segment
 
@@ -32,17 +30,38 @@ IN_FLIGHT = 8
 CHUNK_BYTES = 64 * MIB
 SMALL_BYTES = 2**16
 SEQUENTIAL_GOAL = 0.9
-PEAKS_MIB = {"flush": 556, "read": 300}
-"""Of a flush: the bound of back-pressure and what is allowed beside it."""
-LARGE_ROUNDS = 2
-"""A gibibyte says the same each time."""
 TRANSPORTS = ("sdk", "obstore")
+PEER = "peer"
+LINKS = {"a link of 10 Gbit/s": "10gbit", "a link of 5 Gbit/s": "5gbit"}
+"""What lies between a machine and its service, where it is not the same machine."""
 REQUESTS = Unit(text="requests", better=Better.LOWER)
 
 
 def run(workshop: Workshop, place: S3Place) -> list[Figure]:
     """Measure stores whose chunks are in the bucket."""
-    return [*_in_order(workshop, place), *_at_random(workshop, place), *_large(workshop, place)]
+    figures = in_order_figures(in_order(workshop, place))
+    for text, rate in LINKS.items():
+        figures += _over_a_link(workshop, text, rate)
+    return [*figures, *_at_random(workshop, place), *_large(workshop, place)]
+
+
+def _over_a_link(workshop: Workshop, text: str, rate: str) -> list[Figure]:
+    """The same by processes whose loopback moves no more than a link does."""
+    link = f"ip link set lo up; tc qdisc add dev lo root tbf rate {rate} burst 1mb latency 50ms"
+    child = [sys.executable, "-m", "bench.link_child", str(workshop.folder), str(workshop.quick)]
+    try:
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-ec", f'{link}; exec "$@"', "sh", *child],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[1],
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or str(error)
+        print(f"NOT MEASURED: {text}: {said}", file=sys.stderr, flush=True)
+        return []
+    return in_order_figures(json.loads(done.stdout), f", over {text}")
 
 
 def _store(place: S3Place, folder: Path, name: str) -> Path:
@@ -57,7 +76,8 @@ def _changed(file: Path, transport: str, more: str = "") -> None:
     file.write_text(yaml.safe_dump(settings) + more, encoding="utf-8")
 
 
-def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
+def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
+    """MiB/s of sequential reads by each transport, and of the peer alone."""
     count = workshop.pick(512, 24)
     buffer = bytearray(PIECE_BYTES)
     with workshop.place() as folder, Loop() as loop, ExitStack() as stores:
@@ -78,22 +98,27 @@ def _in_order(workshop: Workshop, place: S3Place) -> list[Figure]:
 
             calls.append(ours)
         chunks = list(segment.chunks())
-        *values, theirs = alternate(
+        values = alternate(
             workshop.rounds,
             *calls,
             lambda: count / seconds_of(lambda: loop(_ranges(place, TRANSPORTS[-1], chunks))),
         )
     place.empty()
+    return dict(zip((*TRANSPORTS, PEER), values, strict=True))
+
+
+def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[Figure]:
+    """The same as figures; ``where`` says what lies between."""
     return [
         Figure(
-            what=f"read_into of {count} MiB in order, 8 MiB each, verified, transport: {transport}",
-            peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight",
+            what=f"read_into in order, 8 MiB each, verified, transport: {transport}{where}",
+            peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight, not verified",
             unit=MIB_PER_SECOND,
-            ours=rates,
-            theirs=theirs,
+            ours=rates[transport],
+            theirs=rates[PEER],
             goal=SEQUENTIAL_GOAL,
         )
-        for transport, rates in zip(TRANSPORTS, values, strict=True)
+        for transport in TRANSPORTS
     ]
 
 
@@ -175,71 +200,24 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
 
 def _large(workshop: Workshop, place: S3Place) -> list[Figure]:
     """Flush and read a segment in processes of their own."""
-    count = workshop.pick(1024, 24)
-    rounds = min(LARGE_ROUNDS, workshop.rounds)
-    told: dict[str, list[dict[str, float]]] = {"flush": [], "read": []}
-
-    def ours() -> float:
-        with workshop.place() as folder:
-            file = _store(place, folder, "large")
-            for verb in told:
-                told[verb].append(_in_child(file, verb, count))
-        place.empty()
-        return count / told["flush"][-1]["seconds"]
-
-    rates, peer = alternate(rounds, ours, partial(_put, place, count))
-    limits = [1.0 * -(-count // 8)] * rounds
-    figures = [
-        Figure(
-            what=f"append {count:,} MiB to the log and flush, {rounds} times",
-            peer="boto3: puts of 64 MiB, 4 at a time, without a log",
-            unit=MIB_PER_SECOND,
-            ours=rates,
-            theirs=peer,
+    contest = SegmentContest(
+        workshop=workshop,
+        peer="boto3: puts of 64 MiB",
+        make_store=lambda folder: _store(place, folder, "large"),
+        put=lambda number, body: place.boto3.put_object(
+            Bucket=BUCKET, Key=f"d/{number}", Body=body
         ),
-        Figure(
-            what="… requests to read it in order",
-            peer="1 for each 8 MiB",
-            unit=REQUESTS,
-            ours=[one["requests"] for one in told["read"]],
-            theirs=limits,
-            goal=1,
-        ),
-    ]
-    for verb, limit in PEAKS_MIB.items():
-        peaks = [one["peak_mib"] for one in told[verb]]
-        figures.append(
-            Figure(
-                what=f"… peak memory of the process, {verb}",
-                peer="limit",
-                unit=MEBIBYTES,
-                ours=peaks,
-                theirs=[float(limit)] * rounds,
-                goal=1,
-            )
-        )
-    return figures
-
-
-def _in_child(file: Path, verb: str, count: int) -> dict[str, float]:
-    child = subprocess.run(
-        [sys.executable, "-m", "bench.s3_child", str(file), verb, str(count)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[1],
+        empty=place.empty,
+        child="bench.s3_child",
+        quick_mib=24,
     )
-    told: dict[str, float] = json.loads(child.stdout)
-    return told
-
-
-def _put(place: S3Place, count: int) -> float:
-    body = os.urandom(min(count * MIB, CHUNK_BYTES))
-
-    def put(number: int) -> None:
-        place.boto3.put_object(Bucket=BUCKET, Key=f"d/{number}", Body=body)
-
-    with ThreadPoolExecutor(4) as threads:
-        seconds = seconds_of(lambda: list(threads.map(put, range(count * MIB // len(body)))))
-    place.empty()
-    return count / seconds
+    speed, *peaks = contest.run()
+    requests = Figure(
+        what="… requests to read it in order",
+        peer="1 for each 8 MiB",
+        unit=REQUESTS,
+        ours=[one["requests"] for one in contest.told["read"]],
+        theirs=[1.0 * -(-contest.count // 8)] * contest.rounds,
+        goal=1,
+    )
+    return [speed, requests, *peaks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,11 +26,24 @@ flush:
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Kill an owner with more and more that is not flushed, and open the store again."""
+    """Measure with the file log."""
+    return takeovers(workshop, workshop.store, LIMIT_MS)
+
+
+def takeovers(
+    workshop: Workshop, make_store: Callable[[Path, str], Path], limit_ms: float
+) -> list[Figure]:
+    """Kill an owner with more and more that is not flushed, and open the store again.
+
+    Args:
+        workshop: where and how large.
+        make_store: makes a store in a folder with some settings, and returns its settings file.
+        limit_ms: how long the next owner's first append may take.
+    """
 
     def after_death_ms(count: int) -> float:
         with workshop.place() as place:
-            file = workshop.store(place, SETTINGS)
+            file = make_store(place, SETTINGS)
             _die(file, count)
             return _first_append_ms(file)
 
@@ -42,7 +56,7 @@ def run(workshop: Workshop) -> list[Figure]:
                 peer="limit",
                 unit=MILLISECONDS,
                 ours=ours,
-                theirs=[LIMIT_MS] * len(ours),
+                theirs=[limit_ms] * len(ours),
                 goal=1,
             )
         )
@@ -62,6 +76,10 @@ def _first_append_ms(file: Path) -> float:
     with Loop() as loop:
         with Stopwatch() as watch:
             store = loop(siltstone.open_async(file))
-            loop(store.segment("segment-0").append(b"x"))
+            loop(_append(store.segment("segment-0")))
         loop(store.close())
     return watch.seconds * 1e3
+
+
+async def _append(segment: siltstone.AsyncSegment) -> None:
+    await segment.append(b"x")

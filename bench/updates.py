@@ -17,6 +17,8 @@ from siltstone import AsyncStore
 SIZES = {1: (1_000, 100), 1_000: (20_000, 2_000)}
 """In flight at a time: how many operations a full and a quick run make for one value."""
 
+CREATIONS_AIM = 13_000.0
+"""What Pravega's layer of segments does on a machine like those of these pages."""
 KEYS = 10_000
 VALUE_BYTES = 100
 
@@ -33,7 +35,7 @@ def run(workshop: Workshop) -> list[Figure]:
         figures = []
         for width, (full, quick) in SIZES.items():
             parts = _Parts(workshop, loop, store, bare, width, workshop.pick(full, quick))
-            figures.append(parts.creations())
+            figures += parts.creations()
             figures += parts.table_updates(place / f"rocksdb-{width}")
         return figures
 
@@ -57,7 +59,7 @@ class _Parts:
         self._width = width
         self._total = total
 
-    def creations(self) -> Figure:
+    def creations(self) -> list[Figure]:
         """Creations of segments."""
         numbers = count()
 
@@ -70,7 +72,11 @@ class _Parts:
             lambda: self._rate(create),
             lambda: self._rate(lambda _: self._bare.append(data)),
         )
-        return self._figure("create a segment", f"bare pipeline, {len(data)} B each", ours, theirs)
+        what = "create a segment"
+        figures = [self._figure(what, f"bare pipeline, {len(data)} B each", ours, theirs)]
+        if self._width > 1:
+            figures.append(self._figure(what, "bound", ours, [CREATIONS_AIM] * len(ours), goal=1))
+        return figures
 
     def table_updates(self, folder: Path) -> list[Figure]:
         """Updates of a table, one key each."""
@@ -124,11 +130,19 @@ class _Parts:
     def _table_version(self) -> int:
         return sum(stats.table_version for stats in self._store.stats())
 
-    def _figure(self, what: str, peer: str, ours: list[float], theirs: list[float]) -> Figure:
+    def _figure(
+        self,
+        what: str,
+        peer: str,
+        ours: list[float],
+        theirs: list[float],
+        goal: float | None = None,
+    ) -> Figure:
         return Figure(
             what=f"{what}, {self._width:,} in flight",
             peer=peer,
             unit=PER_SECOND,
             ours=ours,
             theirs=theirs,
+            goal=goal,
         )

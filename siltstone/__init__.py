@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from siltstone.container.health import ContainerHealth as ContainerHealth
     from siltstone.container.health_state import HealthReason as HealthReason
     from siltstone.container.health_state import HealthState as HealthState
+    from siltstone.container.import_views import ImportBatch as ImportBatch
+    from siltstone.container.import_views import ImportedChunk as ImportedChunk
+    from siltstone.container.import_views import ImportedSegment as ImportedSegment
+    from siltstone.container.import_views import ImportMode as ImportMode
+    from siltstone.container.import_views import ImportOutput as ImportOutput
+    from siltstone.container.import_views import ImportResult as ImportResult
+    from siltstone.container.import_views import ImportSessionError as ImportSessionError
+    from siltstone.container.import_views import ImportTicket as ImportTicket
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
@@ -81,6 +89,7 @@ if TYPE_CHECKING:
     from siltstone.core.errors import TableNotFoundError as TableNotFoundError
     from siltstone.core.errors import TableTruncatedError as TableTruncatedError
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
+    from siltstone.core.records.import_row import ImportState as ImportState
     from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
     from siltstone.store.assemble import open_async_store as open_async
     from siltstone.store.async_buffered_writer import AsyncBufferedWriter as AsyncBufferedWriter
@@ -92,6 +101,7 @@ if TYPE_CHECKING:
     from siltstone.store.buffered_writer import BufferedWriter as BufferedWriter
     from siltstone.store.event_buffer import BufferedWriteError as BufferedWriteError
     from siltstone.store.event_buffer import DurableEvents as DurableEvents
+    from siltstone.store.import_writer import ImportWriter as ImportWriter
     from siltstone.store.initialisation import init_store as init
     from siltstone.store.recovery import recover_store as recover
     from siltstone.store.segment import Segment as Segment
@@ -108,6 +118,7 @@ if TYPE_CHECKING:
 _VIEWS = "siltstone.container.views"
 _ERRORS = "siltstone.core.errors"
 _STORE = "siltstone.store"
+_IMPORTS = "siltstone.container.import_views"
 
 _PLACES = {
     "open": (f"{_STORE}.store", "open_store"),
@@ -145,6 +156,16 @@ _PLACES = {
     "TableUpdate": ("siltstone.container.table_views", "TableUpdate"),
     "AsyncTableSnapshot": (f"{_STORE}.async_table_snapshot", "AsyncTableSnapshot"),
     "TableSnapshot": (f"{_STORE}.table_snapshot", "TableSnapshot"),
+    "ImportBatch": (_IMPORTS, "ImportBatch"),
+    "ImportMode": (_IMPORTS, "ImportMode"),
+    "ImportOutput": (_IMPORTS, "ImportOutput"),
+    "ImportResult": (_IMPORTS, "ImportResult"),
+    "ImportSessionError": (_IMPORTS, "ImportSessionError"),
+    "ImportTicket": (_IMPORTS, "ImportTicket"),
+    "ImportedChunk": (_IMPORTS, "ImportedChunk"),
+    "ImportedSegment": (_IMPORTS, "ImportedSegment"),
+    "ImportState": ("siltstone.core.records.import_row", "ImportState"),
+    "ImportWriter": (f"{_STORE}.import_writer", "ImportWriter"),
     "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
 }
 """Names that are elsewhere called otherwise, or that are no views or errors."""
@@ -181,6 +202,16 @@ __all__ = [
     "GarbageStatus",
     "HealthReason",
     "HealthState",
+    "ImportBatch",
+    "ImportMode",
+    "ImportOutput",
+    "ImportResult",
+    "ImportSessionError",
+    "ImportState",
+    "ImportTicket",
+    "ImportWriter",
+    "ImportedChunk",
+    "ImportedSegment",
     "KeyChange",
     "LengthIs",
     "LogError",

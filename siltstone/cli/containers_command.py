@@ -20,7 +20,7 @@ def containers(session: Session, *, as_json: bool) -> None:
     from siltstone.store.inspection import open_inspection
 
     with open_inspection(session.store_path()) as inspection:
-        heads = [inspection.log_head(index) for index in inspection.containers]
+        heads = inspection.log_heads()
     with session.open_reader() as store:
         states = list(zip(heads, store.stats(), store.health(), strict=True))
     rows = [

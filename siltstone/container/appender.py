@@ -7,7 +7,7 @@ frame is acknowledged. The plain case makes no decision that the batch does not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from siltstone.container.open_segment import OpenSegment, WriterMemory
@@ -39,10 +39,17 @@ class Appender:
         self._pressure = pressure
         self._replica: Replica = pipeline.replica
         self._by_name = pipeline.replica.by_name
-        self._create_future = asyncio.get_running_loop().create_future
+        loop = asyncio.get_running_loop()
+        self._create_future = loop.create_future
+        self._create_task = loop.create_task
 
-    def append(self, name: str, data: Buffer, expected_offset: int | None = None) -> Awaitable[int]:
+    def append(
+        self, name: str, data: Buffer, expected_offset: int | None = None
+    ) -> asyncio.Future[int]:
         """Append ``data``; the awaited result is the offset at which it begins.
+
+        The bytes are taken by the call. Appends to a segment begin in the order of their calls,
+        unless one has to wait for room, for a concat or for what its name rests on.
 
         Raises, when awaited:
             SegmentNotFoundError: there is no such segment.
@@ -64,11 +71,11 @@ class Appender:
             or not self._pressure.open
             or not pipeline.accepting
         ):
-            return self._append_slowly(name, data, expected_offset)
+            return self._append_otherwise(name, data, expected_offset)
         size = len(data)
         batch = pipeline.batch
         if batch.size + size > self.data_bytes_max or not size:
-            return self._append_slowly(name, data, expected_offset)
+            return self._append_otherwise(name, data, expected_offset)
         piece = segment.piece
         if piece is None or piece.batch is not batch:
             piece = pipeline.piece(segment)
@@ -85,12 +92,29 @@ class Appender:
 
     def append_many(
         self, name: str, records: Sequence[Buffer], expected_offset: int | None = None
-    ) -> Awaitable[int]:
+    ) -> asyncio.Future[int]:
         """Append all records in one commit, contiguous; the result is the first one's offset."""
         return self.append(name, b"".join(records), expected_offset)
 
-    async def _append_slowly(self, name: str, data: Buffer, expected_offset: int | None) -> int:
+    def _append_otherwise(
+        self, name: str, data: Buffer, expected_offset: int | None
+    ) -> asyncio.Future[int]:
+        """Append at once where nothing has to be waited for, so that no later append is faster."""
         kept = _kept(data)
+        segment = self._replica.find(name)
+        if (
+            segment is None
+            or not segment.writable
+            or expected_offset not in (None, segment.assigned)
+            or not self._pressure.open
+            or not self._pipeline.accepting
+            or not 0 < len(kept) <= self.data_bytes_max
+        ):
+            return self._create_task(self._append_slowly(name, kept, expected_offset))
+        self._pressure.add(len(kept))
+        return self._assign(segment, kept, None)
+
+    async def _append_slowly(self, name: str, kept: bytes, expected_offset: int | None) -> int:
         self._check_size(name, kept)
         if not kept:
             segment = await self.writable(name)

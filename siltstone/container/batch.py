@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import accumulate
+from collections.abc import Iterable
+from itertools import accumulate, islice
 
 from siltstone.container.open_segment import OpenPiece
 from siltstone.core.records.piece import (
@@ -18,6 +19,13 @@ from siltstone.core.words import KIB, Buffer
 from siltstone.metadata.tables import AssignedUpdate
 
 BORDER_BYTES = 64 * KIB
+LOG_INDEX = -1
+"""A result that stands for the index of the frame."""
+
+TOLD_COUNT = 512
+"""Callers that are told in one turn of the loop. Where many more went on together, what they
+allocate would let Python look for garbage with each frame: it does that every 700 objects."""
+
 TIME_BYTES = CONTROL_HEADER.size + TIME.size
 """What every frame's body holds beside its operations."""
 
@@ -87,6 +95,23 @@ class Batch:
         """Whether it would be a frame without pieces."""
         return not (self.pieces or self.updates or self.controls)
 
+    async def tell(self, index: int) -> None:
+        """Give all who wait their results, now that the frame is acknowledged as ``index``."""
+        results = self.results
+        if self.controls:
+            results = [index if result == LOG_INDEX else result for result in results]
+        # The futures are freed one by one while their callers go on, not all together afterwards.
+        futures, self.futures = self.futures, []
+        pairs = zip(futures, results, strict=True)
+        turns = len(futures) // TOLD_COUNT
+        del futures
+        try:
+            for _ in range(turns):
+                _tell(islice(pairs, TOLD_COUNT))
+                await asyncio.sleep(0)
+        finally:  # the container may be stopped meanwhile
+            _tell(pairs)
+
     def seal(self, now_ms: int) -> tuple[list[SealedPiece], list[Buffer], int]:
         """Return the joined pieces, the frame's body and the count of its pieces.
 
@@ -106,9 +131,19 @@ class Batch:
                 )
             )
             buffers.append(joined.data)
-            # Piece and batch name each other, so without this the appends would stay in memory
-            # beside their joined copy until the garbage collector comes by.
+            # Piece and batch name each other, so without this both would stay in memory, and their
+            # appends beside the joined copy, until the garbage collector comes by.
             piece.parts.clear()
+            piece.batch = None
         buffers.extend(self.controls)
         count = 1 + len(self.updates) + len(self.pieces) + len(self.controls)
         return sealed, buffers, count
+
+
+def _tell(pairs: Iterable[tuple[asyncio.Future[int], int]]) -> None:
+    """Set the results of futures."""
+    for future, result in pairs:
+        try:  # cheaper than to ask each future first
+            future.set_result(result)
+        except asyncio.InvalidStateError:  # its caller was cancelled
+            continue

@@ -23,6 +23,7 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.records.table_record import decode_table_record, table_record_place
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_watch import IndexWatch
@@ -64,7 +65,10 @@ async def build_replica(
     decoded = [logged(frame) for frame in frames]
     metrics = storage.metrics
     open_index = partial(
-        Index.open, cache_bytes=settings.index_cache_bytes, counted=metrics.enabled
+        Index.open,
+        cache_bytes=settings.index_cache_bytes,
+        write_buffer_bytes=settings.index_write_bytes,
+        counted=metrics.enabled,
     )
     index = await _matching_index(where, decoded, system, environment, open_index, index_folder)
     if index is None:
@@ -126,7 +130,7 @@ async def _matching_index(
     if not await environment.run_blocking(INDEX_POOL, folder.exists):
         return None
     try:
-        index = await environment.run_blocking(INDEX_POOL, partial(open_index, folder))
+        index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), Index.close)
     except CorruptDataError as error:
         logger.warning("local index is damaged and is built anew: %s", error)
         return None

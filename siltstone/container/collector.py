@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from siltstone.container.deletions import delete_chunks
@@ -60,6 +60,7 @@ class Collector:
         on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent`` or
             ``set_aside``.
         on_trimmed: called with the id of a segment whose dead extents are gone.
+        close_import: carries out the task of an import session.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Collector:
         self.trouble = Trouble(environment)
         self.on_trimmed: Callable[[int], None] = lambda _: None
         self.on_outcome: Callable[[str], None] = lambda _: None
+        self.close_import: Callable[[Task], Awaitable[None]] | None = None
 
     def wake(self) -> None:
         """Look at once for something to do."""
@@ -150,6 +152,9 @@ class Collector:
             await self._remove(task)
         elif task.kind is TaskKind.UNDO_CONCAT:
             await self._joins.undo(task)
+        elif task.kind is TaskKind.CLOSE_IMPORT:
+            assert self.close_import is not None, "an owned container has imports"
+            await self.close_import(task)
         else:
             assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
             await self._forget(task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import UnionType
 
 from siltstone.container.appender import Appender
@@ -92,6 +92,34 @@ class Committer:
         else:
             await future
         return result
+
+    async def append_with(
+        self,
+        appends: Sequence[tuple[str, bytes]],
+        entries: Callable[[Sequence[tuple[int, int]]], list[TableEntry]],
+    ) -> None:
+        """Append to several segments, each named once, and update the metadata, in one frame.
+
+        Args:
+            appends: names and bytes, together at most what a frame takes.
+            entries: gives the update, from the id of each segment and the offset of its bytes.
+
+        Raises what ``commit`` raises.
+        """
+        size = sum(len(data) for _, data in appends)
+        await self._pipeline.admit_update()
+        await self._admit(size)
+        try:
+            segments = await self._segments(appends, (), ())
+            found = [segments[name] for name, _ in appends]
+            update = entries([(segment.segment_id, segment.assigned) for segment in found])
+            total = self._checked_size(size, appends, update)
+            _, future = self._assign(appends, update, segments, total)
+        except BaseException:
+            self._pressure.release(size)
+            raise
+        assert future is not None, "there is an update"
+        await future
 
     async def _admit(self, size: int) -> None:
         self._pipeline.check_open()

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from siltstone.container.check_calls import CheckCalls
+from siltstone.container.compaction import Compaction
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
 from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.parts import Parts
+from siltstone.container.pinning import PinCalls
 from siltstone.container.reading import Reading
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.state_calls import StateCalls
@@ -45,8 +47,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.operations.near_reads import Place
 from siltstone.core.records.claim import Claim, encode_claim
-from siltstone.core.threads import finish
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import WholeClose, run_whole
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 logger = logging.getLogger(__name__)
@@ -59,7 +63,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
+class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -68,8 +72,8 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
         append_as: see ``Appender.append_as``.
     """
 
-    append: Callable[..., Awaitable[int]]
-    append_many: Callable[..., Awaitable[int]]
+    append: Callable[..., asyncio.Future[int]]
+    append_many: Callable[..., asyncio.Future[int]]
     append_as: Callable[..., Coroutine[Any, Any, int]]
 
     def __init__(
@@ -87,6 +91,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
         self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")
         self._main: asyncio.Task[None] | None = None
         self._closed = False
+        self._closing = WholeClose()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -168,11 +173,13 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
     async def close(self) -> None:
         """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent.
 
-        Everything is freed even when a part of it fails; the first failure is raised.
+        Everything is freed even when a part of it fails, or when the caller is cancelled; the first
+        failure is raised.
         """
-        if self._closed:
-            return
         self._closed = True
+        await self._closing.run(self._close)
+
+    async def _close(self) -> None:
         parts = self._parts
         async with AsyncExitStack() as stack:
             stack.callback(parts.storage.close)
@@ -183,14 +190,13 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
             stack.push_async_callback(self._stop_pipeline)
             self._stopped.set()
             parts.journal.patient = False
-            # Awaited directly, it would take a caller's cancelling for its own and lose it.
             if self._main is not None:
-                await finish(self._main)
+                await self._main
 
     async def _stop_pipeline(self) -> None:
-        """Send what was assigned, then end; also when the closing was cancelled meanwhile."""
+        """Send what was assigned, then end."""
         self._parts.pipeline.stop()
-        await finish(self._pipeline_task)
+        await self._pipeline_task
 
     # --- segments ---------------------------------------------------------------------------------
 
@@ -216,6 +222,13 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
             return await self._reading().read_into(name, offset, buffer)
         except LostDataError as error:
             raise await self._judged(error) from error
+
+    def place(self, name: str, offset: int, end: int) -> Place | None:
+        """Where flushed bytes lie, if a read near them was answered since a row changed.
+
+        On any thread.
+        """
+        return self._reading().places.find(name, offset, end)
 
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
         """See ``Reading.wait_for_length``."""
@@ -286,6 +299,11 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
         """What may be asked about garbage."""
         return self._parts.garbage
 
+    @property
+    def compaction(self) -> Compaction:
+        """Merging chunks on request, by whoever may write them."""
+        return Compaction(self._parts)
+
     async def health(self) -> ContainerHealth:
         """How long-term storage does, as measured up to now; makes no call."""
         self._reading()
@@ -295,6 +313,16 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls):
         """The container at a glance."""
         self._reading()
         return self._parts.stats(self._claimed)
+
+    async def _reading_now(self) -> Reading:
+        # An owner that was overtaken would map chunks that are gone already.
+        await self._parts.pipeline.barrier()
+        return self._reading()
+
+    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
+        self._reading()
+        parts = self._parts
+        return parts.journal.container, parts.storage, parts.environment
 
     async def _judged(self, error: LostDataError) -> SiltstoneError:
         """Return ``error``, or that this owner is fenced: then a newer one deleted the chunk."""
@@ -355,7 +383,7 @@ async def open_container(
         if opened is not None:
             await opened.close()
         else:
-            await environment.run_blocking(INDEX_POOL, partial(_abandon, log, storage))
+            await run_whole(environment, INDEX_POOL, partial(_abandon, log, storage))
         raise
     return opened
 

@@ -73,7 +73,7 @@ class SweepFinding:
     Attributes:
         kind: ``garbage`` (nothing names it, and it is old enough), ``young`` (nothing names it),
             ``waiting`` (a task is to delete it already), ``foreign`` (not a name of ours: never
-            touched) or ``pin`` (expired long ago).
+            touched), ``pin`` or ``manifest`` (expired long ago).
         name: the key on long-term storage.
         length: bytes.
         modified_ms: last change, milliseconds since 1970; 0 when the service does not tell.

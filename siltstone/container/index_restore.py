@@ -18,6 +18,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, StoreError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
 from siltstone.journal.recovery import Recovered, earlier_checkpoints
 from siltstone.metadata.checkpoint import INDEX_POOL, link_index, restore_index
 from siltstone.metadata.index import Index
@@ -107,16 +108,15 @@ async def _fetched(
     files = where.index_files
     if not files:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)
-        await environment.run_blocking(INDEX_POOL, clear)
+        await run_whole(environment, INDEX_POOL, clear)
     else:
         for candidate in copies:
-            linked = await environment.run_blocking(
-                INDEX_POOL, partial(_linked, where, candidate, folder, open_index)
-            )
+            link = partial(_linked, where, candidate, folder, open_index)
+            linked = await run_whole(environment, INDEX_POOL, link, _close)
             if linked is not None:
                 return linked
         await restore_index(files, storage, folder, environment)
-    index = await environment.run_blocking(INDEX_POOL, partial(open_index, folder))
+    index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), _close)
     if not _is_meant(index, where):
         position = index.position
         index.close()
@@ -146,6 +146,11 @@ def _linked(where: Found, copies: Path, folder: Path, open_index: OpenIndex) -> 
         return index
     index.close()
     return None
+
+
+def _close(index: Index | None) -> None:
+    if index is not None:
+        index.close()
 
 
 def _is_meant(index: Index, where: Found) -> bool:

@@ -26,7 +26,8 @@ from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
-from siltstone.journal.recovery import list_epochs, recover
+from siltstone.core.whole_calls import run_whole
+from siltstone.journal.recovery import Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 
@@ -68,6 +69,7 @@ async def claim(
     Raises:
         StoreInUseError: a live owner holds it and ``takeover`` is false.
         LogLostError: the log is not the one that the journal belongs to, or older.
+        FencedError: somebody else claimed it in the meantime.
         CorruptDataError: the journal is damaged beyond what recovery may pass over.
     """
     above = await list_epochs(storage, container)
@@ -91,6 +93,26 @@ async def claim(
             owner=owner,
         ),
     )
+    try:
+        return await _claimed(log, storage, environment, container, epoch, before, lineage)
+    except LogLostError as error:
+        # Newer owners delete what older ones boot from, and that must not look like a loss.
+        newest = await environment.run_blocking(LOG_POOL, log.newest_epoch)
+        if newest > epoch:
+            raise FencedError("a newer epoch owns the log", epoch=newest) from error
+        raise
+
+
+async def _claimed(
+    log: FencedLog,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    epoch: int,
+    before: Recovered | None,
+    lineage: bytes,
+) -> Claimed:
+    """Find what to boot from, now that the log is claimed."""
     # Listed again: whatever an older owner wrote before it was fenced counts, nothing later does.
     recovered = await recover(storage, environment, container, epoch)
     if recovered is not None and recovered.checkpoint.lineage != lineage:
@@ -180,7 +202,7 @@ async def replay(
     try:
         where = await compared(where, replica.checkpoint_name, storage)
     except BaseException:
-        await environment.run_blocking(INDEX_POOL, index.close)
+        await run_whole(environment, INDEX_POOL, index.close)
         raise
     return replica, index, where
 

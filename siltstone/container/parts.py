@@ -15,7 +15,12 @@ from siltstone.container.concat import Concatenator
 from siltstone.container.fence import Fence
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import Gauge, HealthMonitor
+from siltstone.container.import_build import HiddenSegments
+from siltstone.container.import_publish import Publisher
+from siltstone.container.import_sweep import ImportSweep
+from siltstone.container.imports import Imports
 from siltstone.container.joins import Joins
+from siltstone.container.log_care import LogCare
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.measuring import Measuring
 from siltstone.container.optimiser import Optimiser
@@ -37,7 +42,7 @@ from siltstone.container.trouble import Trouble
 from siltstone.container.views import ContainerStats
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
-from siltstone.core.fenced_log import FencedLog
+from siltstone.core.fenced_log import FencedLog, TendedLog
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal import Journal
@@ -121,6 +126,7 @@ class Parts:
             rows, pipeline, self.container, environment, settings.garbage_delay_s
         )
         self.recent_rows = layouts.recent
+        self._layouts = layouts
         self.segments = packing_storage(storage, layouts, environment, settings)
         self.policy = settings.resolved(storage.capabilities)
         self.storage_writer = StorageWriter(
@@ -160,6 +166,11 @@ class Parts:
             fence,
             self.joins,
         )
+        self._build_sweeper(rows, fence)
+
+    def _build_sweeper(self, rows: Rows, fence: Fence) -> None:
+        environment, settings, storage = self.environment, self.settings, self.storage
+        pipeline = self.pipeline
         self.ground = Ground(
             container=self.container,
             epoch=self.journal.epoch,
@@ -167,8 +178,15 @@ class Parts:
             storage=storage,
             environment=environment,
         )
+        self._import_sweep = ImportSweep(self.container, pipeline, storage, fence, environment)
         self.sweeper = Sweeper(
-            self.ground, pipeline, self.collector, settings, fence, self.journal.lineage
+            self.ground,
+            pipeline,
+            self.collector,
+            settings,
+            fence,
+            self.journal.lineage,
+            self._import_sweep,
         )
 
     def _tidying(self, fence: Fence) -> Tidying:
@@ -239,6 +257,8 @@ class Parts:
         for work in self.working:
             group.create_task(work.run())
         group.create_task(self.health.run())
+        if isinstance(self.log, TendedLog):
+            group.create_task(LogCare(self.log, self.pipeline, self.environment).run())
         if self.storage.metrics.enabled:
             group.create_task(Measuring(self).run())
 
@@ -278,12 +298,34 @@ class Parts:
         )
         self.concatenator.on_joined = self.optimiser.hint
         self.concatenator.on_undo = self.collector.wake
+        self._build_imports()
         pipeline.replica.flush_bytes = self.policy.size_bytes
         pipeline.replica.on_large = self.storage_writer.wake
         pipeline.replica.table_flush_bytes = settings.table_flush_bytes
         pipeline.replica.on_large_table = self.table_writer.wake
         self.pressure.on_bound = self.storage_writer.wake
         self.table_pressure.on_bound = self.table_writer.wake
+
+    def _build_imports(self) -> None:
+        pipeline, environment = self.pipeline, self.environment
+        publisher = Publisher(
+            pipeline,
+            self.appender,
+            self.committer,
+            self.segments,
+            self.storage,
+            self.storage_writer,
+            self.joins,
+            HiddenSegments(pipeline, self._layouts),
+            environment,
+            self.settings.append_deadline_s,
+        )
+        publisher.on_joined = self.optimiser.hint
+        publisher.on_garbage = self.collector.wake
+        self.imports = Imports(
+            self.container, pipeline, self.storage, publisher, self._import_sweep, environment
+        )
+        self.collector.close_import = self.imports.carry_out
 
     def _wake(self) -> None:
         self.storage_writer.wake()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from siltstone.core.chunk_names import PINS_PREFIX
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.records.pin import Pin, decode_pin
+from siltstone.core.records.pin import Pin, decode_pin, encode_pin
 from siltstone.core.threads import AsyncChunkStorage
 
 
@@ -75,3 +76,42 @@ async def oldest_pin(
     """
     pins = await living_pins(storage, environment, container, lineage)
     return min((found.pin.version for found in pins), default=None)
+
+
+async def make_pin(
+    storage: AsyncChunkStorage, environment: Environment, container: int, pin: Pin
+) -> FoundPin:
+    """Create a pin, durably. What counts is what is read *behind* it: see ``ReadContainer.pin``.
+
+    Raises:
+        ChunkError: long-term storage failed. A pin whose outcome is unknown only holds garbage
+            until it expires.
+    """
+    name = f"{PINS_PREFIX}{container}-{environment.uuid().hex()}"
+    data = encode_pin(pin)
+    await storage.create(name, [data])
+    return FoundPin(name=name, length=len(data), pin=pin)
+
+
+async def renew_pin(
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    old: FoundPin,
+    ttl_s: float,
+) -> FoundPin:
+    """Let a pin of ours hold for ``ttl_s`` seconds from now on: a new one, then the old one goes.
+
+    Raises:
+        ChunkError: long-term storage failed; the old pin may still hold.
+    """
+    expires_ms = int((environment.time() + ttl_s) * 1000)
+    new = await make_pin(storage, environment, container, replace(old.pin, expires_ms=expires_ms))
+    await remove_pin(storage, old)
+    return new
+
+
+async def remove_pin(storage: AsyncChunkStorage, pin: FoundPin) -> None:
+    """Give back a pin of ours: what it held may go. Raises ``ChunkError``."""
+    with suppress(ChunkNotFoundError):
+        await storage.delete(pin.name)

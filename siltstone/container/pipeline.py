@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from siltstone.container.batch import TIME_BYTES, Batch, SealedPiece
+from siltstone.container.batch import LOG_INDEX, TIME_BYTES, Batch, SealedPiece
 from siltstone.container.open_segment import OpenPiece, OpenSegment
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
@@ -37,9 +37,6 @@ from siltstone.core.records.table_record import TableEntry, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
-LOG_INDEX = -1
-"""A result that stands for the index of the frame."""
-
 FULL_PAUSE_S = 1.0
 
 
@@ -319,6 +316,9 @@ class Pipeline:
                     # The frame is durable but the index could not take it, on a full disk for
                     # example: only a new start can tell what is there.
                     self.fail(error)
+                else:
+                    self._sending = None
+                    await batch.tell(index)
         finally:
             self._sending = None
 
@@ -330,9 +330,6 @@ class Pipeline:
         dropped = self.replica.acknowledge(batch.updates, sealed, index, made_ms)
         if dropped:
             self._pressure.release(dropped)
-        for future, result in zip(batch.futures, batch.results, strict=True):
-            if not future.done():
-                future.set_result(index if result == LOG_INDEX else result)
         if self.on_frame is not None:
             users = sum(len(piece.data) for piece in sealed)
             took_s = self._loop.time() - self._sent_s

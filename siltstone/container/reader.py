@@ -19,8 +19,10 @@ from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.owner import LOG_POOL, bridged
+from siltstone.container.pinning import PinCalls
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
+from siltstone.container.reader_pins import ReaderPins
 from siltstone.container.reader_times import ReaderTimes
 from siltstone.container.reading import Reading
 from siltstone.container.segment_map import SegmentMap
@@ -41,7 +43,9 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.operations.near_reads import Place
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import MIB
 from siltstone.metadata.checkpoint import INDEX_POOL
 
@@ -54,7 +58,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTimes, ReaderChecks):
+class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, PinCalls):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth
@@ -83,6 +87,7 @@ class ReadContainer(ReaderTimes, ReaderChecks):
         self._refreshed_s = 0.0
         self._lock = asyncio.Lock()
         self._closed = False
+        self._closing = WholeClose()
         gauge = Gauge(container, storage, environment, settings)
         self.health = ReaderHealth(gauge, self.refresh, self._seen, log)
 
@@ -182,6 +187,14 @@ class ReadContainer(ReaderTimes, ReaderChecks):
             await self.refresh()
             return await call(self._current().reading)
 
+    async def _reading_now(self) -> Reading:
+        await self.refresh()
+        return self._current().reading
+
+    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
+        self._current()
+        return self._container, self._storage, self._environment
+
     # --- reading ----------------------------------------------------------------------------------
 
     async def info(self, name: str) -> SegmentInfo:
@@ -199,6 +212,10 @@ class ReadContainer(ReaderTimes, ReaderChecks):
         if self._beyond(name, offset, len(buffer)):
             await self._fresh()
         return await self._retried(lambda reading: reading.read_into(name, offset, buffer))
+
+    def place(self, name: str, offset: int, end: int) -> Place | None:
+        """See ``Container.place``."""
+        return self._current().reading.places.find(name, offset, end)
 
     def _beyond(self, name: str, offset: int, length: int) -> bool:
         """Whether a newer look could show more of what is asked for."""
@@ -310,10 +327,11 @@ class ReadContainer(ReaderTimes, ReaderChecks):
         )
 
     async def close(self) -> None:
-        """Free everything. Idempotent."""
-        if self._closed:
-            return
+        """Free everything, also when the caller is cancelled. Idempotent."""
         self._closed = True
+        await self._closing.run(self._close)
+
+    async def _close(self) -> None:
         if self._view is not None:
             await self._view.segments.close()
             await self._environment.run_blocking(INDEX_POOL, self._view.index.close)

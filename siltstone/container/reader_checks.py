@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from siltstone.container.check import Present, Wish, check_container
 from siltstone.container.check_views import ChunkState
+from siltstone.container.chunk_rows import ChunkRows, named_chunks
 from siltstone.container.examine import examine_chunks
 from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
@@ -93,6 +94,25 @@ class ReaderChecks:
         """See ``row_page``."""
         reading = await self._fresh()
         return row_page(reading, self._container, start, limit, kind=kind, segment=segment)
+
+    async def chunk_rows(self, *, system_now: bool = False) -> list[ChunkRows]:
+        """Every chunk that is named now, with its sums; see ``named_chunks``.
+
+        Args:
+            system_now: start anew from the newest checkpoint first. Else chunks of the table log
+                are those of the last start, and some may be gone since.
+
+        Raises:
+            CorruptDataError: a row is missing.
+            ChunkError: long-term storage did not answer.
+        """
+        if system_now:
+            await self._present()
+        else:
+            await self._fresh()
+        view = self._current()
+        layouts = view.recovered.layouts
+        return list(named_chunks(view.reading, view.segments, view.system, layouts))
 
     async def _present(self) -> Present:
         """What there is now: a view only follows the log, so system files need a fresh start."""

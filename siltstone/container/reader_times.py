@@ -24,6 +24,10 @@ class ReaderTimes:
         """See ``Reading.offset_at``."""
         return (await self._fresh()).offset_at(name, time_ms)
 
+    async def append_borders(self, name: str, start: int, end: int) -> list[int]:
+        """See ``Reading.append_borders``."""
+        return (await self._fresh()).append_borders(name, start, end)
+
     @property
     def retention(self) -> ReadRetention:
         """The rules by which segments are shortened."""

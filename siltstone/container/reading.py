@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 
 from siltstone.container.open_segment import OpenSegment
+from siltstone.container.recent_places import RecentPlaces
 from siltstone.container.replica import Replica
 from siltstone.container.retention_plan import rule_of_row
 from siltstone.container.segment_map import SegmentMap, map_segment
@@ -32,14 +33,20 @@ from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import READ_BYTES_MAX
-from siltstone.metadata.time_index import offset_before
+from siltstone.metadata.time_index import append_borders, offset_before
 
 
 class Reading:
-    """The reading verbs over one replica."""
+    """The reading verbs over one replica.
+
+    Attributes:
+        replica: what is acknowledged.
+        places: where lies what was read last.
+    """
 
     def __init__(self, replica: Replica, segments: ChunkedSegmentStorage) -> None:
         self.replica = replica
+        self.places = RecentPlaces(replica.tables, segments.near)
         self._segments = segments
         self._snapshots = TableSnapshots(replica.tables)
 
@@ -189,7 +196,13 @@ class Reading:
         finally:
             segment.users -= 1
         assert count == from_chunks, "flushed bytes are all there or an error says why not"
+        self._note(segment, offset, offset + from_chunks)
         return len(buffer)
+
+    def _note(self, segment: OpenSegment, offset: int, end: int) -> None:
+        """Remember the place of what was read, if the segment still is what goes by its name."""
+        if self.replica.by_name.get(segment.name) is segment:
+            self.places.note(segment.name, segment.segment_id, offset, end)
 
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
         """Wait until the segment is longer than ``offset``, or sealed, or the time is over."""
@@ -208,6 +221,17 @@ class Reading:
         finally:
             segment.users -= 1
         return self.info(name)
+
+    def append_borders(self, name: str, start: int, end: int) -> list[int]:
+        """Offsets in ``(start, end)`` at which appends begin, ascending: one in each MiB or so.
+
+        Bytes that came by a concat have none between them. A flush that cut an append leaves a
+        border that is none until the next flush, so they are only good guesses.
+        """
+        segment = self.segment(name)
+        found = set(append_borders(self.replica.tables, segment.segment_id, start, end))
+        found.update(piece.offset for piece in segment.tail.pieces)
+        return sorted(offset for offset in found if start < offset < end)
 
     # --- tables -----------------------------------------------------------------------------------
 

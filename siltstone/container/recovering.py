@@ -45,6 +45,7 @@ from siltstone.core.records.layout import Layout
 from siltstone.core.records.piece import ControlKind, control_piece
 from siltstone.core.records.recovery import Recovery, decode_recovery, encode_recovery
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
@@ -142,7 +143,7 @@ class _Recovering:
             try:
                 return self._report(look, cut)
             finally:
-                await self._environment.run_blocking(INDEX_POOL, cut.index.close)
+                await run_whole(self._environment, INDEX_POOL, cut.index.close)
         await self._blocking(lambda log: check_free(log, takeover))
         if look.state is RecoveryState.UNFINISHED:
             return await self._finish(self._plain(look), look.recovered, look.recovered.epoch)
@@ -237,7 +238,7 @@ class _Recovering:
             journal = Journal(self._storage, self._environment, self._container, epoch, lineage)
             await self._write_base(cut, journal, recovered, now_ms)
         finally:
-            await self._environment.run_blocking(INDEX_POOL, cut.index.close)
+            await run_whole(self._environment, INDEX_POOL, cut.index.close)
         again = await recover(self._storage, self._environment, self._container, epoch + 1)
         assert again is not None, "its checkpoint is durable"
         return await self._finish(report, again, epoch)

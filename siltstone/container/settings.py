@@ -79,6 +79,7 @@ class ContainerSettings:
         verify_reads: ``remembered``, ``always`` or ``never``.
         prefetch_bytes: most bytes read ahead of sequential readers; 0 reads nothing ahead.
         index_cache_bytes: block cache of the table index.
+        index_write_bytes: its rows that are in no file yet.
         segments_idle_max: idle segments whose state stays in memory.
     """
 
@@ -127,6 +128,7 @@ class ContainerSettings:
     verify_reads: Literal["remembered", "always", "never"] = "remembered"
     prefetch_bytes: int = 64 * MIB
     index_cache_bytes: int = 64 * MIB
+    index_write_bytes: int = 16 * MIB
     segments_idle_max: int = 10_000
 
     def __post_init__(self) -> None:

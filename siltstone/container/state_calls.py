@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from siltstone.container.views import SegmentInfo, WriterInfo
 
 if TYPE_CHECKING:
+    from siltstone.container.imports import Imports
     from siltstone.container.parts import Parts
 
 
@@ -52,6 +53,11 @@ class StateCalls:
         """See ``SegmentVerbs.delete``."""
         with self._timed("delete"):
             await self._parts.verbs.delete(name)
+
+    @property
+    def imports(self) -> Imports:
+        """The sessions in which others bring chunks."""
+        return self._parts.imports
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """See ``SegmentVerbs.register_writer``."""

@@ -1,4 +1,4 @@
-"""The sweep: chunks that a crash left behind, and pins that expired long ago.
+"""The sweep: chunks that a crash left behind, pins and file manifests that expired long ago.
 
 A sweep lists closed epochs and gives every chunk that nothing names a task. It deletes no chunk
 itself: the collector states and deletes it like any other garbage, so a fenced owner destroys
@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from siltstone.container.collector import Collector
 from siltstone.container.fence import Fence
 from siltstone.container.garbage_views import SweepFinding
+from siltstone.container.import_sweep import ImportSweep, look_at_imports
+from siltstone.container.manifest_expiry import expired_manifests
 from siltstone.container.pins import list_pins
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
@@ -26,7 +28,7 @@ from siltstone.container.sweep_plan import (
     plan_page,
 )
 from siltstone.container.trouble import Trouble
-from siltstone.core.chunk_names import claim_file, data_prefix, system_prefix
+from siltstone.core.chunk_names import claim_file, data_prefix, import_prefix, system_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
@@ -54,7 +56,7 @@ START_S = 300.0
 ROUND_S = 24 * 3600.0
 FAILED_S = 3600.0
 PIN_KEPT_MS = 7 * 24 * 3600 * 1000
-"""An expired pin stays so long, for a person who wonders why something went."""
+"""An expired pin or file manifest stays so long, for a person who wonders why something went."""
 CLAIM_BYTES_MAX = 4_096
 LEFTOVER_S = 24 * 3600.0
 """No create takes so long that it might still succeed."""
@@ -119,10 +121,15 @@ async def look(ground: Ground, *, all_epochs: bool) -> AsyncIterator[SweepFindin
         for finding in findings(page, ground.waiting(page)):
             yield finding
         cursor = page.cursor
+    imports = look_at_imports(
+        ground.container, lambda: ground.rows.tables, ground.storage, ground.environment
+    )
+    async for finding in imports:
+        yield finding
     async for finding in foreign_system_files(ground):
         yield finding
-    for pin in await _expired_pins(ground):
-        yield pin
+    for finding in await _expired(ground):
+        yield finding
 
 
 async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
@@ -141,7 +148,8 @@ async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
         start_after = page[-1].name
 
 
-async def _expired_pins(ground: Ground) -> list[SweepFinding]:
+async def _expired(ground: Ground) -> list[SweepFinding]:
+    """Pins and file manifests that promised something once."""
     limit_ms = int(ground.environment.time() * 1000) - PIN_KEPT_MS
     return [
         SweepFinding(
@@ -153,7 +161,7 @@ async def _expired_pins(ground: Ground) -> list[SweepFinding]:
         )
         for found in await list_pins(ground.storage, ground.container)
         if found.pin.expires_ms < limit_ms
-    ]
+    ] + await expired_manifests(ground.storage, ground.container, limit_ms)
 
 
 class Sweeper:
@@ -167,8 +175,10 @@ class Sweeper:
         settings: ContainerSettings,
         fence: Fence,
         lineage: bytes,
+        imports: ImportSweep,
     ) -> None:
         self._ground = ground
+        self._imports = imports
         self._pipeline = pipeline
         self._collector = collector
         self._settings = settings
@@ -219,10 +229,12 @@ class Sweeper:
             for finding in findings(page, waiting):
                 yield finding
             cursor, listing = page.cursor, page.unfinished
+        async for finding in self._imports.sweep():
+            yield finding
         async for finding in foreign_system_files(self._ground):
             yield finding
         await self._remove_leftovers()
-        for finding in await self._remove_pins():
+        for finding in await self._remove_expired():
             yield finding
         self._collector.wake()
 
@@ -303,11 +315,14 @@ class Sweeper:
         return replace(row, swept=True) if known is not None and known.swept else row
 
     async def _finish(self) -> None:
-        """The end of a round: what is not a chunk."""
+        """The end of a round: what imports left, and what is not a chunk."""
+        async for finding in self._imports.sweep():
+            if finding.kind == "foreign":
+                logger.warning("foreign name: %s: %s", finding.name, finding.reason)
         async for finding in foreign_system_files(self._ground):
             logger.warning("foreign name: %s: %s", finding.name, finding.reason)
         await self._remove_leftovers()
-        await self._remove_pins()
+        await self._remove_expired()
 
     async def _remove_leftovers(self) -> None:
         """Let storage remove what creates left that never were chunks, whoever's they were.
@@ -315,7 +330,7 @@ class Sweeper:
         Nothing of it was acknowledged or can be, so no statement and no fence is needed.
         """
         container = self._ground.container
-        for prefix in (data_prefix(container), system_prefix(container)):
+        for prefix in (data_prefix(container), import_prefix(container), system_prefix(container)):
             try:
                 count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
             except ChunkError as error:
@@ -325,17 +340,17 @@ class Sweeper:
             if count:
                 logger.info("removed %d unfinished uploads below %s", count, prefix)
 
-    async def _remove_pins(self) -> list[SweepFinding]:
-        """Delete pins that expired long ago, after the log has stated their names."""
-        expired = await _expired_pins(self._ground)
+    async def _remove_expired(self) -> list[SweepFinding]:
+        """Delete what expired long ago, after the log has stated the names."""
+        expired = await _expired(self._ground)
         for begin in range(0, len(expired), PAGE):
             part = expired[begin : begin + PAGE]
             await self._fence.check()
-            names = "\n".join(pin.name for pin in part)
+            names = "\n".join(found.name for found in part)
             await self._pipeline.control(ControlKind.PIN_DELETION, names.encode())
-            for pin in part:
+            for found in part:
                 try:
-                    await self._ground.storage.delete(pin.name)
+                    await self._ground.storage.delete(found.name)
                 except ChunkNotFoundError:
                     # Gone already: its holder removed it, or an answer was lost.
                     continue

@@ -28,6 +28,7 @@ from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import Recovered, recover
@@ -98,7 +99,7 @@ async def build_view(
     try:
         where = await compared(where, replica.checkpoint_name, storage)
     except BaseException:
-        await environment.run_blocking(INDEX_POOL, index.close)
+        await run_whole(environment, INDEX_POOL, index.close)
         raise
     replica.exposure.cover(recovered.safe_index)
     writer = NoWriter(replica.tables)

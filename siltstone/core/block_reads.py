@@ -54,6 +54,15 @@ class BlockRange:
         """Where the last block ends: at the chunk's committed length, if that comes first."""
         return min(self.start + len(self.sums) * BLOCK_BYTES, self.chunk_length)
 
+    def match(self, view: memoryview) -> bool:
+        """Whether the bytes of all its blocks, which ``view`` begins with, match their sums."""
+        begin = 0
+        for wanted in self.sums:
+            if crc32c(view[begin : begin + BLOCK_BYTES]) != wanted:
+                return False
+            begin += BLOCK_BYTES
+        return True
+
 
 class Scratch:
     """Buffers used again: fresh memory costs as much as reading a block. Thread-safe."""
@@ -72,6 +81,10 @@ class Scratch:
     def give_back(self, buffer: bytearray) -> None:
         """Take back what ``take`` returned; nobody uses it any more."""
         self._free.append(buffer)
+
+
+SCRATCH: Final = Scratch()
+"""One for the process: many containers of a store together hold no more memory than one."""
 
 
 def read_exactly(storage: ChunkStorage, name: str, offset: int, view: memoryview) -> None:
@@ -175,27 +188,27 @@ def read_part_now(
     scratch: Scratch,
     *,
     known: str | None,
+    most: int = NOW_BYTES_MAX,
 ) -> str | None:
     """Fill ``view`` as ``read_part`` does, if no waiting is needed and nothing is wrong.
 
+    At most ``most`` bytes are verified.
+
     Returns:
-        The version in which the blocks were verified, by this call or an earlier one; ``None`` when
-        the view was not filled.
+        ``known``, if it still holds; else a version that the chunk had before its blocks were
+        verified by this call; ``None`` when the view was not filled.
     """
     if known is not None and read_now(blocks.name, blocks.offset, view) == known:
         return known
     length = blocks.end - blocks.start
-    if length > NOW_BYTES_MAX:
+    version = None if length > most else read_now(blocks.name, blocks.start, bytearray())
+    if version is None:
         return None
     buffer = scratch.take(length)
     try:
         room = memoryview(buffer)[:length]
-        version = read_now(blocks.name, blocks.start, room)
-        if version is None:
+        if read_now(blocks.name, blocks.start, room) is None or not blocks.match(room):
             return None
-        for index, wanted in enumerate(blocks.sums):
-            if crc32c(room[index * BLOCK_BYTES : (index + 1) * BLOCK_BYTES]) != wanted:
-                return None
         begin = blocks.offset - blocks.start
         view[:] = room[begin : begin + blocks.length]
     finally:

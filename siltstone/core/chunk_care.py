@@ -1,7 +1,8 @@
 """What long-term storage may be able to do for whoever tidies it up, beside the contract.
 
-All is optional: a binding that lacks it is used one chunk at a time, leaves nothing behind, and has
-one way to its service. Whoever wraps a storage passes all of it on, by the functions here.
+All is optional: a binding that lacks it is used one chunk at a time, leaves nothing behind, has
+one way to its service, and is read through it alone. Whoever wraps a storage passes all of it on,
+by the functions here.
 """
 
 from __future__ import annotations
@@ -54,6 +55,19 @@ class Detours(Protocol):
         ...
 
 
+@runtime_checkable
+class Addresses(Protocol):
+    """A storage whose chunks other programs find by an address: those of Hadoop, such as Spark."""
+
+    def uri_of(self, name: str) -> str | None:
+        """Where Hadoop's file systems find the chunk; asks nobody.
+
+        A scheme, an authority and a path, nothing percent-encoded, such as ``s3a://bucket/key``. It
+        holds no credentials. ``None`` when there is no such address, as the settings are.
+        """
+        ...
+
+
 def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, ChunkError]:
     """See ``BulkDeletes``; one by one where the storage has no such thing."""
     if isinstance(storage, BulkDeletes):
@@ -77,3 +91,8 @@ def sweep_leftovers(storage: ChunkStorage, prefix: str, age_s: float) -> int:
 def is_on_detour(storage: ChunkStorage) -> bool:
     """See ``Detours``; false where the storage has one way."""
     return isinstance(storage, Detours) and storage.is_on_detour()
+
+
+def uri_of(storage: ChunkStorage, name: str) -> str | None:
+    """See ``Addresses``; ``None`` where the storage has no such thing."""
+    return storage.uri_of(name) if isinstance(storage, Addresses) else None

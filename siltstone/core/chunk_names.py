@@ -4,9 +4,11 @@
 
     data/c<container>/e<epoch>/<segment name>/<start, 20 digits>-<chunk id, 16 hex>.chunk
     data/c<container>/e<epoch>/_shared/<count of runs, 20 digits>-<chunk id, 16 hex>.chunk
+    import/c<container>/<session id, 16 hex>/<partition>-<attempt>-<nonce>
     system/c<container>/e<epoch>/...
     system/store
     system/pins/<container>-<nonce>
+    system/files/<container>-<nonce>.silt
 
 ``start`` is the offset in the segment of the chunk's first byte. Epochs have 20 digits, so that a
 listing is in their order. No part of an escaped segment name holds a full stop, so a chunk never
@@ -18,15 +20,18 @@ their bytes; no segment's folder is called ``_shared``, since two hex digits or 
 from __future__ import annotations
 
 import hashlib
+import re
 
 from siltstone.core.errors import CorruptDataError
 
 PINS_PREFIX = "system/pins/"
+FILES_PREFIX = "system/files/"
 
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _PART_BYTES_MAX = 120
 _PART_KEPT = 100
 _PARTS_MAX = 6
+_IMPORTED = re.compile(r"([0-9a-f]{16})/[0-9]{5,20}-[0-9]{1,20}-[0-9a-f]{16}")
 
 
 def _escaped(part: bytes) -> str:
@@ -67,7 +72,7 @@ def data_prefix(container: int) -> str:
 
 def is_data_chunk(name: str) -> bool:
     """Whether a name is that of a chunk of users' segments, not of a system file."""
-    return name.startswith("data/")
+    return name.startswith(("data/", "import/"))
 
 
 def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: int) -> str:
@@ -79,6 +84,28 @@ def data_chunk(container: int, epoch: int, segment: str, start: int, chunk_id: i
 def shared_chunk(container: int, epoch: int, count: int, chunk_id: int) -> str:
     """Name of a data chunk that holds ``count`` runs of bytes, each of another segment."""
     return f"data/c{container}/e{epoch:020d}/_shared/{count:020d}-{chunk_id:016x}.chunk"
+
+
+def import_prefix(container: int) -> str:
+    """Prefix of all that import sessions of a container bring."""
+    return f"import/c{container}/"
+
+
+def session_prefix(container: int, session_id: int) -> str:
+    """Prefix of what one import session brings."""
+    return f"{import_prefix(container)}{session_id:016x}/"
+
+
+def imported_chunk(prefix: str, partition: int, attempt: int, nonce: str) -> str:
+    """Name of a chunk that the ``attempt`` at a part of an import makes, below its prefix."""
+    return f"{prefix}{partition:05d}-{attempt}-{nonce}"
+
+
+def session_of(name: str, container: int) -> int | None:
+    """The id of the import session that a name belongs to; ``None`` when it is not of that form."""
+    prefix = import_prefix(container)
+    match = _IMPORTED.fullmatch(name, len(prefix)) if name.startswith(prefix) else None
+    return None if match is None else int(match[1], 16)
 
 
 def system_prefix(container: int) -> str:
@@ -114,6 +141,11 @@ def claim_file(container: int, epoch: int) -> str:
 def recovery_file(container: int, epoch: int) -> str:
     """Name of the object that a recovery with loss makes before its checkpoint."""
     return f"{system_epoch_prefix(container, epoch)}recovery"
+
+
+def file_manifest(container: int, nonce: str) -> str:
+    """Name of a file manifest. Paths of Spark hold it, and know it by its end."""
+    return f"{FILES_PREFIX}{container}-{nonce}.silt"
 
 
 def epoch_of(name: str) -> int:

@@ -99,6 +99,22 @@ class ReplaceableLog(Protocol):
 
 
 @runtime_checkable
+class TendedLog(Protocol):
+    """What a log offers besides ``FencedLog`` when work beside the appends makes them quicker."""
+
+    def tend(self) -> float:
+        """Do some of that work; return after how many seconds to call again, above 0.
+
+        On a thread of its own, beside all other calls. A handle that is not claimed does nothing.
+        No append needs it.
+
+        Raises:
+            LogError: a call failed; the handle is poisoned.
+        """
+        ...
+
+
+@runtime_checkable
 class FencedLog(Protocol):
     """The log of one container: one frame in flight, durable when ``append`` returns.
 

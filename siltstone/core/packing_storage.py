@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
 from siltstone.core.environment import Environment
 from siltstone.core.layout_store import PackingLayoutStore
+from siltstone.core.operations.joining import Joining
+from siltstone.core.operations.merge import Merge, Merging, reserve_merge, state_merge
 from siltstone.core.operations.pack import Run, run_pack
+from siltstone.core.operations.publish import run_publish
 from siltstone.core.operations.repack import REPACK_EXTENTS_MAX, run_repack
 from siltstone.core.operations.sealing import seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.records.extent import Extent
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
@@ -93,6 +98,59 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             )
         with self._context.storage.metrics.timed("repack", length=length):
             return await run_repack(self._context, self._packing_layouts, self._locks, extents)
+
+    async def publish(
+        self, joinings: Sequence[Joining], entries: Callable[[], Sequence[TableEntry]]
+    ) -> None:
+        """Join hidden segments to others, all in one transaction, with ``entries``.
+
+        Args:
+            joinings: at least one, each with another target and another source. A source of more
+                than ``CONCAT_EXTENTS_MAX`` extents was placed before; see ``place``.
+            entries: gives what goes with the transaction. Called when it is assigned, and again if
+                that one had no room; what it raises is raised here, and nothing was done.
+
+        Raises:
+            SegmentNotFoundError: a target was deleted; nothing was done.
+            SegmentSealedError: a target is sealed; nothing was done.
+            OffsetError: a target has another flushed length; nothing was done.
+            LogError: whether it took place is unknown, this owner must stop.
+        """
+        ids = sorted({one for each in joinings for one in (each.target_id, each.source_id)})
+        async with AsyncExitStack() as stack:
+            for segment_id in ids:
+                await stack.enter_async_context(self.lock(segment_id))
+            await run_publish(self._context, self._packing_layouts, joinings, entries)
+
+    async def reserve_merge(self, merge: Merge) -> Merging:
+        """Reserve a name for what others shall write, and say what they write there.
+
+        Nothing is known of that name until ``state_merge`` or ``abandon_merge``.
+        """
+        return await reserve_merge(self._context, self._packing_layouts, merge)
+
+    async def state_merge(self, merge: Merge, merging: Merging, sums: Sequence[int]) -> int:
+        """Let a chunk that others wrote stand for extents that are still as they were.
+
+        Args:
+            merge: what was merged.
+            merging: what ``reserve_merge`` said of it.
+            sums: of the blocks of the new chunk, as it was written.
+
+        Returns:
+            How many extents it stands for; with none it was abandoned.
+
+        Raises:
+            LostDataError: the chunk is not there, or has another length; it was abandoned.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+        """
+        return await state_merge(
+            self._context, self._packing_layouts, self._locks, merge, merging, sums
+        )
+
+    def abandon_merge(self, merging: Merging) -> None:
+        """Nobody will ever state this chunk, which may exist."""
+        self._context.memory.abandon([merging.new])
 
     def takes_append(self, segment_id: int) -> bool:
         """Whether the segment's next bytes are likely to be appended to a chunk of its own.

@@ -7,13 +7,27 @@ the functions of ``os`` of the same name and raise ``OSError`` alike. Nothing el
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from errno import EIO
+from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
 
 from siltstone.core.chunk_storage import Buffer
+from siltstone.core.words import MIB
+
+OUT_BYTES = 2 * MIB
+"""Of a large write so much is on its way to the disk while the next so many bytes are copied."""
+
+_WAIT_BEFORE_AND_WRITE = 3
+"""Flags of ``sync_file_range``."""
+
+_NOT_THERE = frozenset({EINVAL, ENOSYS, EOPNOTSUPP, ESPIPE})
+"""What is answered where there is no such call: then the sync does it all."""
+
+_sync_file_range = ctypes.CDLL(None, use_errno=True).sync_file_range
+_sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 PathName = str | bytes
 """A path, or one name below ``dir_fd``."""
@@ -52,6 +66,13 @@ class FileCalls(Protocol):
 
     def fdatasync(self, fd: int) -> None:
         """Make content and length of a file durable."""
+        ...
+
+    def write_out(self, fd: int, offset: int, length: int) -> None:
+        """Wait for what is on its way to the disk of these bytes, then send the rest of them.
+
+        Nothing is durable by it.
+        """
         ...
 
     def fsync(self, fd: int) -> None:
@@ -154,6 +175,13 @@ class SystemFileCalls:
         """``os.fdatasync``."""
         os.fdatasync(fd)
 
+    def write_out(self, fd: int, offset: int, length: int) -> None:
+        """``sync_file_range``."""
+        if _sync_file_range(fd, offset, length, _WAIT_BEFORE_AND_WRITE) != 0:
+            number = ctypes.get_errno()
+            if number not in _NOT_THERE:
+                raise OSError(number, os.strerror(number))
+
     def fsync(self, fd: int) -> None:
         """``os.fsync``."""
         os.fsync(fd)
@@ -246,6 +274,38 @@ def write_fully(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: in
         if count:
             views[index] = views[index][count:]
     return written
+
+
+def write_durably(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
+    """Write all of ``buffers`` at ``offset``, and sync.
+
+    Many bytes leave piece by piece while the next ones are copied. The disk takes requests in their
+    order, so a sync of another file would have to wait behind all that one sync sends at once.
+    """
+    before = position = offset
+    pieces = _pieces(buffers)
+    for number, piece in enumerate(pieces):
+        count = write_fully(calls, fd, piece, position)
+        if number < len(pieces) - 1:
+            calls.write_out(fd, before, position + count - before)
+        before, position = position, position + count
+    calls.fdatasync(fd)
+
+
+def _pieces(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
+    """The same bytes in pieces of ``OUT_BYTES``, the last one smaller."""
+    pieces: list[list[Buffer]] = [[]]
+    room = OUT_BYTES
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
+        while len(view) > room:
+            pieces[-1].append(view[:room])
+            view = view[room:]
+            pieces.append([])
+            room = OUT_BYTES
+        pieces[-1].append(view)
+        room -= len(view)
+    return pieces
 
 
 def read_fully(calls: FileCalls, fd: int, buffer: memoryview | bytearray, offset: int) -> int:

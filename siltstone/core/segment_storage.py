@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
+from siltstone.core.block_sums import block_count
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.environment import Environment
 from siltstone.core.layout_store import LayoutStore, NewChunk
@@ -27,8 +28,9 @@ from siltstone.core.operations.inspect import (
     run_verify,
 )
 from siltstone.core.operations.mishaps import Mishaps
+from siltstone.core.operations.near_reads import NearReads
 from siltstone.core.operations.pieces import piece_end
-from siltstone.core.operations.read import fetch, run_read
+from siltstone.core.operations.read import fetch, run_read, sums_between
 from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.remove import run_remove
 from siltstone.core.operations.rewrite import request_count, run_rewrite
@@ -74,6 +76,10 @@ class ChunkedSegmentStorage(SegmentJoins):
         environment: gives time.
         settings: how to cut and how to verify.
         blocks: remembered blocks, if several storages shall share them.
+
+    Attributes:
+        near: reads what this machine has in memory; ``None`` where nobody can tell that, and
+            where reads are measured.
     """
 
     def __init__(
@@ -101,6 +107,9 @@ class ChunkedSegmentStorage(SegmentJoins):
             ),
         )
         self._locks = SegmentLocks()
+        self.near: NearReads | None = None
+        if storage.read_now is not None and not storage.metrics.enabled:
+            self.near = NearReads(self._context, storage.read_now)
 
     @property
     def mishaps(self) -> Mishaps:
@@ -298,6 +307,10 @@ class ChunkedSegmentStorage(SegmentJoins):
     def chunks(self, segment_id: int, start: int = 0, limit: int = 1_000) -> list[ChunkExtent]:
         """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""
         return list_chunks(self._context, segment_id, start, limit)
+
+    def sums(self, chunk: Chunk) -> tuple[int, ...]:
+        """CRC32C of each block of a chunk. Raises ``CorruptDataError`` when rows are missing."""
+        return sums_between(self._context.layouts, chunk, 0, block_count(chunk.length))
 
     async def verify_chunk(self, chunk: Chunk, *, deep: bool = True) -> ChunkFinding | None:
         """Read a whole chunk and compare it with its row and its sums.

@@ -31,11 +31,19 @@ class Slots:
         """How many may be held now."""
         return int(self._limit)
 
-    async def acquire(self) -> None:
-        """Take a slot, when those who came before have theirs."""
+    async def acquire(self, until: float | None = None) -> None:
+        """Take a slot, when those who came before have theirs; by ``until`` on the loop's clock.
+
+        Raises:
+            TimeoutError: it was not free in time.
+        """
         if not self._waiters and self._held < self.limit:
             self._held += 1
             return
+        async with asyncio.timeout_at(until):
+            await self._wait()
+
+    async def _wait(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

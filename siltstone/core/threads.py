@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 from siltstone.core.bandwidth import Bandwidth, BandwidthError
 from siltstone.core.cached_chunk_storage import cache_counts
 from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
-from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers
+from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers, uri_of
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome, StorageSuspendedError
 from siltstone.core.immediate_reads import immediate_reads
+from siltstone.core.late_work import done_or_late
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
@@ -121,6 +122,10 @@ class AsyncChunkStorage:
         """See ``chunk_care.Detours``."""
         return is_on_detour(self._storage)
 
+    def uri_of(self, name: str) -> str | None:
+        """See ``chunk_care.Addresses``."""
+        return uri_of(self._storage, name)
+
     @property
     def healthy(self) -> bool:
         """False while every thread is held by a call that missed its deadline."""
@@ -196,7 +201,7 @@ class AsyncChunkStorage:
         cancelled: asyncio.CancelledError | None = None
         while not work.done() and loop.time() < deadline:
             try:
-                await _done_or_late(loop, work, deadline)
+                await done_or_late(loop, work, deadline)
             except asyncio.CancelledError as error:
                 cancelled = error
         if not work.done():
@@ -234,8 +239,7 @@ class AsyncChunkStorage:
     async def _free_thread(self, operation: str, chunk: str, until: float) -> None:
         """Wait for a thread; one that is not free in time was never used."""
         try:
-            async with asyncio.timeout_at(until):
-                await self._slots.acquire()
+            await self._slots.acquire(until)
         except TimeoutError as error:
             raise ChunkUnavailableError(
                 "not sent: no thread became free before the deadline",
@@ -379,22 +383,3 @@ class AsyncChunkStorage:
         """Close the binding. The environment ends the threads."""
         self.metrics.close()
         self._storage.close()
-
-
-async def _done_or_late(
-    loop: asyncio.AbstractEventLoop, work: asyncio.Future[T], deadline: float
-) -> None:
-    """Wait for the end of ``work`` or for the deadline, whichever is first."""
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def release(_: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    timer = loop.call_at(deadline, release)
-    work.add_done_callback(release)
-    try:
-        await waiter
-    finally:
-        timer.cancel()
-        work.remove_done_callback(release)

@@ -1,11 +1,12 @@
 """Blocks that were verified a short while ago, so that a part of one may be read without the rest.
 
 A memory, never a proof: it holds for one version of a chunk, as the storage's ``stat`` tells it,
-and for a few minutes. Used on the event loop only.
+and for a few minutes. Thread-safe.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,37 +39,42 @@ class VerifiedBlocks:
         self._now = now
         self._half_s = remember_s / 2
         self._chunks_max = chunks_max
+        self._lock = threading.Lock()
         self._chunks: OrderedDict[str, _Remembered] = OrderedDict()
 
     def version(self, chunk: str, first: int, end: int) -> str | None:
         """The version in which blocks ``[first, end)`` were all verified, if they were."""
-        entry = self._chunks.get(chunk)
-        if entry is None:
-            return None
-        self._age(entry)
-        self._chunks.move_to_end(chunk)
         wanted = (1 << end) - (1 << first)
-        if (entry.recent | entry.before) & wanted != wanted:
-            return None
-        return entry.version
+        with self._lock:
+            entry = self._chunks.get(chunk)
+            if entry is None:
+                return None
+            if self._now() - entry.started >= self._half_s:
+                self._age(entry)
+            self._chunks.move_to_end(chunk)
+            if (entry.recent | entry.before) & wanted != wanted:
+                return None
+            return entry.version
 
     def remember(self, chunk: str, version: str, first: int, end: int) -> None:
         """Note that blocks ``[first, end)`` were verified after the chunk had this version.
 
         Whatever was known of another version is forgotten.
         """
-        entry = self._chunks.get(chunk)
-        if entry is None or entry.version != version:
-            entry = self._chunks[chunk] = _Remembered(version=version, started=self._now())
-        self._age(entry)
-        entry.recent |= (1 << end) - (1 << first)
-        self._chunks.move_to_end(chunk)
-        if len(self._chunks) > self._chunks_max:
-            self._chunks.popitem(last=False)
+        with self._lock:
+            entry = self._chunks.get(chunk)
+            if entry is None or entry.version != version:
+                entry = self._chunks[chunk] = _Remembered(version=version, started=self._now())
+            self._age(entry)
+            entry.recent |= (1 << end) - (1 << first)
+            self._chunks.move_to_end(chunk)
+            if len(self._chunks) > self._chunks_max:
+                self._chunks.popitem(last=False)
 
     def forget(self, chunk: str) -> None:
         """Forget a chunk that changed or is gone."""
-        self._chunks.pop(chunk, None)
+        with self._lock:
+            self._chunks.pop(chunk, None)
 
     def _age(self, entry: _Remembered) -> None:
         now = self._now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers
+from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers, uri_of
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError
 
@@ -86,6 +86,10 @@ class WrappedChunkStorage:
     def is_on_detour(self) -> bool:
         """``is_on_detour`` of ``chunk_care``, which asks nobody."""
         return is_on_detour(self.inner)
+
+    def uri_of(self, name: str) -> str | None:
+        """``uri_of`` of ``chunk_care``, which asks nobody."""
+        return uri_of(self.inner, name)
 
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``."""

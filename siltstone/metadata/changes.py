@@ -29,6 +29,7 @@ from siltstone.core.records.keys import (
     counter_key,
     epoch_key,
     extent_key,
+    import_chunk_key,
     layout_key,
     name_key,
     retention_key,
@@ -132,10 +133,11 @@ def change_chunk(chunk: Chunk, row: bytes) -> TableEntry:
 
 
 def remove_chunk(chunk: Chunk) -> list[TableEntry]:
-    """Remove a chunk's row and all rows of its block sums, at least one."""
+    """Remove a chunk's row, all rows of its block sums, at least one, and that of its name."""
     groups = max(1, -(-chunk.length // (BLOCK_BYTES * GROUP_BLOCKS)))
     sums = [_remove(block_sums_key(chunk.chunk_id, group)) for group in range(groups)]
-    return [_remove(chunk_key(chunk.chunk_id)), *sums]
+    names = [_remove(import_chunk_key(chunk.name))] if chunk.adopted else []
+    return [_remove(chunk_key(chunk.chunk_id)), *sums, *names]
 
 
 def put_sums(patch: BlockSumsPatch) -> TableEntry:

@@ -26,6 +26,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
 from siltstone.metadata.index import Index
 from siltstone.metadata.position import Position
 
@@ -134,10 +135,10 @@ async def restore_index(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
-    await environment.run_blocking(INDEX_POOL, clear)
+    await run_whole(environment, INDEX_POOL, clear)
     for file in files:
         data = await _download(storage, file)
-        await environment.run_blocking(INDEX_POOL, partial(_keep, folder, file, data))
+        await run_whole(environment, INDEX_POOL, partial(_keep, folder, file, data))
 
 
 def link_index(files: Sequence[IndexFile], copies: Path, folder: Path) -> bool:

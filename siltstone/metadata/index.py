@@ -40,7 +40,9 @@ from siltstone.metadata.position import Position, decode_position, encode_positi
 CACHE_BYTES = 64 * MIB
 """Block cache by default: indexes and filters of the files are in it as well."""
 
-_WRITE_BUFFER_BYTES = 16 * MIB
+WRITE_BUFFER_BYTES = 16 * MIB
+"""Rows that were applied and are in no file yet, before they become one."""
+
 _FILE_BYTES = 16 * MIB
 """Files of a checkpoint are uploaded whole from memory, so they are small."""
 
@@ -74,12 +76,21 @@ class Index:
         self._no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
 
     @classmethod
-    def open(cls, folder: Path, *, cache_bytes: int = CACHE_BYTES, counted: bool = False) -> Index:
+    def open(
+        cls,
+        folder: Path,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        write_buffer_bytes: int = WRITE_BUFFER_BYTES,
+        counted: bool = False,
+    ) -> Index:
         """Open the index in ``folder``, or make an empty one.
 
         Args:
             folder: its own folder; made, with its parents, when missing.
             cache_bytes: size of the block cache.
+            write_buffer_bytes: memory of rows that are in no file yet; up to four times as much
+                while files are being written.
             counted: count what its cache has, for ``cache_counts``; look-ups get a quarter slower.
 
         Raises:
@@ -87,7 +98,9 @@ class Index:
             CorruptDataError: the folder is damaged: remove it and restore a checkpoint.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        database = translated(folder, lambda: _open_database(folder, cache_bytes, counted))
+        database = translated(
+            folder, lambda: _open_database(folder, cache_bytes, write_buffer_bytes, counted)
+        )
         try:
             return cls(database, folder, _read_position(database, folder))
         except SiltstoneError:
@@ -253,7 +266,9 @@ def checkpoint_position(folder: Path) -> Position | None:
         database.close()
 
 
-def _open_database(folder: Path, cache_bytes: int, counted: bool) -> rocksdict.Rdict:
+def _open_database(
+    folder: Path, cache_bytes: int, write_buffer_bytes: int, counted: bool
+) -> rocksdict.Rdict:
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_block_cache(rocksdict.Cache(cache_bytes))
     blocks.set_bloom_filter(10, block_based=False)
@@ -264,7 +279,7 @@ def _open_database(folder: Path, cache_bytes: int, counted: bool) -> rocksdict.R
     if counted:
         options.enable_statistics()
     options.set_block_based_table_factory(blocks)
-    options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+    options.set_write_buffer_size(write_buffer_bytes)
     options.set_max_write_buffer_number(4)
     options.set_target_file_size_base(_FILE_BYTES)
     # The event loop writes: it must not be slowed down before compaction is hopelessly behind.

@@ -69,7 +69,7 @@ class TableLayoutStore:
 
     def state(self, segment_id: int) -> SegmentState | None:
         """See ``LayoutStore.state``."""
-        return self._rows.pending_state(segment_id)
+        return self.recent.pending_state(segment_id)
 
     def layout(self, segment_id: int) -> Layout:
         """See ``LayoutStore.layout``."""
@@ -110,6 +110,10 @@ class TableLayoutStore:
         chunk_id = await self._chunk_id()
         name = shared_chunk(self._container, self.epoch, count, chunk_id)
         return NewChunk(chunk_id=chunk_id, name=name)
+
+    async def new_chunk_ids(self, count: int) -> list[int]:
+        """Reserve ids for chunks that others made, durably. Raises ``LogError``."""
+        return [await self._chunk_id() for _ in range(count)]
 
     async def _chunk_id(self) -> int:
         while self._next_chunk_id == self._reserved_end:

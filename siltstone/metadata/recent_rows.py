@@ -9,6 +9,7 @@ from __future__ import annotations
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
+from siltstone.core.records.segment_state import SegmentState
 from siltstone.metadata.rows import Rows
 
 _ROWS_MAX = 1_024
@@ -16,7 +17,7 @@ _ROWS_MAX = 1_024
 
 
 class RecentRows:
-    """Acknowledged rows as ``Rows`` returns them, remembered until anything is applied.
+    """Rows as ``Rows`` returns them, remembered until anything is applied, states until assigned.
 
     Args:
         rows: asked for what is not remembered.
@@ -32,10 +33,24 @@ class RecentRows:
         self._forget_at = 0
         self.hits = 0
         self.misses = 0
+        self._pending_version = (-1, -1)
+        self._states: dict[int, SegmentState | None] = {}
         self._layouts: dict[int, Layout] = {}
         self._extents: dict[int, Extent] = {}
         self._chunks: dict[int, Chunk] = {}
         self._sums: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def pending_state(self, segment_id: int) -> SegmentState | None:
+        """State of a segment, as assigned."""
+        version = self._rows.pending_version
+        if version != self._pending_version or len(self._states) >= _ROWS_MAX:
+            self._pending_version = version
+            self._states.clear()
+        try:
+            return self._states[segment_id]
+        except KeyError:
+            found = self._states[segment_id] = self._rows.pending_state(segment_id)
+            return found
 
     def layout(self, segment_id: int) -> Layout:
         """Layout of a segment."""

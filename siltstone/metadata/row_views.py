@@ -12,10 +12,14 @@ from siltstone.core.records.block_sums import decode_block_sums
 from siltstone.core.records.chunk import decode_chunk
 from siltstone.core.records.epoch_row import decode_epoch_row
 from siltstone.core.records.extent import decode_extent
+from siltstone.core.records.import_batch_row import decode_import_batch_row
+from siltstone.core.records.import_row import decode_import_row
 from siltstone.core.records.keys import (
     CounterKind,
+    ImportPart,
     RowKind,
     extent_of,
+    import_of,
     name_of,
     retention_of,
     task_of,
@@ -68,6 +72,11 @@ def _counter(key: bytes) -> str:
     return known.get(key[-1], str(key[-1]))
 
 
+def _import_name(key: bytes) -> Fields:
+    part, name = import_of(key)
+    return {"chunk" if part == ImportPart.CHUNK else "name": name}
+
+
 def _writer_name(key: bytes) -> Fields:
     return {"segment_id": _id(key), "name": name_of(key[_ID_BYTES:])}
 
@@ -88,7 +97,9 @@ _KEYS: dict[RowKind, Callable[[bytes], Fields]] = {
     RowKind.ATTRIBUTES: lambda key: {"segment_id": _id(key)},
     RowKind.TIME: lambda key: dict(zip(("segment_id", "offset"), time_of(key), strict=True)),
     RowKind.RETENTION: lambda key: dict(zip(("scope", "name"), retention_of(key), strict=True)),
+    RowKind.IMPORT: _import_name,
     RowKind.EPOCH: lambda key: {"epoch": _id(key)},
+    RowKind.IMPORT_BATCH: lambda key: {"query": name_of(key)},
 }
 
 _NUMBERS = {
@@ -108,7 +119,9 @@ _VALUES: dict[RowKind, Callable[[bytes, bytes], object]] = {
     RowKind.TOMBSTONE: lambda key, value: decode_tombstone(name_of(key), value),
     RowKind.TIME: lambda key, value: decode_time_row(*time_of(key), value),
     RowKind.RETENTION: lambda key, value: decode_retention_row(*retention_of(key), value),
+    RowKind.IMPORT: lambda key, value: decode_import_row(import_of(key)[1], value),
     RowKind.EPOCH: lambda key, value: decode_epoch_row(_id(key), value),
+    RowKind.IMPORT_BATCH: lambda key, value: decode_import_batch_row(name_of(key), value),
 }
 
 UNKNOWN = "unknown"
@@ -141,6 +154,8 @@ def row_view(key: bytes, value: bytes) -> tuple[str, Fields]:
 def _value_fields(kind: RowKind, key: bytes, value: bytes) -> Fields:
     if kind in _NUMBERS:
         return {_NUMBERS[kind]: decode_number(kind, value)}
+    if kind is RowKind.IMPORT and import_of(key)[0] == ImportPart.CHUNK:
+        return {"chunk_id": decode_number(kind, value)}
     if kind is RowKind.BLOCK_SUMS:
         return {"sums": [f"{crc:08x}" for crc in decode_block_sums(_id(key), _group(key), value)]}
     if kind is RowKind.ATTRIBUTES:

@@ -72,9 +72,19 @@ class Rows:
         self._table_ids: dict[str, int] = {}
 
     @property
+    def tables(self) -> Tables:
+        """The tables that the rows are read from."""
+        return self._tables
+
+    @property
     def version(self) -> int:
         """The acknowledged table version, which all reads without ``pending`` show."""
         return self._tables.applied_version
+
+    @property
+    def pending_version(self) -> tuple[int, int]:
+        """What changes with every assigned update, and when assigned ones are dropped."""
+        return self._tables.version, self._tables.running_crc
 
     # --- segments ----------------------------------------------------------------------------
 

@@ -59,6 +59,10 @@ class Tables:
     Args:
         index: empty, or of ``lineage``; never written by anybody else from now on.
         lineage: 16 bytes.
+
+    Attributes:
+        moment: another object behind every change, of assigned or acknowledged entries. As long as
+            it is the same, so is all that any row says; any thread may compare it.
     """
 
     def __init__(self, index: Index, lineage: bytes) -> None:
@@ -72,6 +76,7 @@ class Tables:
         self._running_crc = position.running_crc
         self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
         self._ranges: list[tuple[int, bytes, bytes]] = []
+        self.moment = object()
 
     @property
     def lineage(self) -> bytes:
@@ -152,6 +157,7 @@ class Tables:
             changes.append((key, None if value is None else stored(version, value)))
         self._version = version
         self._running_crc = crc
+        self.moment = object()
         return AssignedUpdate(record, version, crc, entries, changes)
 
     def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> None:
@@ -168,6 +174,7 @@ class Tables:
             "updates are acknowledged in the order of their assignment"
         )
         position = Position(self._lineage, last.table_version, last.crc_after, log_index + 1)
+        self.moment = object()
         self._index.apply([change for update in updates for change in update.changes], position)
         self._applied = last.table_version
         self._applied_crc = last.crc_after
@@ -201,6 +208,7 @@ class Tables:
         known = self._index.position
         # The frame may hold more records, so it counts as done only when a later one begins.
         next_index = log_index if log_index is not None else known.log_index if known else 0
+        self.moment = object()
         self._index.apply(
             [(key, _stored(version, value)) for key, value in values],
             Position(self._lineage, version, record.crc_after, next_index),
@@ -211,6 +219,7 @@ class Tables:
 
     def drop_pending(self) -> None:
         """Forget what was assigned and not acknowledged: its frames are lost."""
+        self.moment = object()
         self._overlay.clear()
         self._ranges.clear()
         self._version = self._applied

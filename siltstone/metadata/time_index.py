@@ -7,7 +7,7 @@ only in tier 1 has its times in memory. Rows of dead bytes are removed after a t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.records.keys import METADATA_TABLE, time_key, time_of
@@ -90,6 +90,14 @@ def newest_times(tables: Tables, segment_id: int, offset: int, limit: int = 2) -
         return []
     low, high = time_key(segment_id, 0), time_key(segment_id, offset) + b"\0"
     return _rows(tables.scan(METADATA_TABLE, low, high, reverse=True, limit=limit))
+
+
+def append_borders(tables: Tables, segment_id: int, start: int, end: int) -> Iterator[int]:
+    """Yield the append borders in ``(start, end)`` that rows know, ascending."""
+    low, high = time_key(segment_id, start) + b"\0", time_key(segment_id, end)
+    while page := _rows(tables.scan(METADATA_TABLE, low, high, limit=ROWS_PER_SLICE)):
+        yield from (row.offset for row in page)
+        low = time_key(segment_id, page[-1].offset) + b"\0"
 
 
 def times_below(tables: Tables, segment_id: int, offset: int) -> list[TimeRow]:

@@ -17,6 +17,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,6 +38,7 @@ from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.core.words import MIB
 from siltstone.store.arguments import check_offset
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
@@ -48,6 +50,13 @@ from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
 
 _log = logging.getLogger(__name__)
 _POOL: Final = Pool(name="siltstone-open", threads=1)
+
+INDEX_WRITE_BYTES: Final = 32 * MIB
+"""Memory for rows that no file of a local index has yet, all containers together, so that a store
+of many containers needs no more of it than one of few."""
+
+INDEX_WRITE_BYTES_MIN: Final = 2 * MIB
+"""Of one index; with less, it would write files all the time."""
 
 T = TypeVar("T")
 
@@ -75,6 +84,13 @@ class Assembly:
         self._cache: BlockCache | None = None
         self._bandwidths = _bandwidths(settings, environment)
         self._unexpose: Callable[[], None] = lambda: None
+        share = INDEX_WRITE_BYTES // max(1, manifest.container_count)
+        self._container_settings = replace(
+            settings.container,
+            index_write_bytes=min(
+                max(share, INDEX_WRITE_BYTES_MIN), settings.container.index_write_bytes
+            ),
+        )
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
@@ -86,7 +102,7 @@ class Assembly:
             log=log,
             storage=storage,
             environment=self.environment,
-            settings=self.settings.container,
+            settings=self._container_settings,
             metrics=metrics,
             index_folder=folder,
             owner=self.owner,
@@ -102,7 +118,7 @@ class Assembly:
             log=log,
             storage=storage,
             environment=self.environment,
-            settings=self.settings.container,
+            settings=self._container_settings,
             metrics=metrics,
             index_folders=self._folders.of_reader(index),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from siltstone.container.views import AttributeIs, SetAttribute
 from siltstone.core.environment import Environment, Pool
+from siltstone.core.operations.near_reads import NEAR_BYTES_MAX
 from siltstone.store.arguments import (
     SeveralContainersError,
     check_offset,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from siltstone.container.check_views import ChunkState
     from siltstone.container.container import Container
     from siltstone.container.views import ChunkInfo, SegmentInfo
+    from siltstone.core.operations.near_reads import Place
     from siltstone.core.words import Buffer
     from siltstone.store.container_slot import ContainerSlot
 
@@ -91,18 +93,20 @@ class AsyncSegment:
         """Most bytes of one append: what fits in one frame of the log."""
         return self._container.frame_data_max
 
-    async def append(self, data: Buffer, *, expected_offset: int | None = None) -> int:
-        """Append ``data`` and return the offset where it begins, as soon as it is durable.
+    def append(self, data: Buffer, *, expected_offset: int | None = None) -> asyncio.Future[int]:
+        """Append ``data``; the awaited result is where it begins, told as soon as it is durable.
 
-        The bytes are taken before this first suspends. No bytes at all write nothing: the result is
-        the current length.
+        The bytes are taken by the call, awaited or not: many appends can be on their way without a
+        task for each. They begin in the order of their calls, unless one of them has to wait for
+        room or for a concat. Cancelling frees who waits; the append may still take place. No bytes
+        at all write nothing: the result is the current length.
 
         Args:
             data: at most what fits in one frame of the log.
             expected_offset: append only if the length is exactly this; ``None`` means whatever it
                 is.
 
-        Raises:
+        Raises, when awaited:
             SegmentNotFoundError: there is no such segment.
             SegmentSealedError: it takes no more bytes.
             OffsetError: the length is not ``expected_offset``; nothing was appended.
@@ -111,16 +115,16 @@ class AsyncSegment:
             OutcomeUnknownError: the log failed; the bytes may or may not be there.
             FencedError: another owner took over; this store is of no more use.
         """
-        return await self._container.append(self._name, data, expected_offset)
+        return self._container.append(self._name, data, expected_offset)
 
-    async def append_many(
+    def append_many(
         self, records: Sequence[Buffer], *, expected_offset: int | None = None
-    ) -> int:
-        """Append all ``records`` as one commit, contiguous; return the offset of the first.
+    ) -> asyncio.Future[int]:
+        """Append all ``records`` as one commit, contiguous; the result is where the first begins.
 
-        Raises like ``append``.
+        Otherwise like ``append``.
         """
-        return await self._container.append_many(self._name, records, expected_offset)
+        return self._container.append_many(self._name, records, expected_offset)
 
     async def append_from(
         self, stream: BinaryIO, *, progress: Callable[[StreamProgress], None] | None = None
@@ -188,14 +192,21 @@ class AsyncSegment:
             ValueError: a negative number, or more than 1 GiB.
             CorruptDataError: the bytes are not what was written.
         """
-        check_range(offset, length)
+        place = place_of(self, offset, length)
+        if place is not None and length <= NEAR_BYTES_MAX:
+            buffer = bytearray(length)
+            if place.read(offset, buffer):
+                return bytes(buffer)
         return await self._container.read(self._name, offset, length)
 
     async def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
         """Fill ``buffer`` from ``offset`` and return the count of bytes. Raises like ``read``."""
-        view = memoryview(buffer).cast("B")
-        check_range(offset, len(view))
-        return await self._container.read_into(self._name, offset, view)
+        view = buffer if type(buffer) is bytearray else memoryview(buffer).cast("B")
+        length = len(view)
+        place = place_of(self, offset, length)
+        if place is not None and length <= NEAR_BYTES_MAX and place.read(offset, view):
+            return length
+        return await self._container.read_into(self._name, offset, memoryview(view))
 
     async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
         """Yield bytes from ``offset`` on as they are acknowledged; end when sealed and drained.
@@ -347,3 +358,13 @@ class AsyncSegment:
     async def delete(self) -> None:
         """Remove the segment. Its name may be used again. Raises ``SegmentNotFoundError``."""
         await self._container.delete(self._name)
+
+
+def place_of(segment: AsyncSegment, offset: int, length: int) -> Place | None:
+    """Where ``length`` bytes lie, if something near them was read shortly before; on any thread.
+
+    Raises what ``AsyncSegment.read`` raises for a range that no segment could have, and when
+    nothing can be read.
+    """
+    check_range(offset, length)
+    return segment._container.place(segment._name, offset, offset + length)

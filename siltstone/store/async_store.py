@@ -27,6 +27,7 @@ from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.store.arguments import common_container, name_of
 from siltstone.store.async_segment import AsyncSegment
@@ -34,6 +35,8 @@ from siltstone.store.async_table import AsyncTable
 from siltstone.store.care_verbs import CareVerbs
 from siltstone.store.container_slot import ContainerSlot, all_slots
 from siltstone.store.container_verbs import refusing_container
+from siltstone.store.file_verbs import FileVerbs
+from siltstone.store.import_verbs import ImportVerbs
 from siltstone.store.manifest import uuid_text
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
@@ -52,7 +55,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore(CareVerbs, AsyncClosing):
+class AsyncStore(CareVerbs, ImportVerbs, FileVerbs, AsyncClosing):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one
@@ -74,6 +77,7 @@ class AsyncStore(CareVerbs, AsyncClosing):
         self._read_only = read_only
         self._closes = closes
         self._closed = False
+        self._closing = WholeClose()
         self._watching: asyncio.Task[None] | None = None
         if not read_only:
             # It outlives the call that opens the store, so no task group can hold it; close() ends
@@ -119,11 +123,13 @@ class AsyncStore(CareVerbs, AsyncClosing):
     async def close(self) -> None:
         """Close every container and free what the store holds. Idempotent.
 
-        Nothing acknowledged is lost: what is not flushed stays in tier 1.
+        Nothing acknowledged is lost: what is not flushed stays in tier 1. All is freed although the
+        caller is cancelled meanwhile.
         """
-        if self._closed:
-            return
         self._closed = True
+        await self._closing.run(self._end)
+
+    async def _end(self) -> None:
         _open_stores.discard(self)
         if self._watching is not None:
             self._watching.cancel()
@@ -295,6 +301,9 @@ class AsyncStore(CareVerbs, AsyncClosing):
     def container_index(self, name: str) -> int:
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
         return container_of(check_segment_name(name), len(self._slots))
+
+    def _store_manifest(self) -> StoreManifest:
+        return self._parts.manifest
 
     def _slot_of(self, name: str) -> ContainerSlot:
         return self._slots[self.container_index(name)]

@@ -6,11 +6,12 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.errors import ClosedError
+from siltstone.store.second_thread import SecondThread
 
 T = TypeVar("T")
 
@@ -30,11 +31,19 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+async def awaited(call: Callable[[], Awaitable[T]]) -> T:
+    """Call what returns a future, which only the loop's own thread may do, and wait for it."""
+    return await call()
+
+
 class BackgroundLoop:
     """Runs coroutines of any thread on one loop. Thread-safe; useless in a forked child.
 
     Args:
         name: of the thread.
+
+    Attributes:
+        second: a thread that helps callers who need no loop.
     """
 
     def __init__(self, name: str = "siltstone-loop") -> None:
@@ -42,6 +51,7 @@ class BackgroundLoop:
         self._loop = new_event_loop()
         self._lock = threading.Lock()
         self._closed = False
+        self.second = SecondThread(f"{name}-second")
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -65,17 +75,28 @@ class BackgroundLoop:
         Raises:
             ClosedError: the loop was closed, or this is a forked child.
         """
-        if self.forked:
+        try:
+            self.check_caller()
+        except BaseException:
             work.close()
-            raise ClosedError("the store was opened before a fork; open it again in this process")
-        if threading.get_ident() == self._thread.ident:
-            work.close()
-            raise RuntimeError("a blocking call on the store's own loop would wait for itself")
+            raise
         with self._lock:
             if self._closed or sys.is_finalizing():
                 work.close()
                 raise ClosedError("the store was closed")
             return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def check_caller(self) -> None:
+        """Refuse a blocking call that this thread, or this process, can not make.
+
+        Raises:
+            ClosedError: this is a forked child.
+            RuntimeError: this is the loop's own thread.
+        """
+        if self.forked:
+            raise ClosedError("the store was opened before a fork; open it again in this process")
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError("a blocking call on the store's own loop would wait for itself")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` on the loop and wait for its result; an interrupt cancels it."""
@@ -119,6 +140,7 @@ class BackgroundLoop:
             self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self.second.close()
 
 
 class _Source(Generic[T]):

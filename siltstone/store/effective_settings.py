@@ -64,6 +64,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "verify_reads": ("reads", "verify"),
     "prefetch_bytes": ("reads", "prefetch"),
     "index_cache_bytes": ("index", "cache"),
+    "index_write_bytes": ("index", "unwritten"),
     "segments_idle_max": ("segments", "idle_max"),
 }
 """Each knob of a container: section and key of the file."""

@@ -6,20 +6,23 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from siltstone.container.log_views import FrameView, LogHead, frame_view
 from siltstone.container.owner import EPOCH_END, bridged
 from siltstone.container.views import Finding
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
+from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
 from siltstone.core.fenced_log import LogReader
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.journal.recovery import Recovered, recover
 from siltstone.store.assemble import Assembly, assembled
 
+_HEADS: Final = Pool(name="siltstone-heads", threads=16)
 READS_MAX = 5
 """Looks for the first frame of a log that an owner truncates meanwhile."""
 
@@ -60,6 +63,29 @@ class Inspection:
                 end=reader.end(),
                 dropped_tail=reader.dropped_tail(),
             )
+
+    def log_heads(self) -> list[LogHead]:
+        """The logs of all containers at a glance, some at a time: each may take seconds.
+
+        Raises:
+            LogError: one did not answer.
+            CorruptDataError: one is damaged.
+        """
+
+        async def look() -> list[LogHead]:
+            run = self.assembly.environment.run_blocking
+            heads = [
+                asyncio.ensure_future(run(_HEADS, partial(self.log_head, index)))
+                for index in self.containers
+            ]
+            try:
+                return await asyncio.gather(*heads)
+            finally:
+                # Those that were not begun when another one failed.
+                for head in heads:
+                    head.cancel()
+
+        return asyncio.run(look())
 
     def frames(
         self, container: int, start: int | None = None, *, rows: bool = False

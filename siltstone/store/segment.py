@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from siltstone.store.arguments import check_buffer
 from siltstone.store.async_buffered_writer import BUFFER_BYTES
+from siltstone.store.async_segment import place_of
+from siltstone.store.background_loop import awaited
 from siltstone.store.buffered_writer import BufferedWriter
 from siltstone.store.files import SegmentReader, SegmentWriter
 from siltstone.store.stream_append import append_stream
@@ -53,11 +56,13 @@ class Segment:
     def append(self, data: Buffer, *, expected_offset: int | None = None) -> int:
         """Append ``data``, durably; return where it begins. See ``AsyncSegment.append``."""
         check_buffer(data)
-        return self._loop.run(self._segment.append(data, expected_offset=expected_offset))
+        call = partial(self._segment.append, data, expected_offset=expected_offset)
+        return self._loop.run(awaited(call))
 
     def append_many(self, records: Sequence[Buffer], *, expected_offset: int | None = None) -> int:
         """Append all ``records`` as one commit; return the offset of the first."""
-        return self._loop.run(self._segment.append_many(records, expected_offset=expected_offset))
+        call = partial(self._segment.append_many, records, expected_offset=expected_offset)
+        return self._loop.run(awaited(call))
 
     def append_from(
         self, stream: BinaryIO, *, progress: Callable[[StreamProgress], None] | None = None
@@ -88,10 +93,21 @@ class Segment:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``offset``. See ``AsyncSegment.read``."""
+        self._loop.check_caller()
+        place = place_of(self._segment, offset, length)
+        if place is not None:
+            buffer = bytearray(length)
+            if place.read_all(offset, memoryview(buffer), self._loop.second.share):
+                return bytes(buffer)
         return self._loop.run(self._segment.read(offset, length))
 
     def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
         """Fill ``buffer`` from ``offset``; return the count of bytes. Raises like ``read``."""
+        self._loop.check_caller()
+        view = memoryview(buffer).cast("B")
+        place = place_of(self._segment, offset, len(view))
+        if place is not None and place.read_all(offset, view, self._loop.second.share):
+            return len(view)
         return self._loop.run(self._segment.read_into(offset, buffer))
 
     def follow(self, offset: int = 0) -> Iterator[bytes]:

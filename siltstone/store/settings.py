@@ -90,6 +90,11 @@ class Index(Section):
         default=_DEFAULTS.index_cache_bytes,
         description="memory for blocks of the index, for each container",
     )
+    unwritten: Size = Field(
+        default=_DEFAULTS.index_write_bytes,
+        description="memory for rows that no file of the index has yet, for each container; less "
+        "in a store of so many that they would have more than 32MiB together",
+    )
 
 
 class Segments(Section):

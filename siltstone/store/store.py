@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from siltstone.core.closing import Closing
 from siltstone.store.assemble import open_async_store
 from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.file_verbs import TTL_S, PublishedFiles
+from siltstone.store.import_verbs import LIFETIME
+from siltstone.store.name_match import NameMatch
 from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
     from siltstone.container.check_views import CheckProgress
     from siltstone.container.garbage_views import GarbageStatus, SweepFinding
     from siltstone.container.health import ContainerHealth
+    from siltstone.container.import_views import (
+        ImportBatch,
+        ImportOutput,
+        ImportResult,
+        ImportTicket,
+    )
     from siltstone.container.retention_views import RetentionCut, RetentionRule
     from siltstone.container.views import (
         CommitResult,
@@ -198,6 +207,43 @@ class Store(Closing):
     def retain(self, *, dry_run: bool = False) -> Iterator[RetentionCut]:
         """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
         return self._loop.iterate(partial(self._store.retain, dry_run=dry_run))
+
+    def open_import(
+        self, name: str, segment: str, *, lifetime: timedelta = LIFETIME
+    ) -> ImportTicket:
+        """Open an import session, durably. See ``AsyncStore.open_import``."""
+        return self._loop.run(self._store.open_import(name, segment, lifetime=lifetime))
+
+    def commit_import(
+        self,
+        ticket: ImportTicket,
+        outputs: Sequence[ImportOutput],
+        *,
+        batch: ImportBatch | None = None,
+    ) -> ImportResult:
+        """Give segments what a session brought, once. See ``AsyncStore.commit_import``."""
+        return self._loop.run(self._store.commit_import(ticket, outputs, batch=batch))
+
+    def abort_import(self, ticket: ImportTicket) -> bool:
+        """Let a session bring nothing; return whether it was open. It never undoes a commit."""
+        return self._loop.run(self._store.abort_import(ticket))
+
+    def publish_files(
+        self,
+        segments: Sequence[str],
+        *,
+        match: NameMatch = NameMatch.NAME,
+        ttl_s: float = TTL_S,
+        verify: bool = True,
+        at: Mapping[str, int] | None = None,
+        flush: bool = False,
+    ) -> PublishedFiles:
+        """Let ``silt://`` show segments as files, for a time. See ``AsyncStore.publish_files``."""
+        return self._loop.run(
+            self._store.publish_files(
+                segments, match=match, ttl_s=ttl_s, verify=verify, at=at, flush=flush
+            )
+        )
 
     def sweep(self, *, delete: bool = False, all_epochs: bool = False) -> Iterator[SweepFinding]:
         """Yield what lies there and is named by nothing. See ``AsyncStore.sweep``."""

@@ -6,8 +6,10 @@ import io
 import select
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
+from siltstone.store.background_loop import awaited
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def append_stream(
                     appended.add(landed[0].result(), landed[1])
                 if not piece:
                     return appended.progress
-                flying = loop.submit(segment.append(piece)), len(piece)
+                flying = loop.submit(awaited(partial(segment.append, piece))), len(piece)
         except BaseException:
             if flying is not None and not flying[0].cancelled():
                 # The stream failed, or the caller was interrupted: what is on its way still counts.

@@ -23,7 +23,7 @@ T = TypeVar("T")
 KINDS = (
     "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstatvfs", "fstat", "stat",
     "ftruncate", "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink",
-    "link", "rename",
+    "link", "rename", "write_out",
 )  # fmt: skip
 """The names of all calls, as ``fail_call`` and ``calls`` know them."""
 
@@ -102,7 +102,7 @@ class FileLayer:
         error, applied = failure
         if applied:
             action()
-        elif kind in ("fsync", "fdatasync") and isinstance(on, int):
+        elif kind in ("fsync", "fdatasync", "write_out") and isinstance(on, int):
             self.lose_unsynced(on)
         elif kind == "close" and isinstance(on, int):
             action()  # A descriptor is gone after close, whatever close answered.
@@ -155,6 +155,10 @@ class FileLayer:
     def fdatasync(self, fd: int) -> None:
         """``FileCalls.fdatasync``."""
         self._call("fdatasync", fd, lambda: self.inner.fdatasync(fd))
+
+    def write_out(self, fd: int, offset: int, length: int) -> None:
+        """``FileCalls.write_out``."""
+        self._call("write_out", fd, lambda: self.inner.write_out(fd, offset, length))
 
     def fsync(self, fd: int) -> None:
         """``FileCalls.fsync``."""

@@ -2,9 +2,8 @@
 
 Each of them may be stopped, may go on, and may die. All of them share one loop. A ``Process`` is
 the environment of whatever was started in it, and every task knows its process. A process that is
-stopped makes no step, and its timers wait; one that died never reaches anything outside again. What
-it asked of others before, a call that is on its way, takes its course: a service may carry out the
-call of a process that is stopped or dead.
+stopped makes no step, and its timers wait; one that died never reaches anything outside again. A
+service may carry out a call that either of them had on its way.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from siltstone.core.environment import Pool
 from siltstone.core.errors import OutcomeUnknownError
+from siltstone.testing.stepping import Steps
 from siltstone.testing.virtual_time import START_S, Clock, VirtualLoop
 
 T = TypeVar("T")
@@ -127,6 +128,7 @@ class Process:
         delays: what a blocking call costs, by its pool.
         outlives: whether a call of a pool that is on its way takes effect although the process died
             meanwhile; asked when it would.
+        steps: whether the calls of a pool are made in steps, so that others come between.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class Process:
         *,
         delays: Callable[[Pool, random.Random], Delays],
         outlives: Callable[[Pool], bool],
+        steps: Callable[[Pool], bool] = lambda pool: False,
     ) -> None:
         self.name = name
         self.stopped = False
@@ -145,6 +148,8 @@ class Process:
         self._clock = clock
         self._delays = delays
         self._outlives = outlives
+        self._makes_steps = steps
+        self._stepping: dict[Steps, None] = {}
         self._held: list[Any] = []
         self._threads: list[Callable[[], None]] = []
         self._lines: dict[Pool, _Line] = {}
@@ -232,9 +237,15 @@ class Process:
         held, self._held = self._held, []
         cast("ProcessLoop", asyncio.get_running_loop()).release(held)
 
+    def end_steps(self) -> None:
+        """Let no call make another step."""
+        while self._stepping:
+            self._stepping.popitem()[0].end()
+
     async def die(self) -> None:
         """End every task without any effect on what is outside."""
         self.dead = True
+        self.end_steps()
         for call in list(self._unanswered):
             call.give_up()
         self.go_on()
@@ -331,11 +342,30 @@ class _Call:
         if process.dead and not process._outlives(self._pool):
             self._fail()
             return
+        if process._makes_steps(self._pool):
+            steps = Steps(self._call, process._outside.copy())
+            process._stepping[steps] = None
+            self._step(steps)
+            return
         try:
             self._result = self._call()
         except BaseException as error:  # noqa: BLE001 - told to the caller
             self._error = error
         self._later(self._behind_s, self._return)
+
+    def _step(self, steps: Steps) -> None:
+        """Make the next step, unless the process stands still and has to make it itself."""
+        process = self._process
+        if process.dead:
+            self._fail()
+        elif process.stopped and not steps.is_sent:
+            process._threads.append(partial(self._step, steps))
+        elif steps.go_on():
+            self._later(steps.pause_s, partial(self._step, steps))
+        else:
+            process._stepping.pop(steps, None)
+            self._result, self._error = steps.result, steps.error
+            self._later(self._behind_s, self._return)
 
     def _return(self) -> None:
         if self._process.dead:

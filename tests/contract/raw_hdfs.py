@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 USER = "root"
+PATIENCE_S = 20.0
 
 
 class RawHdfs:
@@ -25,11 +27,19 @@ class RawHdfs:
         self._user = user
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, those of one that is open too."""
-        status, body = self._sent("GET", name, "OPEN")
-        if status == 403 and b"out of the range" in body:
-            return b""
-        return body if status == 200 else None
+        """The bytes of a file, those of one that is open too; ``None`` when there is none.
+
+        A server that came up a moment ago, or ends a lease, answers with an error for a while.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            status, body = self._sent("GET", name, "OPEN")
+            if status == 403 and b"out of the range" in body:
+                return b""
+            if status in (200, 404):
+                return body if status == 200 else None
+            assert time.monotonic() < until, (name, status, body)
+            time.sleep(0.1)
 
     def write(self, name: str, content: bytes) -> None:
         """Put a file there, instead of what was there."""

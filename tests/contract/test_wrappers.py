@@ -14,7 +14,7 @@ import pytest
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage
-from siltstone.core.chunk_care import BulkDeletes, Detours, Leftovers
+from siltstone.core.chunk_care import Addresses, BulkDeletes, Detours, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
@@ -140,5 +140,10 @@ def test_a_wrapper_has_every_method(wrapper: type) -> None:
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
-    for method in (BulkDeletes.delete_many, Leftovers.sweep_leftovers, Detours.is_on_detour):
+    for method in (
+        BulkDeletes.delete_many,
+        Leftovers.sweep_leftovers,
+        Detours.is_on_detour,
+        Addresses.uri_of,
+    ):
         assert inspect.signature(getattr(wrapper, method.__name__)) == inspect.signature(method)

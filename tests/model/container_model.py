@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from siltstone.container.views import SegmentInfo, TableValue
+from siltstone.core.operations.near_reads import Place
 
 
 @dataclass
@@ -51,22 +53,34 @@ class InFlight:
 
 @dataclass
 class Model:
-    """Segments by name, one table, and what became of the segments that were joined."""
+    """Segments by name, one table, and what became of those that were joined or renamed.
+
+    ``near_reads`` counts reads of them that asked no rows.
+    """
 
     segments: dict[str, ModelSegment] = field(default_factory=dict)
     table: dict[bytes, bytes] = field(default_factory=dict)
     joined: dict[str, tuple[str, int]] = field(default_factory=dict)
+    renamed: dict[str, ModelSegment] = field(default_factory=dict)
+    near_reads: int = 0
 
-    def create(self, name: str) -> None:
-        self.segments[name] = ModelSegment()
+    def create(self, name: str, segment: ModelSegment | None = None) -> None:
+        self.segments[name] = segment or ModelSegment()
         self.joined.pop(name, None)
+        self.renamed.pop(name, None)
 
     def rename(self, name: str, new: str) -> None:
-        self.segments[new] = self.segments.pop(name)
-        self.joined.pop(new, None)
+        segment = self.segments.pop(name)
+        self.create(new, segment)
+        self.renamed[name] = segment
         for source, (target, offset) in self.joined.items():
             if target == name:
                 self.joined[source] = (new, offset)
+
+    def was_renamed(self, name: str, new: str) -> bool:
+        """Whether a rename may be repeated: nothing became of either name since."""
+        found = self.segments.get(new)
+        return found is not None and self.renamed.get(name) is found
 
 
 class Verbs(Protocol):
@@ -75,6 +89,8 @@ class Verbs(Protocol):
     async def info(self, name: str) -> SegmentInfo: ...
 
     async def read(self, name: str, offset: int, length: int) -> bytes: ...
+
+    def place(self, name: str, offset: int, end: int) -> Place | None: ...
 
     async def list_segments(
         self, prefix: str = "", start_after: str = "", limit: int = 1_000
@@ -91,6 +107,28 @@ class Verbs(Protocol):
     ) -> list[tuple[bytes, TableValue]]: ...
 
 
+def near_reads(name: str, segment: ModelSegment, verbs: Verbs) -> int:
+    """What is read without asking rows is what the model holds; return how many reads were."""
+    start, end = segment.start, len(segment.data)
+    assert verbs.place(name, start - 1, end) is None, f"{name}: a place of what was truncated"
+    assert verbs.place(name, start, end + 1) is None, f"{name}: a place behind the end"
+    answered = 0
+    middle = (start + end) // 2
+    for begin, stop in ((start, end), (start, start + 1), (middle, end), (end - 1, end)):
+        place = verbs.place(name, begin, stop) if stop > begin >= start else None
+        for read in () if place is None else (place.read, partial(place.read_all, share=alone)):
+            buffer = memoryview(bytearray(stop - begin))
+            if read(begin, buffer):
+                assert buffer == segment.data[begin:stop], f"{name}: wrong bytes from memory"
+                answered += 1
+    return answered
+
+
+def alone(work: Callable[[], None]) -> Callable[[], None]:
+    """Nobody helps."""
+    return lambda: None
+
+
 async def compare(model: Model, verbs: Verbs, table: str) -> None:
     """Everything that can be read is what the model holds, and nothing else is there."""
     infos = {info.name: info for info in await verbs.list_segments()}
@@ -103,8 +141,10 @@ async def compare(model: Model, verbs: Verbs, table: str) -> None:
             segment.sealed,
         ), f"{name}: {info}, not {segment.start, len(segment.data), segment.sealed}"
         assert info.attributes == segment.attributes, name
+        model.near_reads += near_reads(name, segment, verbs)
         found = await verbs.read(name, segment.start, len(segment.data) - segment.start + 1)
         assert found == segment.readable, f"{name}: wrong bytes"
+        model.near_reads += near_reads(name, segment, verbs)
     rows = await verbs.table_scan(table)
     assert {key: value.value for key, value in rows} == model.table
 

@@ -34,8 +34,7 @@ class JoinRules(RewriteRules):
             await self.container.seal(source)
 
         self.run(fill())
-        self.model.joined.pop(source, None)
-        self.model.segments[source] = ModelSegment(bytearray(b"".join(parts)), 0, True)
+        self.model.create(source, ModelSegment(bytearray(b"".join(parts)), 0, True))
         return True
 
     @rule(to=names, source=names, several=st.lists(sizes, max_size=4), share=st.floats(0, 1))

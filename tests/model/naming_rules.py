@@ -62,7 +62,9 @@ class NamingRules(OwnerRules):
     @rule(name=names, new=names)
     def rename(self, name: str, new: str) -> None:
         work = self.container.rename(name, new)
-        if not self.has(name):
+        if not self.has(name) and self.model.was_renamed(name, new):
+            self.run(work)
+        elif not self.has(name):
             self.fails(SegmentNotFoundError, work)
         elif self.has(new):
             self.fails(SegmentExistsError, work)

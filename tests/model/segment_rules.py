@@ -63,9 +63,8 @@ class SegmentRules(MachineBase):
         if self.has(source):
             self.run(self.container.delete(source))
         self.run(self.container.create(source))
-        self.model.joined.pop(source, None)
         data = self.made(size)
-        self.model.segments[source] = ModelSegment(bytearray(data), 0, True)
+        self.model.create(source, ModelSegment(bytearray(data), 0, True))
 
         async def fill() -> None:
             await self.container.append(source, data)
@@ -119,7 +118,7 @@ class SegmentRules(MachineBase):
 
         self.run(work())
         if again:
-            self.model.segments[name] = ModelSegment()
+            self.model.create(name)
 
     def forget(self, name: str) -> None:
         del self.model.segments[name]

@@ -150,9 +150,13 @@ class ContainerMachine(NamingRules, JoinRules):
 
 
 class FilesMachine(ContainerMachine):
-    """The same over folders: the binding for shared folders, and the log in files."""
+    """The same over folders: the binding for shared folders, and the log in files.
+
+    What it reads is also read in the caller's thread, where that is possible.
+    """
 
     profiles = ("append",)
+    near_reads = 0
 
     def make_world(self, seed: int, profile: str) -> World:
         folder = Path(mkdtemp(prefix="siltstone-files-"))
@@ -162,12 +166,15 @@ class FilesMachine(ContainerMachine):
             settings=OPTIMISING,
             new_storage=lambda: NfsChunkStorage(folder / "chunks"),
             new_log=lambda: FileFencedLog(str(folder / "log"), 0, file_bytes=1 << 20),
+            near=True,
         )
         self.files = folder
         return world
 
     def teardown(self) -> None:
         super().teardown()
+        if hasattr(self, "model"):
+            FilesMachine.near_reads += self.model.near_reads
         if hasattr(self, "files"):
             shutil.rmtree(self.files, ignore_errors=True)
 
@@ -187,6 +194,7 @@ def play(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> Non
 @pytest.mark.parametrize(("machine", "examples"), [(ContainerMachine, 25), (FilesMachine, 6)])
 def test_container(machine: type[RuleBasedStateMachine], examples: int) -> None:
     play(machine, examples, 30)
+    assert machine is not FilesMachine or FilesMachine.near_reads
 
 
 @pytest.mark.soak

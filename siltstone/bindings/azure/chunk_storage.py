@@ -7,7 +7,9 @@ at once, since the service is consistent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from siltstone.bindings.azure import appending
 from siltstone.bindings.azure.deleting import BULK_MAX, delete_many
@@ -32,6 +34,8 @@ from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkS
 from siltstone.core.errors import ChunkError, SettingsError
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
+
+ACCOUNT_URL: Final = re.compile(r"https://([a-z0-9]+)\.blob\.([a-z0-9.-]+)")
 
 
 def open_container(settings: AzureSettings) -> AzureChunkStorage:
@@ -91,6 +95,14 @@ class AzureChunkStorage(RemoteChunkStorage):
     def __repr__(self) -> str:
         container, prefix = self._settings.container, self._settings.prefix
         return f"AzureChunkStorage(container={container!r}, prefix={prefix!r})"
+
+    def uri_of(self, name: str) -> str | None:
+        """See ``Addresses``; none where the account's URL is not that of a cloud."""
+        key = self.service.key(name, "uri_of")
+        account = ACCOUNT_URL.fullmatch(self._settings.account_url)
+        if account is None:
+            return None
+        return f"abfss://{self._settings.container}@{account[1]}.dfs.{account[2]}/{key}"
 
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """Two requests and one more a block, or one and perhaps one a block, if there is none."""

@@ -93,6 +93,10 @@ class GcsChunkStorage(RemoteChunkStorage):
             f"GcsChunkStorage(bucket={self._settings.bucket!r}, prefix={self._settings.prefix!r})"
         )
 
+    def uri_of(self, name: str) -> str:
+        """See ``Addresses``."""
+        return f"gs://{self._settings.bucket}/{self.service.key(name, 'uri_of')}"
+
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """One request, or an upload in pieces above ``put_bytes_max``, if there is no such key."""
         key = self.service.key(name, "create")

@@ -87,6 +87,10 @@ class HdfsChunkStorage(RemoteChunkStorage):
         settings = self._settings
         return f"HdfsChunkStorage(namenode={settings.namenode!r}, path={settings.path!r})"
 
+    def uri_of(self, name: str) -> str:
+        """See ``Addresses``."""
+        return f"{self._settings.namenode}{self.service.key(name, 'uri_of')}"
+
     def look(self) -> None:
         """See ``open_folder``."""
         deadline = self.service.deadline(0)

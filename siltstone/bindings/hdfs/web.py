@@ -105,12 +105,19 @@ def copies_told(settings: HdfsSettings, path: str, deadline: Deadline) -> int:
 
 
 def room_told(settings: HdfsSettings, deadline: Deadline) -> int | None:
-    """Bytes that the DataNodes have room for; ``None`` where Hadoop is older than 3.4."""
+    """Bytes that the DataNodes have room for; ``None`` where Hadoop is older than 3.4.
+
+    Raises:
+        ChunkUnavailableError: no DataNode is there, so that nobody knows. It is not a full disk.
+    """
     found: Any = asked(settings, "/", "GETSTATUS", deadline)
     try:
-        return int(found["FsStatus"]["remaining"])
+        capacity, room = (int(found["FsStatus"][key]) for key in ("capacity", "remaining"))
     except (KeyError, TypeError, ValueError):
         return None
+    if not capacity:
+        raise ChunkUnavailableError("no DataNode is there", chunk="", operation="free_space")
+    return room
 
 
 def _target(settings: HdfsSettings, url: str, path: str, query: dict[str, str]) -> str:

@@ -38,11 +38,11 @@ from siltstone.core.errors import (
 )
 from siltstone.core.immediate_reads import ReadNow
 from siltstone.core.name_locks import NameLocks
-from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_fully
+from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_durably
 from siltstone.core.words import MIB
 
 KEPT_BYTES_MAX = MIB
-"""Who reads more at a time reads most of a chunk, and does not come back to it."""
+"""Who reads more than this, and all of a chunk at a time, does not come back to it."""
 CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 # A pipe that stands where a chunk is expected would block the thread that opens it.
@@ -112,8 +112,7 @@ class NfsChunkStorage:
                     chunk=name, operation="write", expected=status.st_size, actual=offset
                 )
             with translated(name, "write", Effect.BEGUN):
-                write_fully(self._calls, fd, buffers, offset)
-                self._calls.fdatasync(fd)
+                write_durably(self._calls, fd, buffers, offset)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """Read until the buffer is full or the file ends."""
@@ -126,7 +125,7 @@ class NfsChunkStorage:
                     chunk=name, operation="read_into", expected=status.st_size, actual=offset
                 )
             count = read_fully(self._calls, fd, buffer, offset)
-            if len(buffer) <= KEPT_BYTES_MAX:
+            if len(buffer) <= KEPT_BYTES_MAX or len(buffer) < status.st_size:
                 self._kept.keep(name, fd)
             return count
 
@@ -199,6 +198,11 @@ class NfsChunkStorage:
             sizes = self._calls.fstatvfs(chain[-1])
         return sizes.f_bavail * sizes.f_frsize if sizes.f_blocks else UNLIMITED
 
+    def uri_of(self, name: str) -> str:
+        """The path of the file, for machines that have the share at the same place."""
+        check_chunk_name(name, "uri_of")
+        return f"file://{self._tree.path}/{name}"
+
     def close(self) -> None:
         """Close the root folder when the calls in progress are done."""
         self._kept.close()
@@ -244,8 +248,7 @@ class NfsChunkStorage:
 
     def _fill(self, fd: int, buffers: Sequence[Buffer]) -> None:
         try:
-            write_fully(self._calls, fd, buffers, 0)
-            self._calls.fdatasync(fd)
+            write_durably(self._calls, fd, buffers, 0)
         finally:
             # NFS may tell of a full disk only here, so a failing close is a failing create.
             self._calls.close(fd)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from contextlib import suppress
 from typing import Final
 
@@ -23,8 +22,37 @@ def version_of(status: os.stat_result) -> str:
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
+class _KeptFile:
+    """A descriptor of our own, closed with the last reference: a read on its way holds one.
+
+    Attributes:
+        fd: the descriptor.
+        seen: time and length that the file had last, and the version that they make.
+        used: whether it was read since it was last passed over.
+    """
+
+    __slots__ = ("_calls", "fd", "seen", "used")
+
+    def __init__(self, calls: FileCalls, fd: int) -> None:
+        self._calls = calls
+        self.fd = fd
+        self.seen = (-1, -1, "")
+        self.used = False
+
+    def __del__(self) -> None:
+        # Nothing was written through it, so its closing tells nothing.
+        with suppress(OSError):
+            self._calls.close(self.fd)
+
+    def see(self, status: os.stat_result) -> str:
+        """Note ``version_of`` for as long as time and length stay, and return it."""
+        version = version_of(status)
+        self.seen = (status.st_mtime_ns, status.st_size, version)
+        return version
+
+
 class KeptFiles:
-    """Thread-safe.
+    """Thread-safe; reads take no lock, so any number of threads read at a time.
 
     Args:
         calls: the file calls.
@@ -33,53 +61,56 @@ class KeptFiles:
     def __init__(self, calls: FileCalls) -> None:
         self._calls = calls
         self._lock = threading.Lock()
-        self._files: OrderedDict[str, int] = OrderedDict()
+        self._files: dict[str, _KeptFile] = {}
         self._is_able: bool | None = None
 
     def keep(self, name: str, fd: int) -> None:
         """Keep a chunk that was just read, by a descriptor of our own."""
+        if name in self._files:
+            return
         with self._lock:
             if self._is_able is None:
                 self._is_able = self._can_tell(fd)
             if not self._is_able or name in self._files:
                 return
-            self._files[name] = os.dup(fd)
-            if len(self._files) > FILES_MAX:
-                _, oldest = self._files.popitem(last=False)
-                self._close(oldest)
+            if len(self._files) >= FILES_MAX:
+                self._pass_over()
+            self._files[name] = _KeptFile(self._calls, os.dup(fd))
 
-    def read(self, name: str, offset: int, buffer: memoryview) -> str | None:
+    def read(self, name: str, offset: int, buffer: memoryview | bytearray) -> str | None:
         """See ``ReadNow``."""
-        with self._lock:
-            fd = self._files.get(name)
-            if fd is None:
-                return None
-            try:
-                count = self._calls.preadv_now(fd, [buffer], offset)
-                status = self._calls.fstat(fd)
-            except BlockingIOError:
-                return None
-            except OSError:
-                self._end()
-                return None
-            if not status.st_nlink:
-                del self._files[name]
-                self._close(fd)
-                return None
-            self._files.move_to_end(name)
-            return version_of(status) if count == len(buffer) else None
+        file = self._files.get(name)
+        if file is None:
+            return None
+        try:
+            count = self._calls.preadv_now(file.fd, [buffer], offset)
+            status = self._calls.fstat(file.fd)
+        except BlockingIOError:
+            return None
+        except OSError:
+            self.close()
+            return None
+        if not status.st_nlink:
+            self.forget(name)
+            return None
+        file.used = True
+        if count != len(buffer):
+            return None
+        modified_ns, length, version = file.seen
+        if status.st_mtime_ns == modified_ns and status.st_size == length:
+            return version
+        return file.see(status)
 
     def forget(self, name: str) -> None:
         """Let go of a chunk that is to be deleted."""
         with self._lock:
-            fd = self._files.pop(name, None)
-            if fd is not None:
-                self._close(fd)
+            self._files.pop(name, None)
 
     def close(self) -> None:
         """Let go of all, for ever."""
         with self._lock:
-            self._end()
+            self._is_able = False
+            self._files.clear()
 
     def _can_tell(self, fd: int) -> bool:
         try:
@@ -90,12 +121,12 @@ class KeptFiles:
             return False
         return True
 
-    def _end(self) -> None:
-        self._is_able = False
-        while self._files:
-            self._close(self._files.popitem()[1])
-
-    def _close(self, fd: int) -> None:
-        # Nothing was written through it, so its closing tells nothing.
-        with suppress(OSError):
-            self._calls.close(fd)
+    def _pass_over(self) -> None:
+        """Let go of the oldest that was not read since it was the oldest before."""
+        while True:
+            name, file = next(iter(self._files.items()))
+            del self._files[name]
+            if not file.used:
+                return
+            file.used = False
+            self._files[name] = file

@@ -7,6 +7,7 @@ visible to everybody at once, since the service is consistent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -37,6 +38,7 @@ from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
 from siltstone.core.words import GIB
 
+BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB
 CONCAT_SOURCES_MAX: Final = 1_000
 """A join looks at each source and copies it: twice as many requests, within one deadline."""
@@ -162,6 +164,12 @@ class S3ChunkStorage(RemoteChunkStorage):
         self.service.check_open()
         check_listing(prefix, "")
         return sweep_uploads(self.service, prefix, age_s)
+
+    def uri_of(self, name: str) -> str | None:
+        """See ``Addresses``; none for a bucket that is named by an ARN."""
+        if not BUCKET_NAME.fullmatch(self._settings.bucket):
+            return None
+        return f"s3a://{self._settings.bucket}/{self.service.key(name, 'uri_of')}"
 
     def is_on_detour(self) -> bool:
         """Whether the SDK reads although ``transport: obstore`` was asked for; see ``Detours``."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import boto3
+import botocore
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import (
@@ -15,6 +19,7 @@ from botocore.credentials import (
 )
 from botocore.exceptions import NoCredentialsError
 from botocore.loaders import Loader
+from botocore.utils import parse_timestamp
 
 from siltstone.bindings.s3.md5 import require_md5
 from siltstone.bindings.s3.settings import Checksums, S3Settings
@@ -68,6 +73,8 @@ def _config(settings: S3Settings) -> Config:
         connect_timeout=settings.connect_timeout_s,
         read_timeout=settings.read_timeout_s,
         max_pool_connections=settings.connections,
+        # One that is given is not put together anew for each call.
+        user_agent=f"siltstone/{version('siltstone')} Botocore/{botocore.__version__}",
         tcp_keepalive=True,
         # Uploads carry a checksum of ours. What comes back is checked by its reader, block by
         # block, and ranges have no checksum of the service.
@@ -85,6 +92,8 @@ def _config(settings: S3Settings) -> Config:
 def _session(settings: S3Settings) -> botocore.session.Session:
     session = botocore.session.Session(profile=settings.profile)
     session.register_component("data_loader", _LOADER)
+    parsers: Any = session.get_component("response_parser_factory")
+    parsers.set_parser_defaults(timestamp_parser=time_of)
     if settings.access_key_id is not None and settings.secret_access_key is not None:
         token = settings.session_token
         session.set_credentials(
@@ -128,6 +137,24 @@ def _assume_role(session: botocore.session.Session, settings: S3Settings, role: 
         method="assume-role", refresh_using=fetcher.fetch_credentials
     )
     session._credentials = credentials  # type: ignore[attr-defined]
+
+
+def time_of(value: Any) -> datetime:
+    """The time in an answer: as headers of S3 write it, or its documents, or any other service.
+
+    The SDK tries all ways to write a time, which takes as long as to sign a request.
+
+    Raises:
+        ValueError: it is none.
+    """
+    written = str(value)
+    try:
+        if written[4:5] == "-":
+            return datetime.fromisoformat(written)
+        return parsedate_to_datetime(written)
+    except ValueError:
+        found: datetime = parse_timestamp(value)
+        return found
 
 
 def _trusted(settings: S3Settings) -> bool | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -95,10 +96,12 @@ def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) 
 
 
 def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operation: str) -> None:
+    plain = plain_body(body)
+    source = body if plain is None else plain
     done = 0
     while done < len(buffer):
         deadline.check()
-        count = body.readinto(buffer[done : done + STEP_BYTES])
+        count = source.readinto(buffer[done : done + STEP_BYTES])
         if not count:
             raise ChunkUnavailableError(
                 "the answer broke off",
@@ -108,6 +111,18 @@ def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operatio
                 actual=done,
             )
         done += count
+    if plain is not None:
+        body._raw_stream.drain_conn()  # it finds the end, and the connection is used again
+
+
+def plain_body(body: Any) -> http.client.HTTPResponse | None:
+    """The answer below a body of the SDK, which reads into a buffer; the layers above it copy.
+
+    Returns:
+        ``None`` where the layers are not those that are known.
+    """
+    found = getattr(getattr(body, "_raw_stream", None), "_original_response", None)
+    return found if isinstance(found, http.client.HTTPResponse) else None
 
 
 def _told_length(error: ClientError) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from siltstone.core.block_reads import Scratch
+from siltstone.core.block_reads import SCRATCH, Scratch
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
@@ -45,7 +45,7 @@ class Context:
     memory: ChunkMemory
     ahead: ReadAhead
     mishaps: Mishaps = field(default_factory=Mishaps)
-    scratch: Scratch = field(default_factory=Scratch)
+    scratch: Scratch = SCRATCH
     sharing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -20,12 +20,14 @@ class Joining:
         source_id: gives them; sealed, and flushed to its end.
         offset: where they begin in the target: its flushed length.
         start: where they begin in the source: its start.
+        hidden: the source is one that nobody ever saw: an import's, whose state says deleted.
     """
 
     target_id: int
     source_id: int
     offset: int
     start: int
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def checked(context: Context, joining: Joining) -> Ends:
         OffsetError: one of the two has changed.
     """
     target_state = context.live_state(joining.target_id)
-    source_state = context.live_state(joining.source_id)
+    source_state = _source_state(context, joining)
     target = context.layouts.layout(joining.target_id)
     source = context.layouts.layout(joining.source_id)
     if source_state.sealed_length is None:
@@ -84,7 +86,16 @@ async def commit_joining(context: Context, joining: Joining, change: LayoutChang
     if await context.commit(change):
         return
     context.live_state(joining.target_id)
-    raise truncated(context.live_state(joining.source_id), joining)
+    raise truncated(_source_state(context, joining), joining)
+
+
+def _source_state(context: Context, joining: Joining) -> SegmentState:
+    if not joining.hidden:
+        return context.live_state(joining.source_id)
+    state = context.layouts.state(joining.source_id)
+    if state is None:
+        raise context.not_found(joining.source_id)
+    return state
 
 
 def truncated(source: SegmentState, joining: Joining) -> OffsetError:

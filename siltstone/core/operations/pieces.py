@@ -55,20 +55,26 @@ class Room:
         return sum(map(len, self._spare))
 
     def spare(self, length: int) -> memoryview | None:
-        """Memory of so many bytes, with anything in it, if there is some."""
-        for index, view in enumerate(self._spare):
-            if len(view) == length:
-                return self._spare.pop(index)
-        return None
+        """Memory with anything in it, the least that has so many bytes, if it is not twice as much.
 
-    def give_back(self, view: memoryview | None) -> None:
-        """Keep memory that nobody looks at any more, rather than what was given back before.
-
-        The last piece of a chunk has a length of its own, and its memory would never be asked for.
+        The last piece of a chunk is longer than others, and its memory is good for them as well.
         """
-        if view is not None:
-            self._spare.append(view)
-            del self._spare[:-_SPARE_MAX]
+        sizes = [
+            (len(view), index)
+            for index, view in enumerate(self._spare)
+            if length <= len(view) <= 2 * length
+        ]
+        return self._spare.pop(min(sizes)[1]) if sizes else None
+
+    def give_back(self, view: memoryview) -> None:
+        """Keep memory that nobody looks at any more, rather than what was given back before."""
+        self._spare.append(view)
+        del self._spare[:-_SPARE_MAX]
+
+    def shrink(self, length: int) -> None:
+        """Keep at most so many bytes, of what was given back last."""
+        while self.spare_bytes > length:
+            del self._spare[0]
 
     def clear(self) -> None:
         """Keep nothing."""

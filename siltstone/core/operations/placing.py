@@ -123,7 +123,7 @@ async def run_place(context: Context, joining: Joining, extra: tuple[TableEntry,
         ends = _closed(context, joining)
         length = ends.source.storage_length
         shift = joining.offset - joining.start
-        position = _placed_end(context, joining, length + shift) - shift
+        position = placed_end(context, joining, length + shift) - shift
         if position == length:
             return True
         extents = context.layouts.extents(joining.source_id, position, length, PLACED_PER_SLICE)
@@ -138,7 +138,7 @@ async def run_show(context: Context, joining: Joining, extra: tuple[TableEntry, 
     async with context.sharing:
         ends = _closed(context, joining)
         end = ends.source.storage_length + joining.offset - joining.start
-        placed = _placed_end(context, joining, end)
+        placed = placed_end(context, joining, end)
         if placed != end:
             raise OffsetError(
                 "a part of the source is not placed",
@@ -200,7 +200,7 @@ def _closed(context: Context, joining: Joining) -> Ends:
     return ends
 
 
-def _placed_end(context: Context, joining: Joining, end: int) -> int:
+def placed_end(context: Context, joining: Joining, end: int) -> int:
     """End of what is placed already; the target's flushed length before anything is."""
     last = context.layouts.floor(joining.target_id, end - 1)
     return joining.offset if last is None or last.end <= joining.offset else last.end

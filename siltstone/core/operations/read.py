@@ -36,6 +36,9 @@ PART_BYTES = 8 * MIB
 The last of several takes the rest with it, and so less than twice as much.
 """
 
+NEAR_PART_BYTES = 4 * MIB
+"""The same where the kernel may have the bytes in memory, and a call costs only its thread."""
+
 DIRECT_BYTES_MIN = MIB
 """Fewer bytes are copied out of whole blocks by one call, not read in place by three."""
 
@@ -62,15 +65,17 @@ class ReadPart:
     whole: bool
 
 
-def plan_extent(chunk: Chunk, start: int, end: int, position: int) -> Iterator[ReadPart]:
+def plan_extent(
+    chunk: Chunk, start: int, end: int, position: int, part_bytes: int = PART_BYTES
+) -> Iterator[ReadPart]:
     """Cut ``[start, end)`` of a chunk into parts: whole blocks in place, the edges apart."""
     inner_start = -(-start // BLOCK_BYTES) * BLOCK_BYTES
     inner_end = end if end == chunk.length else end // BLOCK_BYTES * BLOCK_BYTES
     aligned = inner_start == start and inner_end == end
     if inner_end <= inner_start or (not aligned and inner_end - inner_start < DIRECT_BYTES_MIN):
         inner_start = inner_end = end
-    last = inner_start + max(0, inner_end - inner_start - PART_BYTES) // PART_BYTES * PART_BYTES
-    borders = [start, *range(inner_start, last + 1, PART_BYTES), inner_end, end]
+    last = inner_start + max(0, inner_end - inner_start - part_bytes) // part_bytes * part_bytes
+    borders = [start, *range(inner_start, last + 1, part_bytes), inner_end, end]
     for begin, stop in pairwise(borders):
         if begin < stop:
             yield ReadPart(
@@ -83,9 +88,13 @@ def plan_extent(chunk: Chunk, start: int, end: int, position: int) -> Iterator[R
 
 
 def plan_read(
-    extents: Sequence[Extent], chunk_of: Callable[[int], Chunk], offset: int, end: int
+    extents: Sequence[Extent],
+    chunk_of: Callable[[int], Chunk],
+    offset: int,
+    end: int,
+    part_bytes: int = PART_BYTES,
 ) -> list[ReadPart]:
-    """Cut ``[offset, end)`` of a segment into parts.
+    """Cut ``[offset, end)`` of a segment into parts of ``part_bytes``, see ``PART_BYTES``.
 
     Raises:
         CorruptDataError: the extents leave a gap, or one reaches beyond its chunk.
@@ -105,7 +114,7 @@ def plan_read(
             )
         stop = min(end, extent.end)
         shift = extent.chunk_offset - extent.start
-        parts += plan_extent(chunk, position + shift, stop + shift, position - offset)
+        parts += plan_extent(chunk, position + shift, stop + shift, position - offset, part_bytes)
         position = stop
     if position < end:
         raise _gap(extents[0].segment_id if extents else 0, position)
@@ -153,6 +162,7 @@ async def fetch(context: Context, segment_id: int, offset: int, view: memoryview
         if gone is not None and any(part.chunk.name == gone.chunk for part in parts):
             break
         started = loop.time()
+        beside = context.ahead.begin()
         try:
             await _read_parts(context, parts, view)
         except ChunkNotFoundError as error:
@@ -161,8 +171,10 @@ async def fetch(context: Context, segment_id: int, offset: int, view: memoryview
             gone = error
             context.blocks.forget(error.chunk)
         else:
-            context.ahead.measured(len(view), loop.time() - started)
+            context.ahead.measured(len(view), loop.time() - started, beside)
             return
+        finally:
+            context.ahead.end()
     assert gone is not None, "only a chunk that is gone leads to another look-up"
     raise LostDataError("chunk does not exist any more", where=gone.chunk) from gone
 
@@ -195,7 +207,11 @@ def _look_up(context: Context, segment_id: int, offset: int, length: int) -> lis
             raise _gap(segment_id, position)
         extents += some
         position = some[-1].end
-    return plan_read(extents, context.chunk, offset, end)
+    return plan_read(extents, context.chunk, offset, end, _part_bytes(context))
+
+
+def _part_bytes(context: Context) -> int:
+    return PART_BYTES if context.storage.read_now is None else NEAR_PART_BYTES
 
 
 async def read_extents(
@@ -208,7 +224,7 @@ async def read_extents(
         ChunkError: storage did not answer, or a chunk is gone.
     """
     settings = replace(context.settings, verify_reads="always")
-    parts = plan_read(extents, context.chunk, offset, offset + len(view))
+    parts = plan_read(extents, context.chunk, offset, offset + len(view), _part_bytes(context))
     await _read_parts(replace(context, settings=settings), parts, view)
 
 

@@ -2,7 +2,8 @@
 
 Bytes of a segment never change, so what was read ahead stays right for ever; whether it may still
 be shown is asked anew for each read. Reading ahead costs a copy, so it is done only while storage
-is slow: over a page cache it would halve the speed. Used on the event loop only.
+is slow: over a page cache it would halve the speed. Used on the event loop only, but for
+``quick`` and ``wants``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from siltstone.core.copying import copy
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.operations.pieces import Room
 from siltstone.core.words import MIB
@@ -24,9 +26,13 @@ STREAMS_MAX = 64
 
 _SLOW_CALL_S = 0.002
 _SLOW_BYTE_S = 1 / (4 * 1024 * MIB)
+"""A read alone that takes longer is slow. Reads beside each other share the machine."""
+
+_QUICK_SHARE = 0.4
+"""A read that takes less than this share of what is slow is quick; one between tells nothing."""
 
 _SLOW_READS_MIN = 3
-"""Reads in a row that show quick storage to have become slow: a single late answer says nothing."""
+"""Slow reads without a quick one that show storage to be slow: one late answer says nothing."""
 
 Fetch = Callable[[int, int, memoryview], Awaitable[None]]
 """Reads verified bytes: segment, offset, and where they go."""
@@ -39,11 +45,12 @@ PieceEnd = Callable[[int, int, int], int]
 class _Piece:
     """Bytes ``[start, end)`` of a segment on their way; the task ends with ``None`` on an error.
 
-    ``readers`` wait for it, or copy out of it.
+    ``memory`` is at least as long. ``readers`` wait for it, or copy out of it.
     """
 
     start: int
     end: int
+    memory: memoryview
     task: asyncio.Task[memoryview | None]
     readers: int = 0
 
@@ -71,6 +78,7 @@ class ReadAhead:
         self._room = Room()
         self._budget = budget_bytes
         self._held = 0
+        self._fetching = 0
         self._slow_reads = _SLOW_READS_MIN - 1  # the first read tells
         self._streams: OrderedDict[tuple[int, int], Stream] = OrderedDict()
         self._tasks: set[asyncio.Task[memoryview | None]] = set()
@@ -80,10 +88,38 @@ class ReadAhead:
         """Bytes read ahead and not taken yet, those on their way and spare memory included."""
         return self._held + self._room.spare_bytes
 
-    def measured(self, length: int, elapsed_s: float) -> None:
-        """Note how long storage took for so many bytes."""
-        slow = elapsed_s > _SLOW_CALL_S + length * _SLOW_BYTE_S
-        self._slow_reads = self._slow_reads + 1 if slow else 0
+    def begin(self) -> int:
+        """Note that storage is read, until ``end``; return how many reads are under way."""
+        self._fetching += 1
+        return self._fetching
+
+    def end(self) -> None:
+        """Note that a read of storage is over."""
+        self._fetching -= 1
+
+    def measured(self, length: int, elapsed_s: float, beside: int = 1) -> None:
+        """Note how long storage took for so many bytes, with so many reads under way at first.
+
+        Reading ahead makes each read later, and must not be taken for slow storage.
+        """
+        slow_s = (_SLOW_CALL_S + length * _SLOW_BYTE_S) * max(beside, self._fetching)
+        if elapsed_s > slow_s:
+            self._slow_reads += 1
+        elif elapsed_s < slow_s * _QUICK_SHARE:
+            self._slow_reads = 0
+
+    def quick(self) -> None:
+        """Note a read that took no waiting; on any thread."""
+        self._slow_reads = 0
+
+    def wants(self, segment_id: int, offset: int) -> bool:
+        """Whether a read should be told to ``follow``; asked by any thread.
+
+        While storage is quick nothing new is read ahead, but what was may be held still.
+        """
+        if self._slow_reads >= _SLOW_READS_MIN:
+            return True
+        return self._held > 0 and (segment_id, offset) in self._streams
 
     def follow(self, segment_id: int, offset: int, end: int, flushed: int) -> Stream | None:
         """Note a read of ``[offset, end)`` and read on behind it, if it continues another.
@@ -124,7 +160,7 @@ class ReadAhead:
                     break
                 stop = min(end, piece.end)
                 part = found[position - piece.start : stop - piece.start]
-                view[position - offset : stop - offset] = part
+                copy(view[position - offset : stop - offset], part)
                 position = stop
             if piece.end > position:
                 break
@@ -146,7 +182,7 @@ class ReadAhead:
         """Keep the memory of a piece that was taken, unless somebody else still waits for it."""
         if not self._held or piece.readers or not piece.task.done() or piece.task.cancelled():
             return
-        self._room.give_back(piece.task.result())
+        self._room.give_back(piece.memory)
 
     async def close(self) -> None:
         """Forget everything, read nothing ahead from now on, and wait for what is on its way."""
@@ -162,34 +198,39 @@ class ReadAhead:
         ahead = sum(piece.end > end for piece in pieces)
         while ahead < stream.window and start < flushed:
             stop = self._piece_end(segment_id, start, flushed)
-            view = self._room.spare(stop - start)
-            if not self._make_room(stop - start):
-                self._room.give_back(view)
+            memory = self._memory(stop - start)
+            if memory is None:
                 break
-            self._held += stop - start
-            task = asyncio.create_task(self._read(segment_id, start, stop, view))
+            self._held += len(memory)
+            task = asyncio.create_task(self._read(segment_id, start, memory[: stop - start]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            pieces.append(_Piece(start, stop, task))
+            pieces.append(_Piece(start, stop, memory, task))
             start, ahead = stop, ahead + 1
 
-    async def _read(
-        self, segment_id: int, start: int, stop: int, spare: memoryview | None
-    ) -> memoryview | None:
-        view = memoryview(bytearray(stop - start)) if spare is None else spare
+    async def _read(self, segment_id: int, start: int, view: memoryview) -> memoryview | None:
         try:
             await self._fetch(segment_id, start, view)
         except SiltstoneError:
             return None  # whoever wants these bytes reads them himself, and gets the error
         return view
 
-    def _make_room(self, length: int) -> bool:
-        """Forget readers not seen for long until ``length`` bytes fit; whether they do."""
-        if self.held_bytes + length > self._budget:
-            self._room.clear()
-        while self._held + length > self._budget and self._streams:
+    def _memory(self, length: int) -> memoryview | None:
+        """Memory of so many bytes at least, if the budget has it.
+
+        For that, readers that were not seen for long are forgotten.
+        """
+        spare = self._room.spare(length)
+        size = length if spare is None else len(spare)
+        while self._held + size > self._budget and self._streams:
             self._forget_oldest()
-        return self._held + length <= self._budget
+        left = self._budget - self._held - size
+        if left >= 0:
+            self._room.shrink(left)
+            return memoryview(bytearray(length)) if spare is None else spare
+        if spare is not None:
+            self._room.give_back(spare)
+        return None
 
     def _forget_oldest(self) -> None:
         _, stream = self._streams.popitem(last=False)
@@ -204,7 +245,7 @@ class ReadAhead:
         """Give the bytes of a piece back to the budget, once nothing writes to them any more."""
 
         def release(_: object) -> None:
-            self._held -= piece.end - piece.start
+            self._held -= len(piece.memory)
             if not self._held:
                 self._room.clear()
 

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from siltstone.core.block_sums import patches
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.layout_store import LayoutChange, PackingLayoutStore
+from siltstone.core.layout_store import LayoutChange, NewChunk, PackingLayoutStore
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.create import create_chunk
 from siltstone.core.operations.dropping import plan_dropping
@@ -118,17 +118,33 @@ async def _state(
     """Write the new chunk, and state which extents now lie in it."""
     buffers = [view for _, view in copies]
     new, sums = await create_chunk(context, lambda: layouts.new_shared_chunk(len(copies)), buffers)
+    return await state_repack(context, layouts, locks, new, sums, [extent for extent, _ in copies])
+
+
+async def state_repack(
+    context: Context,
+    layouts: PackingLayoutStore,
+    locks: SegmentLocks,
+    new: NewChunk,
+    sums: Sequence[int],
+    extents: Sequence[Extent],
+) -> int:
+    """State which of ``extents``, whose bytes a new chunk holds in this order, now lie in it.
+
+    Returns:
+        How many; when there is none, the chunk was abandoned.
+    """
     found = patches(new.chunk_id, 0, sums)
     moved: list[Moved] = []
     length = 0
-    for extent, view in copies:
+    for extent in extents:
         moved.append(Moved(extent, length))
-        length += len(view)
+        length += extent.length
 
     def plan(some: Sequence[Moved], chunk: Chunk) -> tuple[LayoutChange, ...]:
         return plan_moves(some, chunk, () if chunk.references else found, layouts, context.chunk)
 
-    ids = dict.fromkeys(extent.segment_id for extent, _ in copies)
+    ids = dict.fromkeys(extent.segment_id for extent in extents)
     async with locks.hold_free(ids) as held, context.sharing:
         mine = [each for each in moved if each.extent.segment_id in held]
         slices = [mine[at : at + MOVES_PER_SLICE] for at in range(0, len(mine), MOVES_PER_SLICE)]

@@ -57,6 +57,21 @@ async def run_rewrite(context: Context, lock: asyncio.Lock, rewrite: Rewrite) ->
         if isinstance(error, ChunkReadBackError):
             context.mishaps.read_back_failed(error)
         raise
+    return await state_rewrite(context, lock, rewrite, new, sums, "joined" if joins else "copied")
+
+
+async def state_rewrite(
+    context: Context,
+    lock: asyncio.Lock,
+    rewrite: Rewrite,
+    new: NewChunk,
+    sums: Sequence[int],
+    how: str,
+) -> bool:
+    """Let a new chunk stand for the extents of a rewrite; false if they are others meanwhile.
+
+    Then, and whenever it was surely not committed, the chunk is abandoned.
+    """
     try:
         async with lock, context.sharing:
             committed = await _swap(context, rewrite, new, sums)
@@ -66,7 +81,6 @@ async def run_rewrite(context: Context, lock: asyncio.Lock, rewrite: Rewrite) ->
         # Else it may be committed: its chunk is not garbage for us.
         raise
     if committed:
-        how = "joined" if joins else "copied"
         context.storage.metrics.add(REWRITTEN_BYTES, rewrite.length, how)
     else:
         context.memory.abandon([new])
@@ -139,12 +153,12 @@ async def _join(context: Context, rewrite: Rewrite, new: NewChunk) -> list[int]:
     return await context.storage.run(
         "read_into",
         new.name,
-        lambda storage: _verified(uncached(storage), new.name, blocks),
+        lambda storage: joined_sums(uncached(storage), new.name, blocks),
         moved=end,
     )
 
 
-def _verified(storage: ChunkStorage, name: str, blocks: Sequence[tuple[int, int]]) -> list[int]:
+def joined_sums(storage: ChunkStorage, name: str, blocks: Sequence[tuple[int, int]]) -> list[int]:
     """Read a joined chunk once: compare the blocks of its sources, return the sums of its own.
 
     Args:

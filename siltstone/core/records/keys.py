@@ -17,7 +17,10 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     attributes:   0x0d, segment_id: u64                          -> attributes
     time:         0x0e, segment_id: u64, offset: u64             -> append time
     retention:    0x0f, scope: u8, name: UTF-8                   -> retention
+    import:       0x10, part: u8 = 1, name: UTF-8                -> import session
+    import:       0x10, part: u8 = 2, chunk: UTF-8               -> chunk id
     epoch:        0x12, epoch: u64                               -> epoch
+    batch:        0x13, query: UTF-8                             -> import batch
 
 The first byte of a key is also the ``kind`` of its value.
 """
@@ -51,7 +54,18 @@ class RowKind(IntEnum):
     ATTRIBUTES = 13
     TIME = 14
     RETENTION = 15
+    IMPORT = 16
     EPOCH = 18
+    IMPORT_BATCH = 19
+
+
+class ImportPart(IntEnum):
+    """What a row of kind ``IMPORT`` is about. Numbers are persisted and never change."""
+
+    SESSION = 1
+    """A session, under its name."""
+    CHUNK = 2
+    """A chunk that a session brought, under its name on long-term storage."""
 
 
 class CounterKind(IntEnum):
@@ -63,7 +77,8 @@ class CounterKind(IntEnum):
     CHUNK_ID = 4
 
 
-RETENTION_NAME_AT = 2
+SCOPED_NAME_AT = 2
+"""Where the name begins behind a kind and one more byte."""
 
 _ID = struct.Struct(">BQ")
 _ID_ID = struct.Struct(">BQQ")
@@ -150,6 +165,21 @@ def retention_key(scope: int, name: str) -> bytes:
     return bytes((RowKind.RETENTION, scope)) + name.encode("utf-8")
 
 
+def import_key(name: str) -> bytes:
+    """Key of an import session."""
+    return bytes((RowKind.IMPORT, ImportPart.SESSION)) + name.encode("utf-8")
+
+
+def import_chunk_key(chunk: str) -> bytes:
+    """Key of the row that gives the id of an imported chunk."""
+    return bytes((RowKind.IMPORT, ImportPart.CHUNK)) + chunk.encode("utf-8")
+
+
+def import_batch_key(query: str) -> bytes:
+    """Key of the newest batch that a stream has imported."""
+    return _name_key(RowKind.IMPORT_BATCH, query)
+
+
 def epoch_key(epoch: int) -> bytes:
     """Key of what the sweep knows of an epoch."""
     return _ID.pack(RowKind.EPOCH, epoch)
@@ -187,7 +217,16 @@ def time_of(key: bytes) -> tuple[int, int]:
 
 def retention_of(key: bytes) -> tuple[int, str]:
     """Return scope and name of a retention rule's key. Raises ``CorruptDataError``."""
-    if len(key) < RETENTION_NAME_AT or key[0] != RowKind.RETENTION:
+    return _scoped_name(RowKind.RETENTION, key)
+
+
+def import_of(key: bytes) -> tuple[int, str]:
+    """Return part and name of the key of a row of an import. Raises ``CorruptDataError``."""
+    return _scoped_name(RowKind.IMPORT, key)
+
+
+def _scoped_name(kind: RowKind, key: bytes) -> tuple[int, str]:
+    if len(key) < SCOPED_NAME_AT or key[0] != kind:
         raise CorruptDataError("impossible key", where=f"key {key.hex()}")
     return key[1], name_of(key[1:])
 

@@ -47,8 +47,12 @@ class ControlKind(IntEnum):
     """When the owner made the frame; payload: u64, milliseconds since 1970."""
     RECOVERY = 5
     """The log begins with a recovery; payload: the name of its file, UTF-8."""
+    IMPORT_DELETION = 6
+    """Chunks that import sessions left may be deleted; payload: their names, UTF-8, joined by
+    newlines."""
     PIN_DELETION = 7
-    """Pins that expired may be deleted; payload: their names, UTF-8, joined by newlines."""
+    """Pins and file manifests that expired may be deleted; payload: their names, UTF-8, joined by
+    newlines."""
 
 
 @dataclass(frozen=True, slots=True)

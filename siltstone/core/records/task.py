@@ -38,6 +38,9 @@ class TaskKind(IntEnum):
     """Forget what became of a concatenated segment; ``subject`` is its id, ``name`` its name."""
     UNDO_CONCAT = 5
     """Take away what a concat placed behind a segment and never showed; ``subject`` is its id."""
+    CLOSE_IMPORT = 6
+    """Abort an import session that expired, or forget one that was closed; ``subject`` is its id,
+    ``name`` its name."""
     RETAIN = 8
     """Go on cutting segments by the rules of retention; ``name`` is the last one looked at."""
     SWEEP = 9
@@ -69,7 +72,7 @@ class Task:
         due_ms: not to be started earlier, milliseconds since 1970.
         kind: what to do.
         subject: a chunk id or a segment id.
-        name: the chunk's or the segment's name, or how far a sweep has come.
+        name: of the chunk, the segment or the session, or how far a sweep has come.
         stage: how far it has come.
         attempts: how often it failed.
         dropped_version: table version that made the garbage; in the row 0 until it is rewritten

@@ -133,12 +133,13 @@ class CloseChecks(ChunkSubject):
             assert names(storage) == ["a"]
             storage.delete("a")
             storage.close()
-            gc.collect()
 
         use()  # What is made once stays.
+        gc.collect()
         before = len(os.listdir(OPENED)), threading.active_count()
         for _ in range(CYCLES):
             use()
+        gc.collect()
         after = len(os.listdir(OPENED)), threading.active_count()
         assert after[0] <= before[0], "open files"
         assert after[1] <= before[1], "threads"

@@ -107,6 +107,7 @@ def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> None:
     with marker:
         if marker.content().newest != slot:
             return
+        folder.unlink_old(slot.epoch)
         for key in folder.log_files():
             if key.epoch < slot.epoch and folder.header(key) is None:
                 folder.unlink(key)
@@ -205,6 +206,7 @@ def sweep(folder: LogFolder, older: Iterable[FileRange], epoch: int) -> None:
     Only after a frame of ``epoch`` was acknowledged: every later claimant has read it, so every
     later chain goes through this epoch's statement, and what that leaves out is void for ever.
     """
+    folder.unlink_old(epoch)
     kept = {part.key for part in older}
     for key in folder.log_files():
         if key.epoch < epoch and key not in kept:

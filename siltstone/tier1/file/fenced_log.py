@@ -38,9 +38,16 @@ from siltstone.tier1.file.marker import Marker, newest_epoch
 from siltstone.tier1.file.network import FileSystemOf, file_system_of, refuse_network
 from siltstone.tier1.file.reader import FileLogReader
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
+from siltstone.tier1.file.spares import IN_PLACE
 from siltstone.tier1.file.writer import EpochWriter
 
 _BLOCK_BYTES = 4 * KIB
+_TURNS = 4
+_PAUSE_S = 0.01
+"""Shortest pause while there is more to write; otherwise it is as long as the writing took."""
+_BUSY_S = 0.25
+_IDLE_S = 1.0
+"""When to look again for something to do, with and without frames since the last time."""
 
 
 class FileFencedLog(LogHandle):
@@ -79,6 +86,7 @@ class FileFencedLog(LogHandle):
         self._dropped_tail = 0
         self._first = 0
         self._lineage = b""
+        self._tended_index = 0
 
     @property
     def frame_bytes_max(self) -> int:
@@ -151,6 +159,7 @@ class FileFencedLog(LogHandle):
             file=claimed.file,
             header=claimed.header,
             on_second_frame=lambda: sweep(self._folder, self._older, epoch),
+            fills=self._file_system(self._folder.path).number in IN_PLACE,
         )
         self._writer.prepare_spare()
         self._state = HandleState.CLAIMED
@@ -191,6 +200,26 @@ class FileFencedLog(LogHandle):
             self._state = HandleState.POISONED
             raise
         return index
+
+    def tend(self) -> float:
+        """See ``TendedLog.tend``: it makes the next file, and writes zeros ahead of the frames."""
+        writer = self._writer
+        if writer is None or self._state is not HandleState.CLAIMED:
+            return _IDLE_S
+        begun = self._environment.monotonic()
+        try:
+            count = 0
+            while count < _TURNS and writer.tend():
+                count += 1
+        except OSError as error:
+            with self._lock:
+                if self._state is HandleState.CLAIMED:
+                    self._state = HandleState.POISONED
+            raise log_error("tend", self._folder.path, error) from error
+        if count:
+            return max(_PAUSE_S, self._environment.monotonic() - begun)
+        index, self._tended_index = self._tended_index, writer.index
+        return _IDLE_S if index == writer.index else _BUSY_S
 
     # --- reading ---
 
@@ -253,7 +282,7 @@ class FileFencedLog(LogHandle):
         # files are a suffix of what they were.
         for key in self._folder.log_files():
             if key < oldest:
-                self._folder.unlink(key)
+                writer.drop(key)
         del writer.headers[: max(0, kept - len(self._older))]
         self._older = self._older[kept:]
         self._first = ranges[kept].header.first_index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from siltstone.core.records.log_file_header import (
     decode_log_file_header,
 )
 from siltstone.tier1.file.errors import FULL
-from siltstone.tier1.file.names import FileKey, parse_file_name
+from siltstone.tier1.file.names import FileKey, parse_file_name, parse_old_name
 
 
 class OpenFile(NamedTuple):
@@ -79,12 +79,22 @@ class LogFolder:
 
     def log_files(self) -> list[FileKey]:
         """The log files, oldest first; none when there is no folder."""
+        return self._keys(parse_file_name)
+
+    def unlink_old(self, below_epoch: int) -> None:
+        """Remove truncated files that older owners wanted to use again."""
+        for key in self._keys(parse_old_name):
+            if key.epoch < below_epoch:
+                with suppress(FileNotFoundError):
+                    self.calls.unlink(self.file(key.old_name))
+
+    def _keys(self, parse: Callable[[str], FileKey | None]) -> list[FileKey]:
         try:
             fd = self.calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             return []
         try:
-            found = [parse_file_name(entry.name) for entry in self.calls.scandir(fd)]
+            found = [parse(entry.name) for entry in self.calls.scandir(fd)]
         finally:
             self.calls.close(fd)
         return sorted(key for key in found if key is not None)

@@ -14,7 +14,8 @@ class FileLogSettings(BaseModel):
         path: the folder below which every container has a folder of its own, on a local disk;
             ``~`` is the home folder.
         file_bytes: size of each preallocated file, such as ``64MiB``: room is freed in steps of it,
-            and one file of it is kept in reserve. No frame is larger than a file less 4 KiB.
+            and one file of it is kept in reserve. On ext4 and XFS up to four lie ready. No frame is
+            larger than a file less 4 KiB.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -15,13 +15,17 @@ from siltstone.tier1.file.chain import FileRange
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.marker import MARKER_BYTES, Marker
 from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.spares import SLICE_BYTES, Spares
+
+_ZEROS_FOR_BYTE = 1.25
+"""Zeros that may be written for each byte of files that was used, but for an eighth of a file."""
 
 
 class EpochWriter:
-    """The files of the claimed epoch. Not thread-safe; the handle has the lock.
+    """The files of the claimed epoch. Not thread-safe but for ``tend``; the handle has the lock.
 
-    ``write`` and ``make_room`` raise ``OSError`` besides what they say. Whoever meets anything but
-    ``StorageFullError`` must never use the writer again.
+    ``write``, ``make_room``, ``tend`` and ``drop`` raise ``OSError`` besides what they say. Whoever
+    meets anything but ``StorageFullError`` must never use the writer again.
 
     Attributes:
         index: of the next frame.
@@ -40,6 +44,7 @@ class EpochWriter:
         file: OpenFile,
         header: LogFileHeader,
         on_second_frame: Callable[[], None],
+        fills: bool,
     ) -> None:
         self.index = header.first_index
         self.crc = header.previous_crc
@@ -54,11 +59,13 @@ class EpochWriter:
         self._marker_data = marker_data
         self._marker_now = bytearray(MARKER_BYTES)
         self._marker_buffers = [self._marker_now]
-        self._file_bytes = file_bytes
         self._file = file
         self._fd = file.fd
         self._offset = header.frames_offset
-        self._spares: list[OpenFile] = []
+        self._spares = Spares(folder, file.key, file_bytes, fills=fills)
+        self._is_filled = not fills
+        self._used_bytes = 0
+        self._zeros = 0
         self._on_second_frame: Callable[[], None] | None = on_second_frame
         # Below the real room until the second frame, so that the slow path sees it.
         self._limit = 0
@@ -102,9 +109,11 @@ class EpochWriter:
             self._on_second_frame()
             self._on_second_frame = None
         fits = self._offset + size <= self._file.size
+        if fits and not self._is_filled and len(self._spares) > 1 and self._spares.is_ready:
+            fits = False  # Every sync is quicker in a file that was written before.
         wanted = 1 if fits else 2
         if not (reserve and fits):
-            self._prepare(wanted, must=not reserve)
+            self._spares.have(wanted, must=not reserve)
         if not fits:
             if not self._spares:
                 raise StorageFullError("the reserve is used up", path=self._folder.path)
@@ -113,7 +122,29 @@ class EpochWriter:
 
     def prepare_spare(self) -> None:
         """Preallocate the spare file if there is room for one."""
-        self._prepare(1, must=False)
+        self._spares.have(1, must=False)
+
+    def tend(self) -> bool:
+        """Make files ready before they are missed; return whether there was something to write.
+
+        Any thread, beside all else, but one at a time.
+        """
+        used_bytes = self._used_bytes + self._offset
+        allowed = _ZEROS_FOR_BYTE * used_bytes - self._file.size // 8
+        if self._zeros + min(SLICE_BYTES, self._file.size) > allowed:
+            return False
+        is_late = 2 * self._offset > self._file.size
+        self._spares.have(2 if is_late or not self._is_filled else 1, must=False)
+        count = self._spares.work()
+        self._zeros += count
+        if not self._is_filled and self._spares.is_ready:
+            self._limit = 0  # The next frame takes the slow path, which leaves the file.
+        return count > 0
+
+    def drop(self, key: FileKey) -> None:
+        """Take a file out of the log, durably, so that removals are seen in their order."""
+        if key.epoch != self._file.key.epoch or not self._spares.keep(key):
+            self._folder.unlink(key)
 
     def own_ranges(self) -> list[FileRange]:
         """The frames of this epoch by file, up to the newest."""
@@ -126,25 +157,13 @@ class EpochWriter:
 
     def close(self) -> None:
         """Close all descriptors."""
-        for file in [self._file, *self._spares]:
-            self._folder.calls.close(file.fd)
-        self._spares = []
-
-    def _prepare(self, count: int, *, must: bool) -> None:
-        """Have ``count`` spare files, or as many as fit unless there ``must`` be all of them."""
-        newest = (self._spares or [self._file])[-1].key
-        while len(self._spares) < count:
-            newest = FileKey(newest.epoch, newest.number + 1)
-            try:
-                self._spares.append(self._folder.create(newest, self._file_bytes))
-            except StorageFullError:
-                if must:
-                    raise
-                return
+        self._spares.close()
+        self._folder.calls.close(self._fd)
 
     def _roll(self) -> None:
         """Go on in the oldest spare file. Its header is durable before its first frame."""
-        file = self._spares.pop(0)
+        self._used_bytes += self._file.size
+        file, self._is_filled = self._spares.take()
         header = replace(
             self.headers[-1],
             number=file.key.number,

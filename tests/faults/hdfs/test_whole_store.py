@@ -1,8 +1,7 @@
 """A whole store on a real server that is killed in the middle of its flushes, and comes back.
 
 What may fail: every call to the service, at any moment, while the server is down or dies. What must
-hold: appends go on, for they need the log only; nothing that was acknowledged is lost, neither with
-the log nor, behind the last flush, without it; and what lies in the folder is whole.
+hold is told in ``tests/faults/whole_life.py``.
 """
 
 from __future__ import annotations
@@ -23,66 +22,11 @@ from services.hdfs import Hdfs
 from siltstone.core.errors import SiltstoneError
 from tests.contract.hdfs_services import new_folder, options_of
 from tests.contract.raw_hdfs import RawHdfs
+from tests.faults.whole_life import new_store, whole_life
 from tests.soak import share_of
 
-SEGMENTS = ("a", "b", "c")
-PATIENCE_S = 90.0
-ROUND_BYTES = 300_000
 DELAYS_S = (0.02, 0.15, 0.05, 0.3)
 """How far a flush gets before the server dies."""
-SETTINGS = """
-segments:
-  chunk_size: 100KiB
-deadlines:
-  storage: 4s
-"""
-
-
-class Ledger:
-    """Every byte that was acknowledged."""
-
-    def __init__(self, store: siltstone.Store) -> None:
-        self.store = store
-        self.content = {name: bytearray() for name in SEGMENTS}
-        for name in SEGMENTS:
-            store.create(name)
-
-    def append(self, number: int) -> None:
-        for name in SEGMENTS:
-            data = f"{name}{number}.".encode() * (ROUND_BYTES // 4)
-            assert self.store.segment(name).append(data) == len(self.content[name])
-            self.content[name] += data
-
-    def check(self, store: siltstone.Store) -> None:
-        for name, content in self.content.items():
-            assert store.segment(name).info().length == len(content)
-            assert store.segment(name).read(0, len(content)) == content
-        assert [finding for finding in store.check() if finding.severity == "damage"] == []
-
-    def check_folder(self, store: siltstone.Store, raw: RawHdfs) -> None:
-        """Every run of bytes lies where the store says, seen by another client."""
-        for name, content in self.content.items():
-            end = 0
-            for run in store.segment(name).chunks():
-                assert run.start == end
-                end += run.length
-                chunk = raw.read(run.chunk)
-                assert chunk is not None
-                lying = chunk[run.chunk_offset : run.chunk_offset + run.length]
-                assert lying == content[run.start : end]
-            assert end == len(content)
-
-
-def flush_at_last(store: siltstone.Store) -> None:
-    """Storage that did not answer is asked again only now and then, so this takes a moment."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return store.flush()
-        except SiltstoneError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 @pytest.mark.slow
@@ -163,32 +107,17 @@ def play(server: Hdfs, place: Path, deaths: int) -> None:
     path = new_folder()
     raw = RawHdfs(server.endpoint, path)
     options = options_of(server, path, lease_wait_s=1, deadline_s=3)
-    with ThreadPoolExecutor(1) as thread:
-        settings = siltstone.init(place, binding="hdfs", options=options)
-        with settings.open("a", encoding="utf-8") as file:
-            file.write(SETTINGS)
-        with siltstone.open(place) as store:
-            ledger = Ledger(store)
-            for number in range(deaths):
-                ledger.append(number)
-                flushing = thread.submit(store.flush)
-                time.sleep(DELAYS_S[number % len(DELAYS_S)])
-                deadly[number % len(deadly)]()
-                ledger.append(number + deaths)
-                if server.is_running:
-                    server.start_datanodes()
-                else:
-                    server.start()
-                error = flushing.exception()
-                assert error is None or isinstance(error, SiltstoneError)
-            flush_at_last(store)
-            ledger.check(store)
-            ledger.check_folder(store, raw)
-        shutil.rmtree(place / "index")
-        with siltstone.open(place) as store:
-            ledger.check(store)
-        shutil.rmtree(place / "tier1")
-        siltstone.recover(place, accept_loss=True)
-        with siltstone.open(place) as store:
-            ledger.check(store)
-            ledger.check_folder(store, raw)
+    new_store(place, "hdfs", options, storage_s=4)
+    with ThreadPoolExecutor(1) as thread, whole_life(place, raw.read) as (store, ledger):
+        for number in range(deaths):
+            ledger.append(store, number)
+            flushing = thread.submit(store.flush)
+            time.sleep(DELAYS_S[number % len(DELAYS_S)])
+            deadly[number % len(deadly)]()
+            ledger.append(store, number + deaths)
+            if server.is_running:
+                server.start_datanodes()
+            else:
+                server.start()
+            error = flushing.exception()
+            assert error is None or isinstance(error, SiltstoneError)

@@ -16,15 +16,23 @@ from bench import figure
 from bench.figure import MILLISECONDS, PER_SECOND, Figure
 from bench.workshop import Workshop
 
-OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite", "hdfs": "hdfs"}
+OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite", "hdfs": "hdfs", "kafka": "kafka"}
 """They need a server that not everybody has, and a plugin that is newer than some checkouts."""
 SERVED = {"s3", *OPTIONAL}
 """With a server they take up to a minute."""
+IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark"))}
+"""They start a JVM of their own."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - SERVED))
+@pytest.mark.parametrize("name", sorted(command.PARTS.keys() - SERVED - IN_SPARK))
 def test_every_part_runs(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(IN_SPARK))
+def test_the_parts_in_spark_run(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
 
 
@@ -56,6 +64,14 @@ def test_the_part_hdfs_runs_where_its_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_beside_plugins("hdfs", tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("kafka", "kafka_plugin")
+def test_the_part_kafka_runs_where_its_broker_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_beside_plugins("kafka", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("name", "server"), OPTIONAL.items())

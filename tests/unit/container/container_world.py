@@ -21,6 +21,7 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.immediate_reads import ReadNow, immediate_reads
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.words import KIB
 from siltstone.metadata.rows import Rows
@@ -60,6 +61,13 @@ class Owner:
         return self.container._parts.pipeline.replica.rows
 
 
+class NearFaultyStorage(FaultyChunkStorage):
+    """Lets reads of what the machine has in memory pass by the faults: they are no calls."""
+
+    def immediate_reads(self) -> ReadNow | None:
+        return immediate_reads(self.inner)
+
+
 class World:
     """Services, time, and the owners that come and go."""
 
@@ -72,6 +80,7 @@ class World:
         latency: Latency = instant,
         new_log: Callable[[], FencedLog] | None = None,
         new_storage: Callable[[], ChunkStorage] | None = None,
+        near: bool = False,
     ) -> None:
         self.environment = VirtualEnvironment(seed, latency=latency)
         self.settings = settings
@@ -80,6 +89,7 @@ class World:
         self.folder = Path(mkdtemp(prefix="siltstone-world-", dir=memory_folder()))
         self.owners = 0
         self.plan = FaultPlan()
+        self.faulty = NearFaultyStorage if near else FaultyChunkStorage
         self.storage_hook: Callable[[FaultyChunkStorage], None] = lambda storage: None
         profile = profile or Profile()
         self.new_log = new_log or (lambda: MemoryFencedLog("world", 0, shared=self.shared_log))
@@ -110,7 +120,7 @@ class World:
         metrics: Metrics = NO_METRICS,
     ) -> Owner:
         """Open a container, with the faults of ``storage_hook`` and ``plan`` from the beginning."""
-        storage = FaultyChunkStorage(self.new_storage())
+        storage = self.faulty(self.new_storage())
         self.storage_hook(storage)
         log = FaultyFencedLog(self.new_log(), plan or FaultPlan())
         self.owners += 1
@@ -220,10 +230,15 @@ def with_settings(**changes: Any) -> ContainerSettings:
 
 @contextmanager
 def small_slices(count: int) -> Iterator[None]:
-    """Let a slice of a concat have ``count`` extents, and none go without slices beyond that."""
+    """Let a slice of a concat have ``count`` extents, and none go without slices beyond that.
+
+    So do imports that join, and none of them or of the concats is small.
+    """
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
         patched.setattr("siltstone.container.concat.SMALL_BYTES", 0)
         patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", count)
         patched.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", count)
+        patched.setattr("siltstone.container.import_publish.SMALL_BYTES", 0)
+        patched.setattr("siltstone.container.import_publish.CONCAT_EXTENTS_MAX", count)
         yield

@@ -62,8 +62,12 @@ class ScriptedLog:
 
     def claim(self, **facts: Any) -> int:
         self.claims.append(facts)
+        self.newest = epoch = 1 + max(cast(int, facts["above"]), self.newest)
         self.at_claim()
-        return 1 + max(cast(int, facts["above"]), self.newest)
+        return epoch
+
+    def newest_epoch(self) -> int:
+        return self.newest
 
     def open_read(self) -> ScriptedLog:
         self.opened += 1
@@ -319,6 +323,18 @@ def test_the_journal_is_read_again_behind_the_claim(life: Life) -> None:
     boot, log = Boot(copied(life[0])), log_of(life)
     log.at_claim = boot.forget_the_journal
     with pytest.raises(LogLostError, match="the journal is gone"):
+        boot.claim(log)
+
+
+def test_a_journal_that_a_newer_owner_deleted_is_no_loss(life: Life) -> None:
+    boot, log = Boot(copied(life[0])), log_of(life)
+
+    def overtaken() -> None:
+        boot.forget_the_journal()
+        log.newest += 1
+
+    log.at_claim = overtaken
+    with pytest.raises(FencedError, match="a newer epoch owns the log"):
         boot.claim(log)
 
 

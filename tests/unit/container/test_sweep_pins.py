@@ -1,4 +1,4 @@
-"""Expired pins: when they go, and what is stated first."""
+"""Expired pins and file manifests: when they go, and what is stated first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pytest
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.sweeper import PIN_KEPT_MS
 from siltstone.core.errors import OutcomeUnknownError
+from siltstone.core.records.file_manifest import (
+    FileManifest,
+    ManifestHead,
+    encode_file_manifest,
+)
 from siltstone.core.records.pin import Pin, encode_pin
 from tests.unit.container.collecting import now_ms
 from tests.unit.container.container_world import World, close_quietly, world
@@ -43,6 +48,36 @@ def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
         assert expired in made.names()
         assert await told(owner) == found
         assert made.names("system/pins/") == kept
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def plant_manifest(made: World, name: str, expires_ms: int) -> None:
+    head = ManifestHead(
+        container=0, expires_ms=expires_ms, made_ms=0, store_id=bytes(16), verify=True
+    )
+    manifest = FileManifest(head=head, pins=(), chunks=(), files=())
+    made.new_storage().create(name, [encode_file_manifest(manifest)])
+
+
+def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        limit_ms = now_ms(made) - PIN_KEPT_MS
+        plant_manifest(made, "system/files/0-a.silt", limit_ms - 1)
+        plant_manifest(made, "system/files/0-b.silt", limit_ms)
+        plant_manifest(made, "system/files/1-other.silt", 0)
+        made.new_storage().create("system/files/0-damaged.silt", [b"SLTS"])
+        wanted = ["manifest system/files/0-a.silt"]
+        assert await swept(owner, delete=False) == wanted
+        assert await swept(owner) == wanted
+        assert made.names("system/files/") == [
+            "system/files/0-b.silt",
+            "system/files/0-damaged.silt",
+            "system/files/1-other.silt",
+        ]
         await close_quietly(owner)
 
     with world(settings=SETTINGS) as made:

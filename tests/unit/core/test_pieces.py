@@ -84,21 +84,29 @@ def test_rows_with_a_gap_are_left_to_the_reader() -> None:
     assert piece_end(lambda _: None, 5, 9 * P) == 5 + P
 
 
-def test_spare_memory_fits_exactly_and_is_bounded() -> None:
+def test_spare_memory_is_the_least_that_fits_and_is_bounded() -> None:
     room = Room()
     assert room.spare(4) is None
-    view = memoryview(bytearray(4))
+    view, longer, other = (memoryview(bytearray(length)) for length in (4, 7, 4))
+    room.give_back(longer)
     room.give_back(view)
-    room.give_back(None)
-    assert room.spare_bytes == 4
-    assert room.spare(3) is None
-    assert room.spare(4) is view
+    assert room.spare_bytes == 11
+    assert room.spare(8) is None
+    assert room.spare(3) is view
+    assert room.spare(3) is None, "more than twice as much is too much"
+    room.give_back(other)
+    assert room.spare(4) is other, "and not one with the same bytes in it"
+    assert room.spare(4) is longer
     for _ in range(9):
         room.give_back(memoryview(bytearray(4)))
     assert room.spare_bytes == 16
     for _ in range(4):
-        room.give_back(memoryview(bytearray(5)))
+        room.give_back(memoryview(bytearray(50)))
     assert room.spare(4) is None, "what nobody asks for any more does not stay for ever"
-    assert room.spare_bytes == 20
+    assert room.spare_bytes == 200
+    room.give_back(view)
+    room.shrink(110)
+    assert room.spare_bytes == 104
+    assert room.spare(4) is view
     room.clear()
     assert room.spare_bytes == 0

@@ -14,6 +14,7 @@ from siltstone.core.errors import (
     SegmentTruncatedError,
 )
 from siltstone.core.operations.joining import Joining
+from siltstone.core.operations.near_reads import NearReads
 from siltstone.core.operations.placing import PLACED_PER_SLICE
 from siltstone.core.operations.rewriting import RelocationRules
 from siltstone.core.records.layout_change import LayoutChange
@@ -67,7 +68,12 @@ def test_slices_are_unseen_until_they_are_shown(target: int, start: int) -> None
         assert await world.read(1, 0, 10**6) == whole[:target]
         assert await world.read(2, start, 10**6) == source, "the source is whole until the end"
         assert len(world.segments.chunks(1)) == target
+        near = NearReads(world.segments._context, lambda *_: None)
+        assert near.find(1, target) is None
         await world.segments.show(what, extra=EXTRA)
+        place = near.find(1, target)
+        assert place is not None
+        assert (place.start, place.end) == (target, target + 1)
         assert not world.segments.has_placed(1)
         assert await world.read(1, 0, 10**6) == whole
         assert {call.verb for call in world.calls} <= {"read_into", "seal"}

@@ -154,6 +154,31 @@ def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
     asyncio.run(test())
 
 
+def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None:
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        view[:] = bytes(range(offset, offset + len(view)))
+
+    async def test() -> None:
+        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+        assert not ahead.wants(1, 4), "one read has to be slow first"
+        ahead.measured(MIB, CALL_S)
+        assert ahead.wants(1, 4)
+        assert ahead.wants(2, 0)
+        ahead.follow(1, 0, 4, 100)
+        assert ahead.follow(1, 4, 8, 100) is not None
+        ahead.measured(MIB, 0.0)
+        assert ahead.wants(1, 8), "its next bytes are held for it"
+        assert not ahead.wants(1, 4)
+        assert not ahead.wants(2, 8)
+        stream = ahead.follow(1, 8, 12, 100)
+        assert stream is not None
+        assert await ahead.take(stream, 8, memoryview(bytearray(4))) == 4
+        assert not ahead.wants(1, 12)
+        await ahead.close()
+
+    asyncio.run(test())
+
+
 def test_memory_is_used_again_and_given_back_at_the_end() -> None:
     async def test(world: World, whole: bytes) -> None:
         ahead, kept = ahead_of(world), 0
@@ -282,3 +307,36 @@ def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
         assert await read_all(world, MIB) == whole
 
     run(test)
+
+
+def test_reads_beside_each_other_are_not_taken_for_slow_storage() -> None:
+    """Eight at a time share what one has alone; a burst of slow ones wears off."""
+
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        raise AssertionError("nothing is ahead")
+
+    async def test() -> None:
+        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+
+        def slow() -> int:
+            return ahead._slow_reads
+
+        alone_s = 0.003  # a read of 8 MiB that is neither slow nor quick
+        for _ in range(8):
+            ahead.begin()
+        for _ in range(20):
+            ahead.measured(8 * MIB, 8 * alone_s, 8)
+        assert slow() == 2
+        for _ in range(20):
+            ahead.measured(8 * MIB, 8 * 2 * alone_s, 8)
+        assert slow() > 2
+        ahead.measured(8 * MIB, 4 * alone_s, 1)
+        assert slow() == 0
+        for _ in range(8):
+            ahead.end()
+        for _ in range(3):
+            ahead.measured(8 * MIB, 2 * alone_s)
+        assert slow() == 3
+        await ahead.close()
+
+    asyncio.run(test())

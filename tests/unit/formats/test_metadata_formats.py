@@ -15,6 +15,18 @@ from siltstone.core.records.block_sums import decode_block_sums, encode_block_su
 from siltstone.core.records.chunk import Chunk, decode_chunk, encode_chunk
 from siltstone.core.records.epoch_row import EpochRow, decode_epoch_row, encode_epoch_row
 from siltstone.core.records.extent import Extent, decode_extent, encode_extent
+from siltstone.core.records.import_batch_row import (
+    ImportBatchRow,
+    decode_import_batch_row,
+    encode_import_batch_row,
+)
+from siltstone.core.records.import_row import (
+    ImportedPart,
+    ImportRow,
+    ImportState,
+    decode_import_row,
+    encode_import_row,
+)
 from siltstone.core.records.keys import CounterKind, RowKind
 from siltstone.core.records.layout import Layout, decode_layout, encode_layout
 from siltstone.core.records.number import decode_number, encode_number
@@ -80,6 +92,17 @@ RETENTION = RetentionRow(
 EPOCH = EpochRow(
     epoch=3, closed_ms=1_700_000_000_000, listed_ms=1_700_000_300_000, clean=2, swept=True
 )
+IMPORT = ImportRow(
+    name="job-1",
+    session_id=7,
+    state=ImportState.COMMITTED,
+    made_ms=1_700_000_000_000,
+    expires_ms=1_700_086_400_000,
+    closed_ms=1_700_000_300_000,
+    parts=(ImportedPart(name="flights/2013", segment_id=300, offset=4096, length=4904),),
+)
+IMPORTED_CHUNK = "import/c0/0000000000000007/00000-0-00000000000000ab"
+IMPORT_BATCH = ImportBatchRow(query="q-1", batch=41, session_id=7, committed_ms=1_700_000_300_000)
 TOMBSTONE = Tombstone(
     name="part-1",
     source_id=299,
@@ -119,6 +142,9 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "time": (keys.time_key(300, 8000), encode_time_row(TIME)),
     "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
+    "import": (keys.import_key("job-1"), encode_import_row(IMPORT)),
+    "imported-chunk": (keys.import_chunk_key(IMPORTED_CHUNK), encode_number(RowKind.IMPORT, 42)),
+    "import-batch": (keys.import_batch_key("q-1"), encode_import_batch_row(IMPORT_BATCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
     "renamed": (keys.tombstone_key("draft"), encode_tombstone(RENAMED)),
     "attributes": (keys.attributes_key(300), encode_attributes(ATTRIBUTES)),
@@ -144,6 +170,12 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "time": (TIME, lambda _, value: decode_time_row(300, 8000, value)),
     "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
+    "import": (IMPORT, lambda key, value: decode_import_row(keys.import_of(key)[1], value)),
+    "imported-chunk": (42, lambda _, value: decode_number(RowKind.IMPORT, value)),
+    "import-batch": (
+        IMPORT_BATCH,
+        lambda key, value: decode_import_batch_row(keys.name_of(key), value),
+    ),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "renamed": (RENAMED, lambda key, value: decode_tombstone(keys.name_of(key), value)),
     "attributes": (ATTRIBUTES, lambda _, value: decode_attributes(300, value)),

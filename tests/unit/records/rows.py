@@ -13,6 +13,8 @@ from siltstone.core.records import (
     chunk,
     epoch_row,
     extent,
+    import_batch_row,
+    import_row,
     layout,
     number,
     retention_row,
@@ -96,6 +98,22 @@ EPOCHS = st.builds(
     found=st.booleans(),
     swept=st.booleans(),
 )
+IMPORTS = st.builds(
+    import_row.ImportRow,
+    name=NAMES,
+    session_id=U64,
+    state=st.sampled_from(import_row.ImportState),
+    made_ms=U64,
+    expires_ms=U64,
+    closed_ms=U64,
+    parts=st.lists(
+        st.builds(import_row.ImportedPart, name=NAMES, segment_id=U64, offset=U64, length=U64),
+        max_size=4,
+    ).map(tuple),
+)
+IMPORT_BATCHES = st.builds(
+    import_batch_row.ImportBatchRow, query=NAMES, batch=U64, session_id=U64, committed_ms=U64
+)
 TOMBSTONES = st.builds(
     tombstone.Tombstone,
     name=NAMES,
@@ -159,6 +177,16 @@ CODECS: dict[str, Codec] = {
         EPOCHS,
         epoch_row.encode_epoch_row,
         lambda row, value: epoch_row.decode_epoch_row(row.epoch, value),
+    ),
+    "import": (
+        IMPORTS,
+        import_row.encode_import_row,
+        lambda row, value: import_row.decode_import_row(row.name, value),
+    ),
+    "import batch": (
+        IMPORT_BATCHES,
+        import_batch_row.encode_import_batch_row,
+        lambda row, value: import_batch_row.decode_import_batch_row(row.query, value),
     ),
     "tombstone": (
         TOMBSTONES,

@@ -55,7 +55,9 @@ def test_kinds_do_not_mix() -> None:
         keys.attributes_key(1),
         keys.time_key(1, 1),
         keys.retention_key(1, "a"),
+        keys.import_key("a"),
         keys.epoch_key(1),
+        keys.import_batch_key("a"),
     ]
     assert [key[0] for key in made] == list(keys.RowKind) == sorted(key[0] for key in made)
 

@@ -58,11 +58,6 @@ def test_only_the_first_small_read_of_a_chunk_is_a_call(place: Place) -> None:
     for offset in (0, 50, 3 * BLOCK_BYTES - 50, 7 * BLOCK_BYTES, 50):
         assert place.segment.read(offset, 100) == place.content[offset : offset + 100]
     assert place.calls == 1
-    # What touches three blocks holds up others while it is verified, so it goes to a thread.
-    offset = 4 * BLOCK_BYTES - 50
-    length = BLOCK_BYTES + 100
-    assert place.segment.read(offset, length) == place.content[offset : offset + length]
-    assert place.calls == 2
 
 
 def test_what_grows_is_read_as_it_is_now(place: Place) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from services.certificates import Authority
 from siltstone.bindings.hdfs.settings import HdfsSettings
-from siltstone.bindings.hdfs.web import look_at_web, read_open_file
+from siltstone.bindings.hdfs.web import look_at_web, read_open_file, room_told
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 
@@ -40,6 +40,7 @@ class Stub(http.server.ThreadingHTTPServer):
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.location = ""
         self.data: Answer | None = None
+        self.status: object = {}
 
     @property
     def endpoint(self) -> str:
@@ -55,6 +56,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.server.asked.append((unquote(parts.path), query))
         if query["op"] == "GETFILESTATUS":
             self.answer(200, json.dumps({"FileStatus": {}}).encode())
+        elif query["op"] == "GETSTATUS":
+            self.answer(200, json.dumps(self.server.status).encode())
         elif "datanode" not in query:
             self.send_response(307)
             where = self.server.location or self.server.endpoint
@@ -220,3 +223,13 @@ def test_tls_is_believed_with_a_certificate_only(
             with pytest.raises(ChunkUnavailableError):
                 read(settings(stub.endpoint, ca_bundle=authority.bundle, **secure), 0, 1)
             assert stub.asked == []
+
+
+def test_no_datanode_is_not_a_full_disk(stub: Stub) -> None:
+    chosen = settings(stub.endpoint)
+    assert room_told(chosen, Deadline(10)) is None
+    stub.status = {"FsStatus": {"capacity": 10, "remaining": 0}}
+    assert room_told(chosen, Deadline(10)) == 0
+    stub.status = {"FsStatus": {"capacity": 0, "remaining": 0}}
+    with pytest.raises(ChunkUnavailableError, match="no DataNode"):
+        room_told(chosen, Deadline(10))

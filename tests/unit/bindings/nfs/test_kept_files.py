@@ -130,10 +130,59 @@ def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage) -> N
     assert storage.immediate_reads()(f"many/{FILES_MAX}", 0, memoryview(bytearray(9))) is None
 
 
-def test_large_reads_keep_nothing(storage: NfsChunkStorage) -> None:
+def test_who_reads_much_of_a_chunk_comes_back_unless_it_was_all(storage: NfsChunkStorage) -> None:
     before = descriptors()
-    read(storage, length=KEPT_BYTES_MAX + 1)
+    length = KEPT_BYTES_MAX + 1
+    storage.create("large", [bytes(length)])
+    read(storage, "large", length)
     assert descriptors() == before
+    storage.write("large", length, [b"more"])
+    read(storage, "large", length)
+    assert descriptors() == before + 1
+    storage.close()
+
+
+class Interrupting(SystemFileCalls):
+    """Lets go of the chunk while it is read, and uses its descriptor again if that is free."""
+
+    def __init__(self) -> None:
+        self.storage: NfsChunkStorage | None = None
+
+    def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        if self.storage is not None:
+            storage, self.storage = self.storage, None
+            for number in range(FILES_MAX):
+                read(storage, f"other/{number}")
+            storage._kept.forget("a/b")
+            with open("/dev/zero", "rb") as other:
+                assert other.fileno() != fd
+                return super().preadv_now(fd, buffers, offset)
+        return super().preadv_now(fd, buffers, offset)
+
+
+def test_what_is_let_go_during_a_read_is_closed_behind_it(tmp_path: Path) -> None:
+    if not can_tell(tmp_path):
+        pytest.skip("the file system of the test's folder does not tell what it has in memory")
+    calls = Interrupting()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=calls)
+    storage.create("a/b", [CONTENT])
+    for number in range(FILES_MAX):
+        storage.create(f"other/{number}", [bytes(100)])
+    read(storage)
+    before = descriptors()
+    calls.storage = storage
+    assert read_now(storage, 5, 10) == (CONTENT[5:15], storage.stat("a/b").version)
+    assert read_now(storage, 5, 10)[1] is None
+    assert descriptors() == before - 1 + FILES_MAX
+    storage.close()
+
+
+def test_what_is_read_again_stays_longest(storage: NfsChunkStorage) -> None:
+    read(storage)
+    for number in range(3 * FILES_MAX):
+        storage.create(f"many/{number}", [CONTENT])
+        read(storage, f"many/{number}")
+        assert read_now(storage, 0, 10)[1] is not None
     storage.close()
 
 

@@ -112,7 +112,9 @@ def test_then_the_sdk_reads_and_nothing_is_lost(
     assert is_on_detour(WrappedChunkStorage(storage))
     assert storage.stat("a").length == 3
     assert storage.read_into("a", 0, bytearray(3)) == 3
-    assert {request.headers["user-agent"].partition("/")[0] for request in stub.asked} == {"Boto3"}
+    assert {request.headers["user-agent"].partition("/")[0] for request in stub.asked} == {
+        "siltstone"
+    }
     storage.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from siltstone.bindings.s3 import joining, proving
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.joining import plan_join
+from siltstone.bindings.s3.reading import plain_body
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.words import MIB
@@ -64,6 +66,22 @@ def test_a_read_is_one_get(storage: S3ChunkStorage, stub: Stub) -> None:
     assert buffer == LARGE[MIB : 4 * MIB]
     assert stub.whats() == ["GET"]
     assert stub.asked[0].headers["range"] == f"bytes={MIB}-{4 * MIB - 1}"
+
+
+def test_reads_go_around_the_copies_of_the_sdk_on_one_connection(
+    storage: S3ChunkStorage, stub: Stub
+) -> None:
+    stub.objects["a"] = LARGE
+    buffer = bytearray(3 * MIB)
+    before = stub.connections
+    for offset in (0, 1, 2 * MIB):
+        assert storage.read_into("a", offset, buffer) == len(buffer)
+        assert buffer == LARGE[offset : offset + len(buffer)]
+    assert stub.connections == before
+    body = storage.service.client.get_object(Bucket=stub.bucket, Key="a")["Body"]
+    assert plain_body(body) is not None
+    body.close()
+    assert plain_body(io.BytesIO(b"of another SDK")) is None
 
 
 def test_calls_one_after_the_other_share_a_connection(storage: S3ChunkStorage, stub: Stub) -> None:

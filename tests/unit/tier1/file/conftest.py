@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.tier1.file import writer
 from tests.memory_folder import folder_in_memory
+
+
+@pytest.fixture(autouse=True)
+def many_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In files as small as these, so that they are used again after a few frames."""
+    monkeypatch.setattr(writer, "_ZEROS_FOR_BYTE", 8)
 
 
 @pytest.fixture

@@ -13,11 +13,16 @@ from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.testing.power_cut import PowerCut
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from siltstone.tier1.file.network import FileSystem
 
 LINEAGE = bytes(range(16))
 FILE_BYTES = 16 * KIB
 BIG = 5000
 """Bytes of a body of which two fit into a file, and three do not."""
+
+MEMORY = FileSystem(number=0x01021994, name="tmpfs")
+EXT4 = FileSystem(number=0xEF53, name="ext4")
+"""What a log takes its folder for: on the second it writes files with zeros beforehand."""
 
 
 class DirectDisk(PowerCut):
@@ -93,9 +98,15 @@ class Interrupt(FileLayer):
 
 
 def log_at(
-    path: Path, calls: FileCalls | None = None, *, file_bytes: int = FILE_BYTES
+    path: Path,
+    calls: FileCalls | None = None,
+    *,
+    file_bytes: int = FILE_BYTES,
+    file_system: FileSystem = MEMORY,
 ) -> FileFencedLog:
-    return FileFencedLog(str(path), 0, file_bytes=file_bytes, calls=calls)
+    return FileFencedLog(
+        str(path), 0, file_bytes=file_bytes, calls=calls, file_system=lambda path: file_system
+    )
 
 
 def create(path: Path, calls: FileCalls | None = None) -> FileFencedLog:

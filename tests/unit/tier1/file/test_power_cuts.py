@@ -12,7 +12,7 @@ import errno
 import itertools
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +21,13 @@ import pytest
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.testing.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from siltstone.tier1.file.network import FileSystem
 from tests.soak import shared
 from tests.unit.tier1.file.log_world import (
     BIG,
+    EXT4,
     LINEAGE,
+    MEMORY,
     DirectDisk,
     Unsynced,
     bodies,
@@ -39,8 +42,9 @@ from tests.unit.tier1.file.log_world import (
 class Life:
     """What owners and readers were told about one log."""
 
-    def __init__(self, path: Path, disk: DirectDisk) -> None:
+    def __init__(self, path: Path, disk: DirectDisk, file_system: FileSystem = MEMORY) -> None:
         self.path = path
+        self.file_system = file_system
         self.disk = disk
         self.calls = FileLayer(disk)
         self.logs: list[FileFencedLog] = []
@@ -50,13 +54,13 @@ class Life:
         self._names = itertools.count()
 
     def create(self) -> FileFencedLog:
-        self.logs.append(log_at(self.path, self.calls))
+        self.logs.append(log_at(self.path, self.calls, file_system=self.file_system))
         log = self.logs[-1]
         log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
         return log
 
     def claim(self) -> FileFencedLog:
-        self.logs.append(log_at(self.path, self.calls))
+        self.logs.append(log_at(self.path, self.calls, file_system=self.file_system))
         log = self.logs[-1]
         log.claim(lineage=LINEAGE, new=False, above=0, takeover=True, owner="b")
         self.see(log.read(log.first()))
@@ -128,10 +132,30 @@ def script(life: Life) -> None:
     life.append(fourth)
 
 
-def _run(root: Path, cut_at: int, keep: float) -> int:
+def tended(life: Life) -> None:
+    """A life beside which files are written with zeros, and used again when they are truncated."""
+    first = life.create()
+    for number in range(9):
+        life.append(first, BIG)
+        first.tend()
+        if number % 3 == 2:
+            life.truncate(first, first.end() - 1)
+    second = life.claim()
+    for _ in range(4):
+        life.append(second, BIG)
+        second.tend()
+    life.truncate(second, second.end())
+    second.tend()
+    life.look()
+    life.append(second, BIG)
+
+
+def _run(
+    root: Path, cut_at: int, keep: float, steps: Callable[[Life], None], system: FileSystem
+) -> int:
     root.mkdir()
     disk = DirectDisk(root)
-    life = Life(root / "log", disk)
+    life = Life(root / "log", disk, system)
     count = 0
 
     def before(call: Call) -> None:
@@ -142,7 +166,7 @@ def _run(root: Path, cut_at: int, keep: float) -> int:
 
     life.calls.before = before
     with suppress(SiltstoneError, OSError):
-        script(life)
+        steps(life)
         disk.cut(keep=keep, seed=cut_at)
     life.calls.before = lambda call: None
     life.end()
@@ -151,28 +175,51 @@ def _run(root: Path, cut_at: int, keep: float) -> int:
     return count
 
 
+LIVES = pytest.mark.parametrize(
+    ("steps", "system"), [(script, MEMORY), (tended, EXT4)], ids=["plain", "tended"]
+)
+
+
+@LIVES
 @pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 2), (0.5, 2, 2)])
-def test_power_cut_at_every_second_call(tmp_path: Path, keep: float, first: int, step: int) -> None:
-    _cut_at(tmp_path, keep, _calls(tmp_path, keep)[first - 1 :: step])
+def test_power_cut_at_every_second_call(
+    tmp_path: Path,
+    keep: float,
+    first: int,
+    step: int,
+    steps: Callable[[Life], None],
+    system: FileSystem,
+) -> None:
+    numbers = _calls(tmp_path, keep, steps, system)[first - 1 :: step]
+    _cut_at(tmp_path, keep, numbers, steps, system)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
+@LIVES
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.7])
-def test_power_cut_at_every_call(tmp_path: Path, keep: float) -> None:
-    _cut_at(tmp_path, keep, shared(_calls(tmp_path, keep)))
+def test_power_cut_at_every_call(
+    tmp_path: Path, keep: float, steps: Callable[[Life], None], system: FileSystem
+) -> None:
+    _cut_at(tmp_path, keep, shared(_calls(tmp_path, keep, steps, system)), steps, system)
 
 
-def _calls(tmp_path: Path, keep: float) -> range:
-    count = _run(tmp_path / "whole", 0, keep)
-    assert count > 400
+def _calls(tmp_path: Path, keep: float, steps: Callable[[Life], None], system: FileSystem) -> range:
+    count = _run(tmp_path / "whole", 0, keep, steps, system)
+    assert count > 300
     return range(1, count + 1)
 
 
-def _cut_at(tmp_path: Path, keep: float, numbers: Iterable[int]) -> None:
+def _cut_at(
+    tmp_path: Path,
+    keep: float,
+    numbers: Iterable[int],
+    steps: Callable[[Life], None],
+    system: FileSystem,
+) -> None:
     for number in numbers:
         try:
-            _run(tmp_path / str(number), number, keep)
+            _run(tmp_path / str(number), number, keep, steps, system)
         except AssertionError as error:
             error.add_note(f"cut at call {number}, keep {keep}")
             raise
@@ -183,12 +230,12 @@ def _cut_at(tmp_path: Path, keep: float, numbers: Iterable[int]) -> None:
 def test_random_lives(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     disk = DirectDisk(tmp_path)
-    life = Life(tmp_path / "log", disk)
+    life = Life(tmp_path / "log", disk, EXT4 if seed % 2 else MEMORY)
     owner = life.create()
     life.append(owner)
     for _ in range(40):
         step = chance.choice(
-            ["append"] * 8 + ["look", "claim", "zombie", "sync", "truncate", "cut"]
+            ["append"] * 8 + ["look", "claim", "zombie", "sync", "truncate", "cut", "tend", "tend"]
         )
         with suppress(LogError):
             if step == "append":
@@ -205,6 +252,8 @@ def test_random_lives(tmp_path: Path, seed: int) -> None:
                 )
             elif step == "truncate":
                 life.truncate(owner, chance.randint(0, owner.end()))
+            elif step == "tend" and life.logs:
+                chance.choice(life.logs).tend()
         if step == "cut":
             life.calls.forget()
             disk.cut(keep=chance.choice([0, 0.3, 0.7, 1]), seed=chance.randint(0, 10**6))

@@ -1,0 +1,201 @@
+"""Appends of other sizes and to several segments, and whole lives of small segments."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+from bench.bare_pipeline import PlainFile
+from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate
+from bench.workshop import Loop, Workshop, async_store, distinct, in_flight, seconds_of
+from siltstone import AsyncStore
+
+MIB_BYTES = 2**20
+FLUSH_BYTES = 8 * MIB_BYTES
+RECORD_BYTES = 10_000
+RECORDS_IN_FLIGHT = 100
+SEGMENTS = 16
+SMALL_BYTES = 100
+SMALL_AIM = 11_475.0
+LIFE_AIM = 686.0
+"""What Pravega's layer of segments does on a machine like those of these pages, each write synced:
+so many small appends to 16 segments, and lives as below."""
+WRITTEN_TWICE_GOAL = 0.8
+LARGE_AIM = 753e6 / MIB_BYTES
+
+
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure each beside plain writes of the same bytes, or beside a bound."""
+    with (
+        workshop.place() as place,
+        Loop() as loop,
+        async_store(loop, workshop.store(place)) as store,
+        PlainFile(place / "log", overwrite=False) as log,
+        PlainFile(place / "chunk", overwrite=False) as chunk,
+    ):
+        return [
+            *_large(workshop, loop, store, (log, chunk)),
+            _flushed(workshop, loop, store, (log, chunk)),
+            _several(workshop, loop, store),
+            _lives(workshop, loop, store),
+        ]
+
+
+def _large(
+    workshop: Workshop, loop: Loop, store: AsyncStore, files: tuple[PlainFile, PlainFile]
+) -> list[Figure]:
+    """One append of 1 MiB after the other, durable each, while what was appended is flushed."""
+    segment = loop(store.create("large"))
+    make = distinct(MIB_BYTES)
+    total = workshop.pick(200, 10)
+    log, chunk = files
+
+    def ours() -> float:
+        seconds = seconds_of(
+            lambda: loop(in_flight(1, total, lambda number: segment.append(make(number))))
+        )
+        loop(store.flush())
+        return total / seconds
+
+    def write_all() -> None:
+        for number in range(total):
+            log.write([make(number)])
+
+    def beside_a_flush() -> float:
+        """What the disk leaves to a log while the same bytes go to chunks, by two threads."""
+        is_over = threading.Event()
+        buffers = [make(number) for number in range(FLUSH_BYTES // MIB_BYTES)]
+
+        def flush() -> None:
+            for _ in range(0, total, len(buffers)):
+                if is_over.is_set():
+                    return
+                chunk.write(buffers)
+
+        thread = threading.Thread(target=flush)
+        thread.start()
+        try:
+            return total / seconds_of(write_all)
+        finally:
+            is_over.set()
+            thread.join()
+
+    values, plain, both = alternate(
+        workshop.rounds, ours, lambda: total / seconds_of(write_all), beside_a_flush
+    )
+    aim = [LARGE_AIM] * len(values)
+    peers = (
+        ("write, fdatasync 1 MiB: new blocks", plain, None),
+        ("the same, while a thread writes as much in 8 MiB", both, None),
+        ("bound", aim, 1),
+    )
+    return [
+        Figure(
+            what="append 1 MiB, 1 in flight, flushed meanwhile",
+            peer=peer,
+            unit=MIB_PER_SECOND,
+            ours=values,
+            theirs=theirs,
+            goal=goal,
+        )
+        for peer, theirs, goal in peers
+    ]
+
+
+def _flushed(
+    workshop: Workshop, loop: Loop, store: AsyncStore, files: tuple[PlainFile, PlainFile]
+) -> Figure:
+    """Appends of 10 kB up to the end of their flush, which writes them again."""
+    segment = loop(store.create("records"))
+    make = distinct(RECORD_BYTES)
+    total = workshop.pick(10_000, 200)
+
+    async def append_all() -> None:
+        await in_flight(RECORDS_IN_FLIGHT, total, lambda number: segment.append(make(number)))
+        await store.flush()
+
+    def write_all() -> None:
+        for first in range(0, total, RECORDS_IN_FLIGHT):
+            buffers = [make(first + number) for number in range(RECORDS_IN_FLIGHT)]
+            for file in files:
+                file.write(buffers)
+
+    mib = total * RECORD_BYTES / MIB_BYTES
+    ours, theirs = alternate(
+        workshop.rounds,
+        lambda: mib / seconds_of(lambda: loop(append_all())),
+        lambda: mib / seconds_of(write_all),
+    )
+    return Figure(
+        what=f"append {RECORD_BYTES:,} B, {RECORDS_IN_FLIGHT} in flight, and flush {mib:,.0f} MiB",
+        peer=f"write and fdatasync {RECORDS_IN_FLIGHT} of them, twice: new blocks",
+        unit=MIB_PER_SECOND,
+        ours=ours,
+        theirs=theirs,
+        goal=WRITTEN_TWICE_GOAL,
+    )
+
+
+def _several(workshop: Workshop, loop: Loop, store: AsyncStore) -> Figure:
+    """Small appends to several segments at a time, each waiting for its own."""
+    segments = [loop(store.create(f"several/{number}")) for number in range(SEGMENTS)]
+    record = os.urandom(SMALL_BYTES)
+    total = workshop.pick(40_000, 800)
+    rates = _rates(
+        workshop,
+        loop,
+        store,
+        total,
+        lambda: in_flight(
+            SEGMENTS, total, lambda number: segments[number % SEGMENTS].append(record)
+        ),
+    )
+    return Figure(
+        what=f"append {SMALL_BYTES} B to {SEGMENTS} segments, {SEGMENTS} in flight",
+        peer="bound",
+        unit=PER_SECOND,
+        ours=rates,
+        theirs=[SMALL_AIM] * len(rates),
+        goal=1,
+    )
+
+
+def _lives(workshop: Workshop, loop: Loop, store: AsyncStore) -> Figure:
+    """Segments that are created, written, sealed and joined to another, one after the other."""
+    target = loop(store.create("joined"))
+    numbers = count()
+    data = os.urandom(RECORD_BYTES)
+    total = workshop.pick(1_500, 30)
+
+    async def live(_: int) -> None:
+        source = await store.create(f"part/{next(numbers):08}")
+        await source.append(data)
+        await source.seal()
+        await target.concat(source)
+
+    rates = _rates(workshop, loop, store, total, lambda: in_flight(1, total, live))
+    return Figure(
+        what=f"create, append {RECORD_BYTES:,} B, seal and concat, one life at a time",
+        peer="bound",
+        unit=PER_SECOND,
+        ours=rates,
+        theirs=[LIFE_AIM] * len(rates),
+        goal=1,
+    )
+
+
+def _rates(
+    workshop: Workshop,
+    loop: Loop,
+    store: AsyncStore,
+    total: int,
+    work: Callable[[], Coroutine[Any, Any, None]],
+) -> list[float]:
+    rates = []
+    for _ in range(workshop.rounds):
+        rates.append(total / seconds_of(lambda: loop(work())))
+        loop(store.flush())
+    return rates

@@ -1,0 +1,346 @@
+"""Import sessions: others make chunks on long-term storage, and one commit gives them to segments.
+
+A session is a row, durable before anybody brings anything. Whoever has its ticket creates chunks
+under its prefix, on any host and without a claim. The commit is one transaction, conditional on the
+session being open; a crash before it leaves nothing that anybody sees, and a repeat behind it finds
+what became of it. An open session expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from siltstone.container.import_publish import Publisher
+from siltstone.container.import_sweep import ImportSweep
+from siltstone.container.import_views import (
+    ImportBatch,
+    ImportedSegment,
+    ImportOutput,
+    ImportResult,
+    ImportSessionError,
+    ImportTicket,
+)
+from siltstone.container.pipeline import Pipeline
+from siltstone.core.chunk_names import session_of, session_prefix
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    LostDataError,
+    SiltstoneError,
+)
+from siltstone.core.records.import_batch_row import ImportBatchRow
+from siltstone.core.records.import_row import (
+    PARTS_MAX,
+    ImportedPart,
+    ImportRow,
+    ImportState,
+)
+from siltstone.core.records.keys import CounterKind
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import check_segment_name
+from siltstone.metadata.changes import put_counter, put_task, remove_task
+from siltstone.metadata.import_rows import (
+    pending_import,
+    pending_import_batch,
+    put_import,
+    put_import_batch,
+    remove_import,
+)
+
+logger = logging.getLogger(__name__)
+
+NAME_BYTES_MAX = 256
+LIFETIME_S_MAX = 30 * 24 * 3600.0
+KEPT_MS = 24 * 3600 * 1000
+"""How long a repeat of a closed session is recognised; then what late writers left is swept."""
+STATS_PARALLEL = 16
+
+
+class Imports:
+    """The import sessions of one owned container."""
+
+    def __init__(
+        self,
+        container: int,
+        pipeline: Pipeline,
+        storage: AsyncChunkStorage,
+        publisher: Publisher,
+        sweep: ImportSweep,
+        environment: Environment,
+    ) -> None:
+        self._container = container
+        self._pipeline = pipeline
+        self._tables = pipeline.replica.tables
+        self._rows = pipeline.replica.rows
+        self._storage = storage
+        self._publisher = publisher
+        self._sweep = sweep
+        self._environment = environment
+        self._lock = asyncio.Lock()
+
+    async def open(self, name: str, *, lifetime_s: float) -> ImportTicket:
+        """Open a session, durably, or return what is known of the one of this name.
+
+        Raises:
+            ValueError: the name or the lifetime is out of range.
+            BackPressureError: no room was made before the deadline; nothing was done.
+        """
+        _check_text("name of a session", name)
+        if not 1 <= lifetime_s <= LIFETIME_S_MAX:
+            raise ValueError(f"a session lives 1 to {LIFETIME_S_MAX:.0f} seconds")
+        await self._pipeline.admit_update()
+        row = pending_import(self._tables, name)
+        if row is not None:
+            await self._pipeline.barrier()
+            return self._ticket(row)
+        now_ms = self._now_ms()
+        row = ImportRow(
+            name=name,
+            session_id=self._rows.pending_counter(CounterKind.SEGMENT_ID),
+            state=ImportState.OPEN,
+            made_ms=now_ms,
+            expires_ms=now_ms + round(lifetime_s * 1000),
+        )
+        entries = [
+            put_counter(CounterKind.SEGMENT_ID, row.session_id + 1),
+            put_import(row),
+            put_task(_task(row, row.expires_ms)),
+        ]
+        await self._pipeline.update(entries, relief=False)
+        return self._ticket(row)
+
+    async def commit(
+        self, name: str, outputs: Sequence[ImportOutput], batch: ImportBatch | None = None
+    ) -> ImportResult:
+        """Give segments what a session brought: all of it in one step, once. Repeatable.
+
+        Args:
+            name: of the session.
+            outputs: what each segment gets, at most 1,000 different ones.
+            batch: what the session is of a stream; if that was imported, the session is aborted.
+
+        Raises:
+            ValueError: a chunk does not lie under the session's prefix, or something is named
+                twice.
+            ImportSessionError: the session is aborted, expired or not known.
+            LostDataError, CorruptDataError: a chunk is gone, or is not what was said of it.
+            SegmentExistsError: a segment that is to be made exists.
+            SegmentSealedError: a segment that is to be appended to is sealed.
+            BackPressureError: segments could not be held long enough.
+            ChunkError: long-term storage failed.
+            LogError: whether it took place is unknown; a repeat tells.
+
+        But for the last, nothing was done, and the session is as it was.
+        """
+        self._check(outputs, batch)
+        self._pipeline.check_alive()
+        async with self._lock:
+            row = await self._known(name)
+            if row.state is ImportState.COMMITTED:
+                return _result(row.parts, repeated=True)
+            if batch is not None and await self._came_before(batch):
+                await self._end(row, ImportState.ABORTED)
+                result = ImportResult(segments=(), repeated=True)
+            else:
+                self._check_names(row, outputs)
+                await self._check_chunks(outputs)
+                self._check_open(row)
+                parts = await self._publisher.publish(
+                    row, outputs, lambda parts: self._closing(row, parts, batch)
+                )
+                result = _result(parts, repeated=False)
+        await self._clean(row)
+        return result
+
+    async def abort(self, name: str) -> bool:
+        """Let an open session bring nothing; return whether it was open. Never undoes a commit."""
+        self._pipeline.check_alive()
+        async with self._lock:
+            row = pending_import(self._tables, name)
+            if row is None or row.state is not ImportState.OPEN:
+                await self._pipeline.barrier()
+                return False
+            await self._end(row, ImportState.ABORTED)
+        await self._clean(row)
+        return True
+
+    async def carry_out(self, task: Task) -> None:
+        """Abort a session that expired; forget one that was closed long enough ago.
+
+        Raises:
+            ChunkError: long-term storage failed; the task stays.
+        """
+        if self._lock.locked():
+            return  # a commit may take long, and other tasks shall not wait for it
+        async with self._lock:
+            row = pending_import(self._tables, task.name)
+            if row is None or row.session_id != task.subject:
+                await self._pipeline.update([remove_task(task)])
+                return
+            if row.state is ImportState.OPEN:
+                logger.warning("import session expired: %s", row.name)
+                await self._end(row, ImportState.ABORTED)
+        if row.state is ImportState.OPEN:
+            await self._clean(row)
+            return
+        await self._sweep.clean(session_prefix(self._container, row.session_id))
+        await self._pipeline.update([remove_import(row.name), remove_task(task)])
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._environment.time() * 1000)
+
+    def _ticket(self, row: ImportRow) -> ImportTicket:
+        return ImportTicket(
+            name=row.name,
+            container=self._container,
+            session_id=row.session_id,
+            prefix=session_prefix(self._container, row.session_id),
+            expires_ms=row.expires_ms,
+            state=row.state,
+        )
+
+    async def _known(self, name: str) -> ImportRow:
+        """The session, open or committed.
+
+        Raises:
+            ImportSessionError: it is neither.
+        """
+        row = pending_import(self._tables, name)
+        if row is None or row.state is not ImportState.OPEN:
+            await self._pipeline.barrier()
+        if row is None:
+            raise ImportSessionError("no such import session", session=name)
+        if row.state is ImportState.ABORTED:
+            raise ImportSessionError("import session was aborted, or expired", session=name)
+        self._check_open(row)
+        return row
+
+    def _check_open(self, row: ImportRow) -> None:
+        if row.state is ImportState.OPEN and self._now_ms() >= row.expires_ms:
+            raise ImportSessionError("import session has expired", session=row.name)
+
+    def _check(self, outputs: Sequence[ImportOutput], batch: ImportBatch | None) -> None:
+        names = [check_segment_name(output.segment) for output in outputs]
+        if len(names) > PARTS_MAX:
+            raise ValueError(f"an import gives bytes to {PARTS_MAX} segments at most")
+        chunks = [chunk.name for output in outputs for chunk in output.chunks]
+        if len(set(names)) < len(names) or len(set(chunks)) < len(chunks):
+            raise ValueError("an import names each segment and each chunk once")
+        if batch is not None:
+            _check_text("name of a stream", batch.query)
+
+    def _check_names(self, row: ImportRow, outputs: Sequence[ImportOutput]) -> None:
+        for output in outputs:
+            for chunk in output.chunks:
+                if session_of(chunk.name, self._container) != row.session_id:
+                    raise ValueError(f"not a chunk of this session: {chunk.name}")
+
+    async def _check_chunks(self, outputs: Sequence[ImportOutput]) -> None:
+        """Every chunk must lie there with the length that was said."""
+        limit = asyncio.Semaphore(STATS_PARALLEL)
+
+        async def one(name: str, length: int) -> None:
+            try:
+                async with limit:
+                    stat = await self._storage.stat(name)
+            except ChunkNotFoundError as error:
+                raise LostDataError("imported chunk is not there", where=name) from error
+            if stat.length != length:
+                raise CorruptDataError(
+                    "imported chunk has another length",
+                    where=name,
+                    expected=length,
+                    actual=stat.length,
+                )
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for output in outputs:
+                    for chunk in output.chunks:
+                        group.create_task(one(chunk.name, chunk.length))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
+
+    async def _came_before(self, batch: ImportBatch) -> bool:
+        known = pending_import_batch(self._tables, batch.query)
+        if known is None or known.batch < batch.number:
+            return False
+        await self._pipeline.barrier()
+        return True
+
+    def _closing(
+        self, row: ImportRow, parts: Sequence[ImportedPart], batch: ImportBatch | None
+    ) -> list[TableEntry]:
+        """The entries that commit a session whose bytes are in ``parts``."""
+        entries = self._ended(row, ImportState.COMMITTED, tuple(parts))
+        if batch is not None:
+            newest = ImportBatchRow(
+                query=batch.query,
+                batch=batch.number,
+                session_id=row.session_id,
+                committed_ms=self._now_ms(),
+            )
+            entries.append(put_import_batch(newest))
+        return entries
+
+    def _ended(
+        self, row: ImportRow, state: ImportState, parts: tuple[ImportedPart, ...]
+    ) -> list[TableEntry]:
+        now_ms = self._now_ms()
+        ended = replace(row, state=state, closed_ms=now_ms, parts=parts)
+        return [
+            put_import(ended),
+            remove_task(_task(row, row.expires_ms)),
+            put_task(_task(row, now_ms + KEPT_MS)),
+        ]
+
+    async def _end(self, row: ImportRow, state: ImportState) -> None:
+        """Close a session that brings nothing; its hidden segments go like deleted ones."""
+        # A commit that failed may have begun some since the row was looked up.
+        row = pending_import(self._tables, row.name) or row
+        entries = self._ended(row, state, ())
+        for part in row.parts:
+            task = Task(due_ms=0, kind=TaskKind.REMOVE_SEGMENT, subject=part.segment_id)
+            entries.append(put_task(task))
+        await self._pipeline.update(entries)
+        self._publisher.on_garbage()
+
+    async def _clean(self, row: ImportRow) -> None:
+        """Sweep at the close. What this can not do, the session's task or a later sweep does."""
+        try:
+            await self._sweep.clean(session_prefix(self._container, row.session_id))
+        except ChunkError as error:
+            self._pipeline.check_alive()
+            logger.warning("what import %s left is swept later: %s", row.name, error)
+        except SiltstoneError as error:
+            # The session is closed, whatever became of this owner since.
+            logger.warning("what import %s left was not swept: %s", row.name, error)
+
+
+def _task(row: ImportRow, due_ms: int) -> Task:
+    return Task(due_ms=due_ms, kind=TaskKind.CLOSE_IMPORT, subject=row.session_id, name=row.name)
+
+
+def _check_text(what: str, text: str) -> None:
+    raw = text.encode("utf-8")
+    if not 1 <= len(raw) <= NAME_BYTES_MAX or b"\0" in raw:
+        raise ValueError(f"the {what} is 1 to {NAME_BYTES_MAX} bytes of UTF-8 without NUL")
+
+
+def _result(parts: Sequence[ImportedPart], *, repeated: bool) -> ImportResult:
+    return ImportResult(
+        segments=tuple(
+            ImportedSegment(segment=part.name, offset=part.offset, length=part.length)
+            for part in parts
+        ),
+        repeated=repeated,
+    )

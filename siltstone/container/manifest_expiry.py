@@ -1,0 +1,49 @@
+"""File manifests that expired long ago."""
+
+from __future__ import annotations
+
+import logging
+
+from siltstone.container.garbage_views import SweepFinding
+from siltstone.core.chunk_names import FILES_PREFIX
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatError
+from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
+from siltstone.core.threads import AsyncChunkStorage
+
+logger = logging.getLogger(__name__)
+
+
+async def expired_manifests(
+    storage: AsyncChunkStorage, container: int, limit_ms: int
+) -> list[SweepFinding]:
+    """Return the manifests of a container that expired before ``limit_ms``, by name.
+
+    One that can not be read is left alone: nobody knows when it expires.
+
+    Raises:
+        ChunkError: long-term storage did not answer.
+    """
+    found = []
+    start_after = ""
+    while page := await storage.list(f"{FILES_PREFIX}{container}-", start_after):
+        start_after = page[-1].name
+        for stat in page:
+            try:
+                data = await storage.read_all(stat.name, min(stat.length, HEAD_BYTES))
+                head = decode_manifest_head(data, where=stat.name)
+            except ChunkNotFoundError:
+                continue
+            except (CorruptDataError, FormatError) as error:
+                logger.warning("file manifest is left alone: %s", error)
+                continue
+            if head.expires_ms < limit_ms:
+                found.append(
+                    SweepFinding(
+                        kind="manifest",
+                        name=stat.name,
+                        length=stat.length,
+                        modified_ms=int(stat.modified_s * 1000),
+                        reason="it expired more than 7 days ago",
+                    )
+                )
+    return found

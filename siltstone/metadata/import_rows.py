@@ -1,0 +1,85 @@
+"""Rows of import sessions: reads, and changes as entries of a table update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from siltstone.core.records.import_batch_row import (
+    ImportBatchRow,
+    decode_import_batch_row,
+    encode_import_batch_row,
+)
+from siltstone.core.records.import_row import ImportRow, decode_import_row, encode_import_row
+from siltstone.core.records.keys import (
+    METADATA_TABLE,
+    ImportPart,
+    RowKind,
+    import_batch_key,
+    import_chunk_key,
+    import_key,
+    import_of,
+)
+from siltstone.core.records.number import encode_number
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.index_rows import Entry
+from siltstone.metadata.tables import Tables
+
+_FIRST = bytes((RowKind.IMPORT, ImportPart.SESSION))
+_END = bytes((RowKind.IMPORT, ImportPart.SESSION + 1))
+
+
+def put_import(row: ImportRow) -> TableEntry:
+    """Set a session."""
+    return TableEntry(METADATA_TABLE, import_key(row.name), encode_import_row(row))
+
+
+def remove_import(name: str) -> TableEntry:
+    """Forget a session that was closed."""
+    return TableEntry(METADATA_TABLE, import_key(name), None)
+
+
+def put_import_chunk(chunk: str, chunk_id: int) -> TableEntry:
+    """State that a chunk that a session brought has a row."""
+    value = encode_number(RowKind.IMPORT, chunk_id)
+    return TableEntry(METADATA_TABLE, import_chunk_key(chunk), value)
+
+
+def put_import_batch(row: ImportBatchRow) -> TableEntry:
+    """Set the newest batch of a stream."""
+    return TableEntry(METADATA_TABLE, import_batch_key(row.query), encode_import_batch_row(row))
+
+
+def pending_import(tables: Tables, name: str) -> ImportRow | None:
+    """The session of this name, as assigned."""
+    entry = tables.pending(METADATA_TABLE, import_key(name))
+    return None if entry is None else decode_import_row(name, entry.value)
+
+
+def pending_import_batch(tables: Tables, query: str) -> ImportBatchRow | None:
+    """The newest imported batch of a stream, as assigned."""
+    entry = tables.pending(METADATA_TABLE, import_batch_key(query))
+    return None if entry is None else decode_import_batch_row(query, entry.value)
+
+
+def is_named(tables: Tables, chunk: str) -> bool:
+    """Whether an imported chunk has a row, acknowledged or assigned."""
+    key = import_chunk_key(chunk)
+    known = tables.get(METADATA_TABLE, key) or tables.pending(METADATA_TABLE, key)
+    return known is not None
+
+
+def import_pages(tables: Tables) -> Iterator[list[ImportRow]]:
+    """All acknowledged sessions, page by page, in the order of their names.
+
+    Other work may be done between two pages.
+    """
+    low = _FIRST
+    while found := tables.scan(METADATA_TABLE, low, _END, limit=ROWS_PER_SLICE):
+        yield [_row(key, entry) for key, entry in found]
+        low = found[-1][0] + b"\0"
+
+
+def _row(key: bytes, entry: Entry) -> ImportRow:
+    _, name = import_of(key)
+    return decode_import_row(name, entry.value)

@@ -1,0 +1,154 @@
+"""What whoever brings chunks to an import session does: on any host, without owning the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.core.block_sums import extend_sums
+from siltstone.core.chunk_names import imported_chunk
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.closing import Closing
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkStorageFullError, Outcome
+from siltstone.core.words import MIB, Buffer
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+from siltstone.store.manifest import check_uuid, read_manifest
+
+CHUNK_BYTES: Final = 32 * MIB
+"""A writer holds so many bytes in memory; more would not be written faster."""
+ATTEMPTS_MAX: Final = 3
+"""Names that are burnt for one chunk before its write fails."""
+NONCE_BYTES: Final = 8
+
+
+class ImportPart:
+    """A sequence of bytes on its way into chunks of its own. Made by ``ImportWriter``."""
+
+    def __init__(
+        self, create: Callable[[Sequence[Buffer], int], ImportedChunk], chunk_bytes: int
+    ) -> None:
+        self._create = create
+        self._chunk_bytes = chunk_bytes
+        self._buffers: list[memoryview] = []
+        self._chunks: list[ImportedChunk] = []
+        self._held = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are in memory only."""
+        return self._held
+
+    @property
+    def length(self) -> int:
+        """Bytes written so far."""
+        return sum(chunk.length for chunk in self._chunks) + self._held
+
+    def write(self, data: Buffer) -> None:
+        """Add bytes, which must not change until the part is finished. Raises ``ChunkError``."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            some = view[: self._chunk_bytes - self._held]
+            self._buffers.append(some)
+            self._held += len(some)
+            view = view[len(some) :]
+            if self._held == self._chunk_bytes:
+                self.roll()
+
+    def roll(self) -> None:
+        """Make a chunk of what is held in memory, durably. Raises ``ChunkError``."""
+        if self._held:
+            self._chunks.append(self._create(self._buffers, self._held))
+            self._buffers, self._held = [], 0
+
+    def finish(self) -> tuple[ImportedChunk, ...]:
+        """Make a chunk of what is left; return all chunks, durable, in order."""
+        self.roll()
+        return tuple(self._chunks)
+
+
+class ImportWriter(Closing):
+    """Writes a share of an import straight to long-term storage, as chunks of its own.
+
+    Close it, or use it as a context manager. What is written and not committed is deleted when the
+    session is closed. Not for several threads.
+
+    Args:
+        store: the settings file of the store, or its folder; only long-term storage is opened.
+        ticket: of the session.
+        partition: number of this share.
+        attempt: number of this attempt at it; no two need the same.
+        chunk_bytes: a chunk has so many bytes at most; ``None`` lets the store's settings decide.
+
+    Raises:
+        StoreNotFoundError: there is no store, or none that this host can see.
+        SettingsError: the settings file is wrong.
+        ChunkError: long-term storage refuses or does not answer.
+    """
+
+    def __init__(
+        self,
+        store: Path | str,
+        ticket: ImportTicket,
+        *,
+        partition: int,
+        attempt: int,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        settings = load_settings(store)
+        self._environment = SystemEnvironment()
+        self._storage: ChunkStorage = open_storage(settings, self._environment)
+        try:
+            # An empty mount point must not take chunks that nobody else ever sees.
+            check_uuid(read_manifest(self._storage), settings.uuid)
+        except BaseException:
+            self.close()
+            raise
+        limits = (settings.container.chunk_bytes, self._storage.capabilities.chunk_bytes_max)
+        self._chunk_bytes = min(chunk_bytes or CHUNK_BYTES, *limits)
+        self._prefix = ticket.prefix
+        self._partition = partition
+        self._attempt = attempt
+        self._part = self.new_part()
+
+    def new_part(self) -> ImportPart:
+        """Begin another sequence of bytes, such as that of another segment."""
+        return ImportPart(self._create, self._chunk_bytes)
+
+    @property
+    def length(self) -> int:
+        """Bytes written so far, without those of other parts."""
+        return self._part.length
+
+    def write(self, data: Buffer) -> None:
+        """See ``ImportPart.write``."""
+        self._part.write(data)
+
+    def finish(self) -> tuple[ImportedChunk, ...]:
+        """See ``ImportPart.finish``."""
+        return self._part.finish()
+
+    def close(self) -> None:
+        """Free what the writer holds. Idempotent."""
+        self._storage.close()
+        self._environment.close()
+
+    def _create(self, buffers: Sequence[Buffer], length: int) -> ImportedChunk:
+        """Make a chunk, under another name for as long as outcomes are unknown."""
+        sums = tuple(extend_sums(buffers, 0, 0))
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            nonce = self._environment.random_bytes(NONCE_BYTES).hex()
+            name = imported_chunk(self._prefix, self._partition, self._attempt, nonce)
+            try:
+                self._storage.create(name, buffers)
+            except ChunkError as error:
+                again = error.outcome is Outcome.UNKNOWN or isinstance(error, ChunkExistsError)
+                full = isinstance(error, ChunkStorageFullError)
+                if not again or full or attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                return ImportedChunk(name=name, length=length, sums=sums)
+        raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,298 @@
+"""Every call of an import meets every fault, and an owner is overtaken at every one of them.
+
+What may fail: one call to long-term storage or the log while a session is opened, committed,
+aborted or swept; or the owner stands still there until a newer one has committed or aborted the
+session. What must hold: the segments get all of it once, or nothing; whoever repeats comes to the
+end; no chunk that a segment needs is gone, and no other one stays for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from siltstone.container.container import Container
+from siltstone.container.import_views import (
+    ImportBatch,
+    ImportedChunk,
+    ImportMode,
+    ImportOutput,
+    ImportSessionError,
+    ImportTicket,
+)
+from siltstone.core.errors import SegmentSealedError
+from tests.faults.test_every_call import (
+    DAYS_S,
+    Mortal,
+    Operation,
+    a_source,
+    cases,
+    open_chunk,
+    play,
+)
+from tests.faults.zombie import OldOwner, PausingEnvironment
+from tests.model.container_model import ModelSegment
+from tests.soak import shared
+from tests.unit.container.container_world import (
+    Owner,
+    World,
+    close_quietly,
+    pattern,
+    small_slices,
+    with_settings,
+    world,
+)
+from tests.unit.container.importing import bring, content, gives, left
+
+SAMPLE = 4
+"""Runs of each operation without ``soak``."""
+LIFETIME_S = DAYS_S
+
+
+async def opened(life: Mortal) -> ImportTicket:
+    found: list[ImportTicket] = []
+
+    async def step(container: Container) -> None:
+        found.append(await container.imports.open("job", lifetime_s=LIFETIME_S))
+
+    await life.do(step)
+    assert len({ticket.session_id for ticket in found}) == 1
+    return found[-1]
+
+
+Brought = list[tuple[ImportedChunk, bytes]]
+Given = tuple[ImportOutput, bytes]
+"""What a segment is to get, and its bytes."""
+
+
+def brought(life: Mortal, ticket: ImportTicket, *lengths: int) -> Brought:
+    """Chunks of these lengths; beside them lie those of an attempt that was lost."""
+    storage = life.world.new_storage()
+    bring(storage, ticket, [b"lost", b"too"], attempt=7)
+    data = [life.data(length) for length in lengths]
+    return list(zip(bring(storage, ticket, data), data, strict=True))
+
+
+def given(segment: str, chunks: Brought, mode: ImportMode = ImportMode.CREATE) -> Given:
+    data = b"".join(data for _, data in chunks)
+    return gives(segment, [chunk for chunk, _ in chunks], mode), data
+
+
+async def committed(life: Mortal, *every: Given) -> None:
+    outputs = [output for output, _ in every]
+
+    async def step(container: Container) -> None:
+        batch = ImportBatch(query="q", number=1)
+        await container.imports.commit("job", outputs, batch)
+
+    await life.do(step)
+    segments = life.model.segments
+    for output, data in every:
+        if output.mode is ImportMode.APPEND:
+            segments[output.segment].data += data
+        else:
+            sealed = output.mode is ImportMode.CREATE
+            segments[output.segment] = ModelSegment(data=bytearray(data), sealed=sealed)
+
+
+async def import_new(life: Mortal) -> None:
+    chunks = brought(life, await opened(life), 900, 1_300, 20)
+    await committed(life, given("new", chunks))
+    await life.sweep()
+    assert len(left(life.world)) == len(chunks), "what lost attempts left is gone"
+
+
+async def import_joined(life: Mortal) -> None:
+    await life.append("a", 80)
+    chunks = brought(life, await opened(life), 500, 600, 700, 800, 900)
+    await committed(
+        life,
+        given("a", chunks[:3], ImportMode.APPEND),
+        given("source", chunks[3:4], ImportMode.REPLACE),
+        given("new", chunks[4:]),
+    )
+    await life.append("a", 50)
+
+
+async def import_appended(life: Mortal) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("siltstone.container.import_publish.SMALL_BYTES", 10_000)
+        chunks = brought(life, await opened(life), 500, 600)
+        await committed(life, given("a", chunks, ImportMode.APPEND))
+    await life.append("a", 50)
+    await life.sweep()
+    assert left(life.world) == []
+
+
+async def import_aborted(life: Mortal) -> None:
+    chunks = brought(life, await opened(life), 500, 600)
+    await life.seal("a")
+    output, _ = given("a", chunks, ImportMode.APPEND)
+
+    async def step(container: Container) -> None:
+        # It is refused, when it has built its hidden segments.
+        with suppress(SegmentSealedError, ImportSessionError):
+            await container.imports.commit("job", [output])
+        await container.imports.abort("job")
+
+    async def closed(container: Container) -> None:
+        with pytest.raises(ImportSessionError):
+            await container.imports.commit("job", [output])
+
+    await life.do(step)
+    await life.do(closed)
+    await life.flush()
+    await life.wait(10)
+    await life.sweep()
+    await life.do(lambda c: c.garbage.run())
+    assert left(life.world) == []
+
+
+OPERATIONS = {
+    "import new": Operation(before=open_chunk, act=import_new),
+    "import joined": Operation(before=a_source, act=import_joined),
+    "import joined in slices": Operation(before=a_source, act=import_joined, slices=2),
+    "import appended": Operation(before=open_chunk, act=import_appended),
+    "import aborted": Operation(before=open_chunk, act=import_aborted),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_some_calls_fail(name: str) -> None:
+    every = cases(OPERATIONS[name])
+    for number, fate in Random(name).sample(every, min(SAMPLE, len(every))):
+        play(OPERATIONS[name], number, fate)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_every_call_fails(name: str) -> None:
+    for number, fate in shared(cases(OPERATIONS[name])):
+        play(OPERATIONS[name], number, fate)
+
+
+# --- an owner is overtaken ------------------------------------------------------------------------
+
+SETTINGS = with_settings(garbage_delay_s=1.0, garbage_interval_s=2.0, storage_deadline_s=5_000.0)
+PARTS = [pattern(1, 3_000), pattern(2, 2_000), pattern(3, 10)]
+
+
+async def _commit(owner: Owner, outputs: list[ImportOutput]) -> None:
+    await owner.container.imports.commit("job", outputs)
+
+
+async def _abort(owner: Owner, outputs: list[ImportOutput]) -> None:
+    await owner.container.imports.abort("job")
+
+
+async def _sweep(owner: Owner, outputs: list[ImportOutput]) -> None:
+    async for _ in owner.container.garbage.sweep(delete=True):
+        pass
+
+
+Act = Callable[[Owner, list[ImportOutput]], Awaitable[None]]
+ACTS: dict[str, Act] = {"commit": _commit, "abort": _abort, "sweep": _sweep}
+
+
+def overtake(number: int, act: Act, *, old: Act, behind: bool) -> range:
+    """Stop an owner at a call of ``old``, let a newer one do ``act``, and the older one go on.
+
+    Returns the numbers of the calls of ``old``; if ``number`` is none of them, no one takes over.
+    """
+
+    async def story(made: World) -> range:
+        environment = PausingEnvironment(made, number, behind=behind)
+        outputs: list[ImportOutput] = []
+
+        async def life(owner: Owner) -> None:
+            await owner.container.create("a")
+            await owner.container.append("a", b"before ")
+            ticket = await owner.container.imports.open("job", lifetime_s=LIFETIME_S)
+            bring(made.new_storage(), ticket, [b"lost"], attempt=7)
+            chunks = bring(made.new_storage(), ticket, PARTS)
+            outputs.append(gives("a", chunks[:2], ImportMode.APPEND))
+            outputs.append(gives("new", chunks[2:]))
+            first.append(environment.calls)
+            await old(owner, outputs)
+
+        first: list[int] = []
+        older = OldOwner(made, environment, life)
+        last = await older.begin()
+        calls = range(first[0] + 1, last + 1)
+        if number not in calls:
+            environment.resume.set()
+            assert older.owner is not None, "its life is over"
+            await close_quietly(older.owner)
+            return calls
+        newer = await made.open(index="newer", takeover=True)
+        imported = await _imported(newer)
+        with suppress(ImportSessionError):
+            await act(newer, outputs)
+        after = await _imported(newer)
+        assert after or not imported, "a commit was undone"
+        await older.go_on()
+        await made.environment.sleep(20)
+        assert await _imported(newer) == after
+        with suppress(ImportSessionError):
+            await newer.container.imports.commit("job", outputs)
+        after = await _imported(newer)
+        await newer.container.flush()
+        await newer.container.garbage.run()
+        await made.environment.sleep(20)
+        async for _ in newer.container.garbage.sweep(delete=True):
+            pass
+        await newer.container.garbage.run()
+        await made.check(newer)
+        assert await _imported(newer) == after
+        assert len(left(made)) == (len(PARTS) if after else 0)
+        await close_quietly(newer)
+        return calls
+
+    with small_slices(100), world(settings=SETTINGS) as made:
+        found = made.run(story(made))
+    assert isinstance(found, range)
+    return found
+
+
+async def _imported(owner: Owner) -> bool:
+    """Whether both segments have what the session brought; neither may have it alone."""
+    found = await content(owner, "a")
+    names = [info.name for info in await owner.container.list_segments()]
+    if found == b"before ":
+        assert names == ["a"], "half an import"
+        return False
+    assert found == b"before " + PARTS[0] + PARTS[1]
+    assert await content(owner, "new") == PARTS[2]
+    return True
+
+
+OLD_ACTS: dict[str, Act] = {"commit": _commit, "abort": _abort}
+NEVER = 10**6
+
+
+def stops(old: Act) -> list[tuple[int, bool]]:
+    """Every call of ``old``, ahead of it and behind it."""
+    calls = overtake(NEVER, _commit, old=old, behind=False)
+    assert len(calls) > 5, "it makes calls"
+    return [(number, behind) for number in calls for behind in (False, True)]
+
+
+@pytest.mark.parametrize("name", sorted(ACTS))
+@pytest.mark.parametrize("old", sorted(OLD_ACTS))
+def test_an_owner_is_overtaken_at_some_calls(old: str, name: str) -> None:
+    every = stops(OLD_ACTS[old])
+    for number, behind in Random(f"{old} {name}").sample(every, SAMPLE):
+        overtake(number, ACTS[name], old=OLD_ACTS[old], behind=behind)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", sorted(ACTS))
+@pytest.mark.parametrize("old", sorted(OLD_ACTS))
+def test_an_owner_is_overtaken_at_every_call(old: str, name: str) -> None:
+    for number, behind in shared(stops(OLD_ACTS[old])):
+        overtake(number, ACTS[name], old=OLD_ACTS[old], behind=behind)
