@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from services.catalogue import SERVICES, is_demanded, required
+from services.catalogue import LIBRARIES, SERVICES, is_demanded, required
 from services.certificates import Authority
 from services.server import Server, StartError
 from services.unavailable import UnavailableError
@@ -23,10 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = verbs.add_parser("run", help="fetch and start services; Ctrl-C ends and removes them")
     run.add_argument("name", nargs="*", help=f"of {', '.join(SERVICES)}; all unless named")
     fetch = verbs.add_parser("fetch", help="fetch the programs of services")
-    fetch.add_argument("name", nargs="*", help=f"of {', '.join(SERVICES)}")
+    fetch.add_argument("name", nargs="*", help=f"of {', '.join([*SERVICES, *LIBRARIES])}")
     fetch.add_argument("--required", action="store_true", help="those that CI must have")
     chosen = parser.parse_args(arguments)
-    if unknown := set(chosen.name) - set(SERVICES):
+    known = {*SERVICES, *(LIBRARIES if chosen.verb == "fetch" else ())}
+    if unknown := set(chosen.name) - known:
         parser.error(f"there is no service {', '.join(sorted(unknown))}")
     if chosen.verb == "run":
         return _run(chosen.name or list(SERVICES))
@@ -46,7 +47,7 @@ def _fetch(names: Sequence[str], *, only_required: bool) -> int:
 
 
 def _program(name: str) -> Path:
-    program = SERVICES[name].program
+    program = LIBRARIES[name] if name in LIBRARIES else SERVICES[name].program
     if program.installed() is None:
         print(f"fetching {name} {program.pin}: takes some minutes", flush=True)
     return program.fetch()

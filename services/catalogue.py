@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services import azurite, fake_gcs, hdfs, kafka, kernel_nfs, minio, versitygw
+from services import azurite, fake_gcs, hadoop_aws, hdfs, kafka, kernel_nfs, minio, versitygw
 from services.certificates import Certificate
 from services.program import Program
 from services.server import Server
@@ -61,6 +61,9 @@ SERVICES = {
         Service(program=kernel_nfs.PROGRAM, make=kernel_nfs.KernelNfs),
     )
 }
+
+LIBRARIES: dict[str, Program] = {hadoop_aws.PROGRAM.name: hadoop_aws.PROGRAM}
+"""What tests need beside services, and is only fetched."""
 
 
 def required() -> tuple[str, ...]:

@@ -222,11 +222,14 @@ class Hdfs(_Role):
         self.wait_until_it_serves()
 
     def wait_until_it_serves(self) -> None:
-        """Wait until the NameNode knows its DataNodes and takes changes."""
+        """Wait until the NameNode takes changes, and knows of each DataNode what it holds."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
-            found = self.beans("Hadoop:service=NameNode,name=FSNamesystemState")
-            if found.get("FSState") == "Operational" and found.get("NumLiveDataNodes") == COPIES:
+            state = self.beans("Hadoop:service=NameNode,name=FSNamesystemState")
+            blocks = self.beans("Hadoop:service=NameNode,name=FSNamesystem")
+            is_open = state.get("FSState") == "Operational"
+            is_whole = state.get("NumLiveDataNodes") == COPIES and blocks.get("MissingBlocks") == 0
+            if is_open and is_whole:
                 return
             time.sleep(0.05)
         raise StartError(f"{self.name} takes no changes after {READY_S:g} s\n{self.log()}")

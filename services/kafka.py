@@ -9,6 +9,7 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from services.free_port import free_port
 from services.java import java
@@ -43,6 +44,7 @@ class Kafka(Server):
 
     Attributes:
         relayed_port: see above; 0 without.
+        cluster_id: of its data.
     """
 
     def __init__(self, program: Path, relay_port: int = 0) -> None:
@@ -51,6 +53,9 @@ class Kafka(Server):
         self._configured = 0
         self._relay_port = relay_port
         self.relayed_port = 0
+        identity = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        # A leading hyphen would be an option.
+        self.cluster_id = f"S{identity[1:]}"
 
     def command(self) -> Sequence[str]:
         """See ``Server``; what is new is formatted first."""
@@ -66,6 +71,22 @@ class Kafka(Server):
         """See ``Server``."""
         return {"HOME": str(self.folder)}
 
+    def controller_port(self) -> int:
+        """Where its controller is to listen."""
+        return free_port()
+
+    def listeners(self) -> Mapping[str, tuple[int, str]]:
+        """Port and protocol of further ways to it, by their names."""
+        return {}
+
+    def more(self) -> Mapping[str, Any]:
+        """Further properties."""
+        return {}
+
+    def format_options(self) -> Sequence[str]:
+        """What the data begin with."""
+        return ()
+
     def is_ready(self) -> bool:
         """Whether it answers a request; it takes connections before."""
         try:
@@ -78,19 +99,24 @@ class Kafka(Server):
         return len(head) == 8 and struct.unpack(">ii", head)[1] == 7
 
     def _write(self, properties: Path) -> None:
-        controller = free_port()
+        controller = self.controller_port()
         own = advertised = f"PLAINTEXT://127.0.0.1:{self.port}"
         if self._relay_port:
             self.relayed_port = free_port()
             own += f",RELAYED://127.0.0.1:{self.relayed_port}"
             advertised += f",RELAYED://127.0.0.1:{self._relay_port}"
+        protocols = PROTOCOLS
+        for name, (port, protocol) in self.listeners().items():
+            own += f",{name}://127.0.0.1:{port}"
+            advertised += f",{name}://127.0.0.1:{port}"
+            protocols += f",{name}:{protocol}"
         lines = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": PROTOCOLS,
+            "listener.security.protocol.map": protocols,
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.data,
@@ -110,19 +136,22 @@ class Kafka(Server):
             "broker.session.timeout.ms": 1500,
             "broker.heartbeat.interval.ms": 300,
             "log.cleaner.dedupe.buffer.size": 2097152,
+            # What a topic's settings let it delete goes at once, and not after minutes.
+            "log.initial.task.delay.ms": 300,
+            "log.retention.check.interval.ms": 300,
+            "log.cleaner.backoff.ms": 300,
             "num.network.threads": 2,
             "num.io.threads": 4,
             "num.recovery.threads.per.data.dir": 1,
+            **self.more(),
         }
         text = "\n".join(f"{name}={value}" for name, value in lines.items())
         properties.write_text(text + "\n", encoding="ascii")
         self._configured = self.port
 
     def _format(self, line: Sequence[str]) -> None:
-        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
-        # A leading hyphen would be an option.
         done = subprocess.run(
-            [*line, "-t", f"S{cluster[1:]}"],
+            [*line, "-t", self.cluster_id, *self.format_options()],
             env=dict(self.environment()),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ LEASH = Path(__file__).with_name("leash.py")
 READY_S = 60.0
 END_S = 20.0
 PORTS_TRIED = 5
-LINES_SHOWN = 40
+LINES_SHOWN = 15
 
 
 class StartError(Exception):
@@ -119,12 +119,13 @@ class Server(ABC):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log(self) -> str:
-        """The last lines that it wrote, over all its lives."""
+        """The last lines that it wrote, over all its lives, less the frames of Java's errors."""
         try:
             text = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-LINES_SHOWN:])
+        lines = [line for line in text.splitlines() if not line.startswith("\tat ")]
+        return "\n".join(lines[-LINES_SHOWN:])
 
     def __enter__(self) -> Self:
         return self

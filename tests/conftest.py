@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from services.catalogue import SERVICES, is_demanded
 from services.certificates import Authority
 from services.hdfs import Hdfs
 from services.kafka import Kafka
+from services.kafka_cluster import KafkaCluster
+from services.kafka_secured import SecuredKafka
 from services.kernel_nfs import KernelNfs
 from services.server import Server
 from services.unavailable import UnavailableError
@@ -26,15 +29,13 @@ from services.versitygw import Versitygw
 from tests.kafka_relay import KafkaRelay
 from tests.plugins.distribution import install
 
-AZURE_PLUGIN = {"siltstone.bindings": {"azure": "siltstone.bindings.azure.plugin"}}
-S3_PLUGIN = {"siltstone.bindings": {"s3": "siltstone.bindings.s3.plugin"}}
-GCS_PLUGIN = {"siltstone.bindings": {"gcs": "siltstone.bindings.gcs.plugin"}}
-HDFS_PLUGIN = {"siltstone.bindings": {"hdfs": "siltstone.bindings.hdfs.plugin"}}
-KAFKA_PLUGIN = {"siltstone.tier1": {"kafka": "siltstone.tier1.kafka.plugin"}}
 MISSING = "missing service "
+KAFKA_PASSWORDS = {name: f"canary-{name}-5d02" for name in ("owner", "reader", "stranger")}
 
 NewAzurite = Callable[..., Azurite]
 NewVersitygw = Callable[..., Versitygw]
+AddPlugin = Callable[[str, str], None]
+"""Takes ``bindings`` or ``tier1``, and the name."""
 
 
 def program_of(name: str) -> Path:
@@ -90,6 +91,25 @@ def kafka(kafka_relay: KafkaRelay) -> Iterator[Kafka]:
         server.start()
         kafka_relay.upstream = ("127.0.0.1", server.relayed_port)
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_tls(authority: Authority) -> Iterator[SecuredKafka]:
+    """A broker with ports for TLS and credentials, one of which is as it should be."""
+    certificates = {
+        "GOOD": authority.certificate(),
+        "ELSEWHERE": authority.certificate(["elsewhere.example"]),
+        "EXPIRED": authority.certificate(is_expired=True),
+    }
+    with SecuredKafka(program_of("kafka"), certificates, KAFKA_PASSWORDS) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """Three brokers, which the tests of a file may kill as long as they start them again."""
+    with closing(KafkaCluster(program_of("kafka"))) as cluster:
+        yield cluster.start()
 
 
 @pytest.fixture
@@ -173,43 +193,52 @@ def new_versitygw() -> Iterator[NewVersitygw]:
 
 
 @pytest.fixture
-def s3_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the plugin be found where this checkout was installed before it had it."""
-    if not list(entry_points(group="siltstone.bindings", name="s3")):
-        install(monkeypatch, tmp_path / "plugins", S3_PLUGIN, distribution="siltstone-s3")
+def add_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AddPlugin:
+    """Lets a plugin be found where this checkout was installed before it had it."""
+
+    def add(kind: str, name: str) -> None:
+        group = f"siltstone.{kind}"
+        if not list(entry_points(group=group, name=name)):
+            declared = {group: {name: f"siltstone.{kind}.{name}.plugin"}}
+            install(monkeypatch, tmp_path / "plugins", declared, distribution=f"siltstone-{name}")
+
+    return add
 
 
 @pytest.fixture
-def gcs_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same for another one."""
-    if not list(entry_points(group="siltstone.bindings", name="gcs")):
-        install(monkeypatch, tmp_path / "plugins", GCS_PLUGIN, distribution="siltstone-gcs")
+def s3_plugin(add_plugin: AddPlugin) -> None:
+    """The binding ``s3`` can be found."""
+    add_plugin("bindings", "s3")
 
 
 @pytest.fixture
-def azure_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same for a third."""
-    if not list(entry_points(group="siltstone.bindings", name="azure")):
-        install(monkeypatch, tmp_path / "plugins", AZURE_PLUGIN, distribution="siltstone-azure")
+def gcs_plugin(add_plugin: AddPlugin) -> None:
+    """The binding ``gcs`` can be found."""
+    add_plugin("bindings", "gcs")
 
 
 @pytest.fixture
-def kafka_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same for a log."""
-    if not list(entry_points(group="siltstone.tier1", name="kafka")):
-        install(monkeypatch, tmp_path / "plugins", KAFKA_PLUGIN, distribution="siltstone-kafka")
+def azure_plugin(add_plugin: AddPlugin) -> None:
+    """The binding ``azure`` can be found."""
+    add_plugin("bindings", "azure")
 
 
 @pytest.fixture
-def hdfs_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same for a fourth."""
-    if not list(entry_points(group="siltstone.bindings", name="hdfs")):
-        install(monkeypatch, tmp_path / "plugins", HDFS_PLUGIN, distribution="siltstone-hdfs")
+def hdfs_plugin(add_plugin: AddPlugin) -> None:
+    """The binding ``hdfs`` can be found."""
+    add_plugin("bindings", "hdfs")
+
+
+@pytest.fixture
+def kafka_plugin(add_plugin: AddPlugin) -> None:
+    """The log ``kafka`` can be found."""
+    add_plugin("tier1", "kafka")
 
 
 def needs_a_service(fixture: str) -> bool:
-    """Whether a fixture has the name of a service, as ``x``, ``x_tls`` or ``new_x``."""
-    return fixture.removeprefix("new_").removesuffix("_tls").replace("_", "-") in SERVICES
+    """Whether it has the name of a service, as ``x``, ``x_tls``, ``x_cluster`` or ``new_x``."""
+    name = fixture.removeprefix("new_").removesuffix("_tls").removesuffix("_cluster")
+    return name.replace("_", "-") in SERVICES
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

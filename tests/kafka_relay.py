@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from enum import Enum
@@ -25,7 +26,11 @@ class Harm(Enum):
 
 
 class KafkaRelay(TcpRelay):
-    """Passes requests on one by one. ``upstream`` is set when the broker runs."""
+    """Passes requests on one by one. ``upstream`` is set when the broker runs.
+
+    Attributes:
+        tls: what clients are spoken to with; ``None`` for none. The broker speaks none.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 1))
@@ -34,6 +39,7 @@ class KafkaRelay(TcpRelay):
         self._go_on = threading.Event()
         self.is_holding = threading.Event()
         self.done: list[Harm] = []
+        self.tls: ssl.SSLContext | None = None
 
     def harm(self, api_key: int, *harms: Harm) -> None:
         """Let the next requests of this kind come to harm, one each."""
@@ -53,6 +59,13 @@ class KafkaRelay(TcpRelay):
 
     def serve(self, client: socket.socket) -> None:
         """Serve one connection; see ``TcpRelay``."""
+        if self.tls is None:
+            self._relay(client)
+        else:
+            with self.tls.wrap_socket(client, server_side=True) as secured:
+                self._relay(secured)
+
+    def _relay(self, client: socket.socket) -> None:
         server = self.connect()
         try:
             while request := _message(client):

@@ -1,4 +1,4 @@
-"""Plays seeds again: ``python -m tests.simulation SEED [SEED ...] [--count N] [--trace]``."""
+"""Plays seeds: ``python -m tests.simulation SEED [SEED ...] [--count N] [--kafka] [--trace]``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seeds", type=int, nargs="+", help="what to play")
     parser.add_argument("--count", type=int, default=1, help="so many seeds from each on")
+    parser.add_argument("--kafka", action="store_true", help="logs in a model of Kafka")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.CRITICAL)
     for first in arguments.seeds:
         for seed in range(first, first + arguments.count):
             begin = time.perf_counter()
-            played = play(seed)
+            played = play(seed, kafka=arguments.kafka)
             if arguments.trace:
                 sys.stdout.write("\n".join(played.lines) + "\n")
             sys.stdout.write(

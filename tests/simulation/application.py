@@ -10,14 +10,14 @@ from siltstone.core.errors import (
     SegmentNotFoundError,
 )
 from tests.simulation.facts import Segment, State, ViolationError
+from tests.simulation.importing import Importing
 from tests.simulation.looking import Look, look
-from tests.simulation.versions import Versions
 
 REFUSALS_MAX = 12
 """A client whose store refuses so often in a row goes home."""
 
 
-class Application(Versions):
+class Application(Importing):
     """The clients of one open store."""
 
     async def run(self, clients: int) -> None:
@@ -148,6 +148,7 @@ VERBS: tuple[tuple[Callable[[Application], Awaitable[object]], int], ...] = (
     (Application.remove_rule, 1),
     (Application.look_at_rules, 1),
     (Application.retain, 1),
+    (Application.import_chunks, 2),
     (Application.join, 6),
     (Application.join_again, 4),
     (Application.look, 14),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from siltstone.core.errors import (
     CorruptDataError,
@@ -23,6 +23,9 @@ from siltstone.store.async_table import AsyncTable
 from siltstone.testing.processes import Process
 from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 from tests.simulation.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tests.simulation.importing import Session
 
 T = TypeVar("T")
 
@@ -74,6 +77,8 @@ class Plans:
     names: int = 0
     writers: list[Writer] = field(default_factory=list)
     joinings: list[Joining] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    targets: list[Segment] = field(default_factory=list)
 
 
 class Asking:

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 
-from siltstone.core.chunk_names import data_prefix, system_prefix
+from siltstone.core.chunk_names import data_prefix, import_prefix, system_prefix
 from siltstone.core.records.task import TaskKind
 from tests.simulation.asking import Plans, tag_of
 from tests.simulation.facts import State, ViolationError
@@ -24,6 +24,9 @@ CHECKPOINTS = 4
 """What the two newest checkpoints and the layouts in them name is kept, so it takes some."""
 
 SYSTEM_FILES_MAX = 60
+
+REMEMBERED = (TaskKind.FORGET_TOMBSTONE, TaskKind.CLOSE_IMPORT)
+"""Tasks that only forget what a repeat is known by, some time later."""
 
 
 async def bring_to_an_end(world: World, plans: list[Plans]) -> None:
@@ -102,7 +105,7 @@ async def _drain(host: Host, ledger: Ledger) -> None:
     for _ in range(ROUNDS_MAX):
         await container.checkpoint()
         await store.collect()
-        left = [task for task in rows.tasks(2**62) if task.kind is not TaskKind.FORGET_TOMBSTONE]
+        left = [task for task in rows.tasks(2**62) if task.kind not in REMEMBERED]
         if not left:
             break
         # The optimiser makes new garbage meanwhile.
@@ -127,9 +130,20 @@ async def _drain(host: Host, ledger: Ledger) -> None:
     chunk_names |= {task.name for task in rows.tasks(2**62) if task.kind is TaskKind.DELETE_CHUNK}
     if unnamed := {stat.name for stat in storage.list(data_prefix(index))} - chunk_names:
         raise ViolationError(f"chunks are left that nothing names: {unnamed}")
+    await _check_imports(host, index, chunk_names)
     system = [stat.name for stat in storage.list(system_prefix(index))]
     if len(system) > SYSTEM_FILES_MAX:
         raise ViolationError(f"{len(system)} system files are left: {system}")
+
+
+async def _check_imports(host: Host, index: int, chunk_names: set[str]) -> None:
+    """All sessions are closed, so nothing is left below their prefixes but what rows name."""
+    assert host.store is not None
+    async for _ in host.store.sweep(delete=True):
+        pass
+    names = {stat.name for stat in host.world.bare_storage().list(import_prefix(index))}
+    if names - chunk_names:
+        raise ViolationError(f"imports left chunks: {names - chunk_names}")
 
 
 async def _look(host: Host) -> None:

@@ -150,10 +150,16 @@ ENGINE_MUTANTS = (
         "        sums=_sums_of(context, part),\n",
     ),
     Mutant(
-        "whoever closes a container loses his cancelling",
+        "a closing ends with its caller",
         "container/container.py",
-        "await finish(self._main)",
-        "await self._main",
+        "await self._closing.run(self._close)",
+        "await self._close()",
+    ),
+    Mutant(
+        "chunks of open imports are swept",
+        "container/import_sweep.py",
+        "elif session_id not in known.open_ids and not known.is_named(stat.name):",
+        "elif not known.is_named(stat.name):",
     ),
     Mutant(
         "the local index is used whatever history it is of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from siltstone.core.fenced_log import TendedLog
 from siltstone.core.words import Buffer
 from siltstone.testing.faulty_fenced_log import FaultyFencedLog
 
@@ -24,3 +25,12 @@ class HeardLog(FaultyFencedLog):
         """Whether a frame that was acknowledged to this handle names this."""
         text = name.encode()
         return any(text in frame for frame in reversed(self._frames))
+
+
+class TendedHeardLog(HeardLog):
+    """One of a log that works beside its appends."""
+
+    def tend(self) -> float:
+        """``TendedLog.tend``."""
+        assert isinstance(self.inner, TendedLog)
+        return self.inner.tend()

@@ -222,6 +222,7 @@ class Host:
             return
         self.world.trace.note(process.name, "dies")
         process.dead = True
+        process.end_steps()
         self.world.crash_indexes(process, keep=keep_index)
         for log in self.parts.logs:
             log.inner.abandon()  # type: ignore[attr-defined]

@@ -65,7 +65,10 @@ class Lives(Appending):
         segment.rename = rename = Attempt(what=f"rename {segment.name}", epoch=self.epoch)
         handle = self._handle(segment)
         if await self._ask(lambda: handle.rename(segment.new_name), rename) is not None:
-            self._ledger.renamed(segment)
+            if segment.rename is rename:
+                self._ledger.renamed(segment)
+            else:  # Somebody saw it before this was heard.
+                rename.happened()
         elif rename.state is State.FAILED:
             segment.rename = None
 

@@ -45,6 +45,9 @@ class LogDisk:
         self._chance = chance
         self._note = note
         self._file_bytes = chance.choice((64, 256)) * KIB
+        # On a small one, files are written with zeros beforehand and used again.
+        number = 0xEF53 if self._file_bytes == 64 * KIB else 0
+        self._file_system = FileSystem(number=number, name="simulated")
         self._left = 0
         self._keep = 0.0
 
@@ -56,7 +59,7 @@ class LogDisk:
             file_bytes=self._file_bytes,
             calls=self.calls,
             environment=environment,
-            file_system=lambda path: FileSystem(number=0, name="simulated"),
+            file_system=lambda path: self._file_system,
         )
 
     def takes_it(self) -> bool:

@@ -14,9 +14,11 @@ class Mutant:
         file: where it is, below ``siltstone``.
         old: its text, which is there once.
         new: what stands there instead.
+        kafka: whether it is seen only where logs are in a model of Kafka.
     """
 
     name: str
     file: str
     old: str
     new: str
+    kafka: bool = False

@@ -29,20 +29,25 @@ class Played:
     epoch: int
 
 
-def replay_command(seed: int) -> str:
+def replay_command(seed: int, *, kafka: bool = False) -> str:
     """How to see a run again."""
-    return f"python -m tests.simulation {seed} --trace"
+    return f"python -m tests.simulation {seed}{' --kafka' * kafka} --trace"
 
 
-def play(seed: int) -> Played:
-    """Play a seed; what goes wrong is raised with the command that repeats it."""
-    world = World(seed)
+def play(seed: int, *, kafka: bool = False) -> Played:
+    """Play a seed; what goes wrong is raised with the command that repeats it.
+
+    Args:
+        seed: of the run.
+        kafka: whether the logs are in a model of Kafka.
+    """
+    world = World(seed, kafka=kafka)
     try:
         with _no_collection():
             _run(world)
     except Exception as group:  # noqa: BLE001 - told with its seed, and raised
         error = _innermost(group)
-        error.add_note(f"seed {seed}; to see it again: {replay_command(seed)}")
+        error.add_note(f"seed {seed}; to see it again: {replay_command(seed, kafka=kafka)}")
         for line in world.trace.lines[-12:]:
             error.add_note(line)
         raise error from None

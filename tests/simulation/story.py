@@ -83,6 +83,8 @@ class Story:
         while True:
             await asyncio.sleep(2 + 10 * self.chance.random())
             self.world.weather.change()
+            if self.world.kafka is not None:
+                self.world.kafka.change_weather()
             self.world.trace.note("weather", repr(self.world.weather.climate))
 
     async def _have_owner(self) -> None:
@@ -202,6 +204,8 @@ class Story:
         world.weather.climate = type(world.weather.climate)()
         if world.log_disk is not None:
             world.log_disk.calls.forget()
+        if world.kafka is not None:
+            world.kafka.calm_down()
         for host in list(self.hosts):
             host.process.go_on()
             host.leave()
@@ -210,6 +214,9 @@ class Story:
         for host in list(self.hosts):
             if not host.task.done():
                 raise ViolationError(f"{host.process.name} does not end: {host.process.stuck()}")
+        if world.kafka is not None:
+            # What their last requests do; the next owner is to have peace.
+            world.kafka.calm_down()
         self._check()
 
 

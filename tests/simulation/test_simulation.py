@@ -2,8 +2,9 @@
 
 What may fail: any call to long-term storage or the log, with each outcome; any process may die,
 stand still and go on later, at any step; owners come and take over at any time; the power of the
-disk under a file log fails between any two of its calls. What must hold: what was acknowledged is
-there, once and in its order; nothing else is; an owner that was overtaken acknowledges nothing
+disk under a file log fails between any two of its calls; a cluster of Kafka is away, refuses, loses
+requests and answers, or lets them come later, whoever waits. What must hold: what was acknowledged
+is there, once and in its order; nothing else is; an owner that was overtaken acknowledges nothing
 more; nothing that is needed is deleted; retention cuts at append borders alone and takes nothing
 that its rule keeps; a snapshot shows one version; in the end all drains and every invariant holds.
 
@@ -24,8 +25,11 @@ from tests.simulation.play import play
 from tests.soak import shared
 
 FIRST = 8000
-SEEDS = 500
+SEEDS = 200
+"""As many as a rule that is left out is given to be seen (``mutants.py``). The soak plays more."""
 BATCH = 10
+KAFKA_FIRST = 100
+KAFKA_SEEDS = 6
 SOAK_FIRST = int(os.environ.get("SILTSTONE_SOAK_FIRST_SEED", "1000000"))
 SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_PARTS = 10
@@ -39,10 +43,18 @@ def test_seeds(first: int) -> None:
         play(seed)
 
 
+@pytest.mark.parametrize("first", range(KAFKA_FIRST, KAFKA_FIRST + KAFKA_SEEDS, 3))
+def test_seeds_over_kafka(first: int) -> None:
+    for seed in range(first, first + 3):
+        play(seed, kafka=True)
+
+
 MEMORY = 7
 """One container, a log in memory."""
-FILES = 9
+FILES = 14
 """Three containers, logs in files, and a power cut."""
+KAFKA = 7
+"""Logs in a model of Kafka."""
 
 
 @pytest.mark.parametrize("seed", [MEMORY, FILES])
@@ -51,6 +63,13 @@ def test_a_seed_repeats_everything(seed: int) -> None:
     assert len(first.lines) > 500
     assert first.epoch > 3
     assert first.lines == again.lines
+
+
+def test_a_seed_over_kafka_repeats_everything() -> None:
+    first, again = play(KAFKA, kafka=True), play(KAFKA, kafka=True)
+    assert first.lines == again.lines
+    told = "\n".join(first.lines)
+    assert all(text in told for text in ("away for", "dies", "deleted log-"))
 
 
 def test_another_seed_is_another_story() -> None:
@@ -89,3 +108,11 @@ def test_every_rule_to_leave_out_has_its_place() -> None:
 def test_many_seeds(part: int) -> None:
     for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
         play(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(SOAK_PARTS))
+def test_many_seeds_over_kafka(part: int) -> None:
+    for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
+        play(seed, kafka=True)

@@ -21,6 +21,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Pool
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.words import KIB
 from siltstone.metadata import index
@@ -33,7 +34,8 @@ from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.memory_folder import memory_folder
 from tests.simulation.facts import ViolationError
-from tests.simulation.heard_log import HeardLog
+from tests.simulation.heard_log import HeardLog, TendedHeardLog
+from tests.simulation.kafka_cluster import KafkaCluster
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
@@ -83,7 +85,7 @@ class Machine:
 class World:
     """Everything that a run consists of but its story."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, kafka: bool = False) -> None:
         self.seed = seed
         self.clock = Clock()
         self.chance = Random(f"{seed}/story")
@@ -100,11 +102,11 @@ class World:
         )
         self.folder = Path(mkdtemp(prefix="siltstone-sim-", dir=memory_folder()))
         self.log_disk: LogDisk | None = None
-        if self.chance.random() < FILE_LOGS:
+        if self.chance.random() < FILE_LOGS and not kafka:
             note = partial(self.trace.note, "disk")
             self.log_disk = LogDisk(self.folder / "disk", Random(f"{seed}/disk"), note)
         self.machines = [Machine(self.folder / f"machine-{number}") for number in range(MACHINES)]
-        self.processes = 0
+        self.processes: list[Process] = []
         self.failures_unheard: list[str] = []
         self.broken: list[str] = []
         self._snapshots: list[tuple[Process, IndexSnapshot]] = []
@@ -114,9 +116,20 @@ class World:
         self._patched = self._cleanup.enter_context(pytest.MonkeyPatch.context())
         self._watch_databases()
         self._make_small()
+        self.kafka: KafkaCluster | None = None
+        if kafka:
+            self.kafka = KafkaCluster(
+                self.clock,
+                Random(f"{seed}/kafka"),
+                self._patched,
+                lambda: self.weather.climate.log_s,
+                partial(self.trace.note, "kafka"),
+            )
 
     def close(self) -> None:
         """Free everything."""
+        for process in self.processes:
+            process.end_steps()
         for _, database, _ in self._databases:
             _close(database)
         if self.log_disk is not None:
@@ -133,25 +146,29 @@ class World:
 
     def process(self, kind: str) -> Process:
         """A new process."""
-        self.processes += 1
-        return Process(
-            f"{kind}-{self.processes}",
-            self.clock,
-            self.seed,
-            delays=self.weather.delays,
-            outlives=self.weather.outlives,
-        )
+        return self._started(kind, self.weather.delays, self.weather.outlives)
 
     def auditor(self) -> Process:
         """A process whose calls take no time."""
-        self.processes += 1
-        return Process(
-            f"auditor-{self.processes}",
+        at_once = Delays(before_s=0.0, behind_s=0.0)
+        return self._started("auditor", lambda pool, chance: at_once, lambda pool: False)
+
+    def _started(
+        self,
+        kind: str,
+        delays: Callable[[Pool, Random], Delays],
+        outlives: Callable[[Pool], bool],
+    ) -> Process:
+        process = Process(
+            f"{kind}-{len(self.processes) + 1}",
             self.clock,
             self.seed,
-            delays=lambda pool, chance: Delays(before_s=0.0, behind_s=0.0),
-            outlives=lambda pool: False,
+            delays=delays,
+            outlives=outlives,
+            steps=lambda pool: self.kafka is not None and not pool.name.startswith("chunks-"),
         )
+        self.processes.append(process)
+        return process
 
     # --- services ---------------------------------------------------------------------------------
 
@@ -194,7 +211,9 @@ class World:
 
         plan.before = before
         if self.log_disk is not None:
-            return HeardLog(self.log_disk.log(container, process), plan)
+            return TendedHeardLog(self.log_disk.log(container, process), plan)
+        if self.kafka is not None:
+            return HeardLog(self.kafka.log(container, process), plan)
         shared = self.shared_logs[container]
         return HeardLog(MemoryFencedLog("sim", container, shared=shared), plan)
 
@@ -203,6 +222,9 @@ class World:
         choice = self.chance.choice
         self._patched.setattr("siltstone.container.concat.SMALL_BYTES", choice((0, 900, 10**6)))
         self._patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", choice((1, 4, 400)))
+        small, extents = choice((0, 900, 10**6)), choice((1, 4, 400))
+        self._patched.setattr("siltstone.container.import_publish.SMALL_BYTES", small)
+        self._patched.setattr("siltstone.container.import_publish.CONCAT_EXTENTS_MAX", extents)
         self._patched.setattr(
             "siltstone.core.operations.placing.PLACED_PER_SLICE", choice((1, 3, 400))
         )

@@ -21,10 +21,11 @@ from siltstone.tier1.kafka.errors import refusals
 from siltstone.tier1.kafka.heartbeat import Beats
 from siltstone.tier1.kafka.partition import Partition
 from siltstone.tier1.kafka.presence import Presence, Process, presence
-from siltstone.tier1.kafka.reading import catch_up
+from siltstone.tier1.kafka.reading import catch_up, look
 from siltstone.tier1.kafka.scan import Claim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings
+from siltstone.tier1.kafka.shelf import Shelf
 from siltstone.tier1.kafka.topic_rules import broken_rules, options_of_new
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Claimant:
         topic: its name.
         connection: carries the requests.
         here: this process.
+        shelf: has what was found out before, maybe.
         silence_s: see ``heartbeat``.
     """
 
@@ -46,6 +48,7 @@ class Claimant:
     topic: str
     connection: Connection
     here: Process
+    shelf: Shelf
     silence_s: float
 
     def prepare(self, lineage: bytes, *, new: bool, takeover: bool) -> Scan:
@@ -60,8 +63,7 @@ class Claimant:
         partition = self.connection.partition()
         with refusals(self.topic):
             self._check_topic(partition, Deadline(deadline_s), new=new)
-            scan = Scan(self.topic)
-            catch_up(partition, scan, deadline_s)
+            scan = look(partition, self.shelf, deadline_s)
             check_lineage(scan, self.topic, lineage, new=new)
             if not takeover and self.is_held(scan):
                 owner = "" if scan.claim is None else scan.claim.record.owner
@@ -90,7 +92,8 @@ class Claimant:
         deadline_s = self.settings.deadline_s
         deadline = Deadline(deadline_s)
         partition = self.connection.partition()
-        sender = Sender(partition, deadline)
+        with refusals(self.topic):
+            sender = Sender(partition, deadline)
         sent = sender.send([encode_claim_record(record)], deadline)
         catch_up(partition, scan, deadline_s, until=sent.offset - 1)
         check_lineage(scan, self.topic, record.lineage, new=new)

@@ -7,17 +7,19 @@ requests. What is repeated, and with which bytes, is decided by whoever calls.
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.core.words import MIB
+from siltstone.tier1.kafka.signing_on import Connections
 
 CLIENT_ID: Final = "siltstone"
 ANSWER_BYTES_MAX: Final = 64 * MIB
@@ -26,24 +28,25 @@ ATTEMPT_S: Final = 5.0
 PAUSE_S: Final = 0.005
 PAUSE_MAX_S: Final = 0.2
 STOP_S: Final = 5.0
+SIGNED_ON_SHARE: Final = 0.8
+"""Of the time that a signing-on is good for, what is used."""
 
 T = TypeVar("T")
 
 
-class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Closes the sockets of attempts to connect that failed, which would stay open for a while."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Socket:
+    """A connection that was taken out of the client, which closes it at its own end.
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        try:
-            return await super()._build_transport(node, timeout_at=timeout_at)
-        except BaseException as error:
-            trace = error.__traceback__
-            while trace is not None:
-                used = trace.tb_frame.f_locals.get("sock")
-                if isinstance(used, socket.socket):
-                    used.close()
-                trace = trace.tb_next
-            raise
+    Attributes:
+        sock: the connection, signed on, with nothing on its way.
+        life_s: seconds that the signing-on is good for; ``None`` when it does not end.
+        versions: of requests, that the broker knows.
+    """
+
+    sock: socket.socket
+    life_s: float | None
+    versions: Any
 
 
 class Client:
@@ -53,9 +56,12 @@ class Client:
         options: of ``KafkaConnectionManager``, with credentials.
     """
 
+    _taken: list[socket.socket] | None = None
+    """``None`` where requests are carried otherwise, and no connection can be taken out."""
+
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._net = NetworkSelector(client_id=CLIENT_ID)
-        self.manager = _Manager(
+        self.manager = Connections(
             self._net,
             client_id=CLIENT_ID,
             reconnect_backoff_ms=20,
@@ -63,6 +69,7 @@ class Client:
             receive_message_max_bytes=ANSWER_BYTES_MAX,
             **options,
         )
+        self._taken = []
         self._net.start()
         self._is_ready = False
         self._is_closed = False
@@ -81,12 +88,15 @@ class Client:
         async def work() -> None:
             try:
                 if not self._is_ready:
-                    left_ms = deadline.left_s() * 1000
-                    await self.manager.wait_for(self.manager.bootstrap_async(left_ms), left_ms)
+                    await self._find_brokers(deadline)
                     self._is_ready = True
                 results.append(await call())
             except GeneratorExit:
                 failures.append(kafka_errors.KafkaConnectionError("the client was closed"))
+            except (TypeError, AttributeError, LookupError, ValueError, struct.error) as error:
+                strange = kafka_errors.KafkaProtocolError(f"an answer that means nothing: {error}")
+                strange.__cause__ = error
+                failures.append(strange)
             except BaseException as error:  # noqa: BLE001 - whoever waits gets it
                 failures.append(error)
             finally:
@@ -99,6 +109,13 @@ class Client:
         if failures:
             raise failures[0]
         return results[0]
+
+    async def _find_brokers(self, deadline: Deadline) -> None:
+        left_ms = deadline.left_s() * 1000
+        try:
+            await self.manager.wait_for(self.manager.bootstrap_async(left_ms), left_ms)
+        except kafka_errors.KafkaTimeoutError as error:
+            raise (self.manager.failure or error) from error
 
     async def ask(self, request: Any, node: int | None, deadline: Deadline) -> Any:
         """Send one request, once, and return the answer. Runs on the client's thread."""
@@ -128,9 +145,43 @@ class Client:
             await self._net.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
+    def take_socket(self, node: int, deadline: Deadline) -> Socket | None:
+        """Connect to a broker, sign on, and take the connection out of the client.
+
+        ``None`` where that is not to be had. Raises like ``run``.
+        """
+        if self._taken is None:
+            return None
+
+        async def take() -> Socket:
+            connection = await self.manager.signed_on(node)
+            lifetime_ms = connection._reauth.session_lifetime_ms
+            transport = connection.transport
+            sock, transport._sock = transport._sock, None
+            connection.close()
+            self._keep(sock)
+            return Socket(
+                sock=sock,
+                life_s=lifetime_ms / 1000 * SIGNED_ON_SHARE if lifetime_ms else None,
+                versions=connection.broker_version_data,
+            )
+
+        return self.run(take, deadline)
+
+    def _keep(self, sock: socket.socket) -> None:
+        """Close it when the client is closed, or at once."""
+        assert self._taken is not None, "a client that took a connection"
+        self._taken = [one for one in self._taken if one.fileno() >= 0]
+        self._taken.append(sock)
+        if self._is_closed:
+            sock.close()
+            raise kafka_errors.IllegalStateError("the client was closed")
+
     def close(self) -> None:
         """End all connections and the thread. It waits for nobody who does not answer."""
         self._is_closed = True
+        for sock in self._taken or ():
+            sock.close()
         ended = threading.Event()
 
         async def end() -> None:

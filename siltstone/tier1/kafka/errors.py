@@ -10,7 +10,17 @@ from kafka import errors as kafka_errors
 from siltstone.core.errors import CapabilityError, LogError, SiltstoneError
 from siltstone.core.remote.deadline import DeadlineError
 
+
+class TlsError(kafka_errors.KafkaError):  # type: ignore[misc]
+    """No connection with TLS, and none that a second attempt would make."""
+
+    retriable = False
+
+
 ADVICE = (
+    (TlsError, "look at ca_bundle, certificate and insecure, and at the host names in servers"),
+    (kafka_errors.UnsupportedSaslMechanismError, "look at mechanism"),
+    (kafka_errors.IllegalSaslStateError, "the broker takes no credentials on this port"),
     (kafka_errors.SaslAuthenticationFailedError, "look at username, password and mechanism"),
     (
         kafka_errors.TopicAuthorizationFailedError,
@@ -20,7 +30,10 @@ ADVICE = (
         kafka_errors.GroupAuthorizationFailedError,
         "the user needs READ on the consumer group of the topic's name",
     ),
-    (kafka_errors.ClusterAuthorizationFailedError, "the user needs IDEMPOTENT_WRITE"),
+    (
+        kafka_errors.ClusterAuthorizationFailedError,
+        "the user needs WRITE on the topic, and IDEMPOTENT_WRITE where brokers are before 3.0",
+    ),
     (kafka_errors.UnsupportedVersionError, "the broker is too old: Kafka 2.4 or newer is needed"),
 )
 

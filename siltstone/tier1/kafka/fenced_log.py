@@ -44,6 +44,7 @@ from siltstone.tier1.kafka.replacing import copy_aside, fence
 from siltstone.tier1.kafka.scan import Claim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings
+from siltstone.tier1.kafka.shelf import Shelf
 from siltstone.tier1.kafka.topic_rules import FRAME_BYTES, options_of_new
 
 
@@ -76,11 +77,13 @@ class KafkaFencedLog(LogHandle):
         self._here = here or this_process()
         self._beat_s = beat_s
         self._connection = Connection(settings.client_options(), self._topic)
+        self._shelf = Shelf(self._topic)
         self._claimant = Claimant(
             settings=settings,
             topic=self._topic,
             connection=self._connection,
             here=self._here,
+            shelf=self._shelf,
             silence_s=silence_s,
         )
         self._lock = threading.RLock()
@@ -159,8 +162,7 @@ class KafkaFencedLog(LogHandle):
     def append(self, buffers: Sequence[Buffer], *, count: int, reserve: bool = False) -> int:
         """See ``FencedLog.append``. ``reserve`` changes nothing: brokers keep no room apart."""
         with self._lock:
-            if self._state is not HandleState.CLAIMED:
-                self._require(HandleState.CLAIMED)
+            self._require(HandleState.CLAIMED)
             return self._append(buffers, KIND_BATCH, count)
 
     def _append(self, buffers: Sequence[Buffer], kind: int, count: int) -> int:
@@ -337,10 +339,8 @@ class KafkaFencedLog(LogHandle):
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""
         self._require_usable()
-        settings = self._settings
-        return KafkaLogReader(
-            Connection(settings.client_options(), self._topic), self._topic, settings.deadline_s
-        )
+        connection = Connection(self._settings.client_options(), self._topic)
+        return KafkaLogReader(connection, self._topic, self._settings.deadline_s, self._shelf)
 
     # --- replacing it ---
 
@@ -393,6 +393,7 @@ class KafkaFencedLog(LogHandle):
         if heart is not None:
             heart.stop()
         self._sender = None
+        self._shelf.clear()
         self._connection.drop()
 
     def _deadline(self, length: int = 0) -> Deadline:

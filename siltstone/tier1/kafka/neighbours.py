@@ -59,7 +59,7 @@ def newest_epoch_behind(partition: Partition, last: int, epoch: int, deadline_s:
                     newest = 1 + max(found.above, newest)
                 elif found is not None:
                     newest = max(newest, _epoch(found))
-            if not fetched.records:
+            if fetched.next_offset <= where:
                 break
             where = fetched.next_offset
     except kafka_errors.OffsetOutOfRangeError:

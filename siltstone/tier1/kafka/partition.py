@@ -5,7 +5,7 @@ Every method ends by its deadline and raises errors of kafka-python or ``Deadlin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -19,8 +19,10 @@ from kafka.record import MemoryRecords
 
 from siltstone.core.errors import LogLostError
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import MIB
+from siltstone.core.words import MIB, Buffer
 from siltstone.tier1.kafka.client import Client
+from siltstone.tier1.kafka.line import Line
+from siltstone.tier1.kafka.produce_message import VERSION_MIN, ProduceMessages
 
 FETCH_BYTES: Final = 16 * MIB
 EARLIEST: Final = -2
@@ -32,6 +34,7 @@ PRODUCER_TIMEOUT_MS: Final = 60_000
 # From the later versions on a topic is named by its id, so that one which was made anew is another.
 FETCH_BY_NAME: Final = 11
 FETCH_BY_ID: Final = 13
+PRODUCE_MIN: Final = 5
 PRODUCE_BY_NAME: Final = 9
 PRODUCE_BY_ID: Final = 13
 
@@ -59,7 +62,8 @@ class Fetched:
 
     Attributes:
         records: offset and value of each; the values of what is no plain record are ``None``.
-        next_offset: of the record behind them.
+        next_offset: of the record behind them; further than the one that was asked for although
+            there are none, where somebody deleted records in the middle.
         high_watermark: records below it are on all replicas that count.
         start: offset of the first record that the log keeps.
     """
@@ -91,6 +95,11 @@ class Partition:
         self.topic = topic
         self._leader: int | None = None
         self._topic_id: UUID | None = None
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """That of the topic, once it was looked at; another topic of its name is refused then."""
+        return self._topic_id
 
     # --- the topic ---
 
@@ -234,10 +243,10 @@ class Partition:
             )
 
         answer = self._at_leader(request, lambda found: found.responses[0].partitions[0], deadline)
-        records = list(_records(bytes(answer.records or b""), offset))
+        records, next_offset = _records(bytes(answer.records or b""), offset)
         return Fetched(
             records=records,
-            next_offset=records[-1][0] + 1 if records else offset,
+            next_offset=next_offset,
             high_watermark=answer.high_watermark,
             start=answer.log_start_offset,
         )
@@ -255,28 +264,46 @@ class Partition:
 
         return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
 
-    def produce(self, batch: bytes, deadline: Deadline) -> Appended:
+    def produce(self, batch: Sequence[Buffer], deadline: Deadline) -> Appended:
         """Append a batch to all replicas that count. The same bytes are sent until an answer comes.
 
         Whatever is raised, they may be there, or come later.
         """
-        topic = ProduceRequest.TopicProduceData
-
-        def request() -> Any:
-            part = topic.PartitionProduceData(index=0, records=batch)
-            return ProduceRequest(
-                transactional_id=None,
-                acks=ALL_REPLICAS,
-                timeout_ms=max(1, int(deadline.left_s() * 1000)),
-                topic_data=[topic(name=self.topic, topic_id=self._topic_id, partition_data=[part])],
-                min_version=5,
-                max_version=PRODUCE_BY_NAME if self._topic_id is None else PRODUCE_BY_ID,
-            )
-
+        records = b"".join(batch)
         answer = self._at_leader(
-            request, lambda found: found.responses[0].partition_responses[0], deadline
+            lambda: self._produce_request(records, int(deadline.left_s() * 1000)),
+            lambda found: found.responses[0].partition_responses[0],
+            deadline,
         )
         return Appended(offset=answer.base_offset, start=answer.log_start_offset)
+
+    def _produce_request(self, records: bytes, timeout_ms: int) -> Any:
+        topic = ProduceRequest.TopicProduceData
+        part = topic.PartitionProduceData(index=0, records=records)
+        return ProduceRequest(
+            transactional_id=None,
+            acks=ALL_REPLICAS,
+            timeout_ms=max(1, timeout_ms),
+            topic_data=[topic(name=self.topic, topic_id=self._topic_id, partition_data=[part])],
+            min_version=PRODUCE_MIN,
+            max_version=PRODUCE_BY_NAME if self._topic_id is None else PRODUCE_BY_ID,
+        )
+
+    def line(self, deadline: Deadline) -> Line | None:
+        """Open a line to the leader; ``None`` where there can be none, or nobody knows the leader.
+
+        It goes with the client.
+        """
+        leader = self._leader
+        taken = None if leader is None else self.client.take_socket(leader, deadline)
+        if taken is None:
+            return None
+        version = taken.versions.api_version(self._produce_request(b"", 0))
+        if version < VERSION_MIN:
+            taken.sock.close()
+            return None
+        messages = ProduceMessages(version=version, topic=self.topic, topic_id=self._topic_id)
+        return Line(taken.sock, messages, taken.life_s)
 
     def delete_before(self, offset: int, deadline: Deadline) -> int:
         """Delete the records below ``offset``; return the offset of the first that is kept."""
@@ -316,18 +343,22 @@ def _check(code: int, message: str | None = None) -> None:
         raise error(message) if message else error()
 
 
-def _records(data: bytes, offset: int) -> list[tuple[int, bytes | None]]:
-    """Offset and value of each record from ``offset`` on; a last one may be cut off.
+def _records(data: bytes, offset: int) -> tuple[list[tuple[int, bytes | None]], int]:
+    """Offset and value of each record from ``offset`` on, and the offset behind them.
+
+    A last one may be cut off, and a batch may have none left.
 
     Raises:
         CorruptRecordError: what the broker sent is damaged.
     """
     found: list[tuple[int, bytes | None]] = []
+    behind = offset
     records = MemoryRecords(data)
     while records.has_next():
         batch = records.next_batch()
         if not batch.validate_crc():
             raise kafka_errors.CorruptRecordError("a batch does not have its own checksum")
+        behind = max(behind, batch.next_offset)
         plain = batch.magic == 2 and not batch.is_control_batch and not batch.compression_type
         if not plain:
             found += [(each, None) for each in range(batch.base_offset, batch.next_offset)]
@@ -335,4 +366,4 @@ def _records(data: bytes, offset: int) -> list[tuple[int, bytes | None]]:
         found += [
             (record.offset, None if record.key is not None else record.value) for record in batch
         ]
-    return [record for record in found if record[0] >= offset]
+    return [record for record in found if record[0] >= offset], behind

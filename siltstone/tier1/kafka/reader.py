@@ -10,8 +10,9 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.connection import Connection
 from siltstone.tier1.kafka.errors import translated
-from siltstone.tier1.kafka.reading import catch_up, frames_at
+from siltstone.tier1.kafka.reading import catch_up, frames_at, look
 from siltstone.tier1.kafka.scan import Scan
+from siltstone.tier1.kafka.shelf import Shelf
 
 
 class KafkaLogReader:
@@ -21,15 +22,18 @@ class KafkaLogReader:
         connection: its own.
         topic: the topic.
         deadline_s: seconds that a call may take.
+        shelf: where it begins, and leaves what it found out.
     """
 
-    def __init__(self, connection: Connection, topic: str, deadline_s: float) -> None:
+    def __init__(self, connection: Connection, topic: str, deadline_s: float, shelf: Shelf) -> None:
         self._connection = connection
+        self._shelf = shelf
         self._topic = topic
         self._deadline_s = deadline_s
         self._lock = threading.Lock()
         self._scan = Scan(topic)
         self._is_closed = False
+        self._is_sound = True
 
     def epoch(self) -> int:
         """See ``LogReader.epoch``."""
@@ -68,8 +72,11 @@ class KafkaLogReader:
     def close(self) -> None:
         """See ``LogReader.close``."""
         with self._lock:
-            self._is_closed = True
-            self._connection.drop()
+            if not self._is_closed:
+                self._is_closed = True
+                self._connection.drop()
+                if self._is_sound:
+                    self._shelf.give(self._scan)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -84,11 +91,14 @@ class KafkaLogReader:
         with translated("read", self._topic):
             try:
                 partition = self._connection.partition()
-                if self._scan.next_offset is not None or partition.exists(
-                    Deadline(self._deadline_s)
-                ):
+                if self._scan.next_offset is None:
+                    if not partition.exists(Deadline(self._deadline_s)):
+                        return self._scan
+                    self._scan = look(partition, self._shelf, self._deadline_s)
+                else:
                     catch_up(partition, self._scan, self._deadline_s)
             except BaseException:
+                self._is_sound = False
                 self._connection.drop()
                 raise
         return self._scan

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from kafka import errors as kafka_errors
 
-from siltstone.core.errors import CorruptDataError, LogTruncatedError
+from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
 from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.errors import translated
 from siltstone.tier1.kafka.partition import Fetched, Partition
 from siltstone.tier1.kafka.scan import Scan, decode
+from siltstone.tier1.kafka.shelf import Shelf
 
 TRIES: Final = 5
 """Looks for the first record of a log that an owner truncates meanwhile."""
@@ -44,28 +46,48 @@ def catch_up(
             scan.start_at(start)
 
 
+def look(partition: Partition, shelf: Shelf, deadline_s: float) -> Scan:
+    """Return the log as it is now, from where the one on the shelf ended, or from its first record.
+
+    Raises like ``catch_up``.
+    """
+    scan = shelf.take(partition.topic_id)
+    start = scan.start
+    if start is not None:
+        # Whoever reads the whole log decides, where this contradicts it or anything was deleted.
+        with suppress(CorruptDataError, LogLostError):
+            catch_up(partition, scan, deadline_s)
+            if scan.start == start:
+                return scan
+    scan = Scan(partition.topic)
+    catch_up(partition, scan, deadline_s)
+    return scan
+
+
 def _catch_up(partition: Partition, scan: Scan, deadline_s: float, until: int | None) -> None:
     deadline = Deadline(deadline_s)
     if scan.next_offset is None:
         scan.start_at(partition.bounds(deadline)[0])
+        scan.topic_id = partition.topic_id
     end: int | None = None
     while until is None or scan.next_offset is None or scan.next_offset <= until:
         offset = scan.next_offset
         assert offset is not None, "a scan has begun"
         fetched = partition.fetch(offset, deadline)
         scan.start_at(fetched.start)
-        if fetched.records:
+        if fetched.next_offset > offset:
             deadline = Deadline(deadline_s)
         for place, value in fetched.records:
             if until is not None and place > until:
                 return
             if place >= (scan.next_offset or 0):
                 scan.add(place, value)
+        scan.pass_over(fetched.next_offset)
         if until is not None and (scan.next_offset or 0) <= until:
             deadline.check()
             continue
         end = fetched.high_watermark if end is None else end
-        if not fetched.records or fetched.next_offset >= end:
+        if fetched.next_offset <= offset or fetched.next_offset >= end:
             return
 
 

@@ -57,7 +57,7 @@ def copy_aside(
     where, skipped = start, 0
     while where < end:
         fetched = partition.fetch(where, Deadline(deadline_s))
-        if not fetched.records:
+        if fetched.next_offset <= where:
             break
         for _, value in fetched.records:
             if value is None:

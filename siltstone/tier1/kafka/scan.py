@@ -10,6 +10,7 @@ import logging
 from array import array
 from collections import deque
 from dataclasses import dataclass
+from uuid import UUID
 
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import KIND_END, MAGIC, Frame, decode_frame
@@ -53,6 +54,8 @@ class Scan:
         topic: for messages.
 
     Attributes:
+        topic_id: of the topic that it is of; ``None`` when that has none, or before the first look.
+        start: offset of the first record that the log keeps; ``None`` before the first look.
         next_offset: of the record that is to be read next; ``None`` before the first look.
         epoch: the highest of all claims and frames.
         claim: the newest claim, or what says it again; ``None`` when there is none, or when a fence
@@ -68,6 +71,8 @@ class Scan:
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
+        self.topic_id: UUID | None = None
+        self.start: int | None = None
         self.next_offset: int | None = None
         self.epoch = 0
         self.claim: Claim | None = None
@@ -81,6 +86,7 @@ class Scan:
         self.recent: deque[Frame] = deque()
         self._recent_bytes = 0
         self._at_head = True
+        self._begun = 0  # Index of the first frame of the newest epoch.
 
     @property
     def first(self) -> int:
@@ -96,6 +102,7 @@ class Scan:
 
     def start_at(self, offset: int) -> None:
         """Records below ``offset`` are gone."""
+        self.start = offset if self.start is None else max(self.start, offset)
         if self.next_offset is None or self.next_offset < offset:
             if self.next_offset is not None:
                 self._at_head = True
@@ -107,6 +114,10 @@ class Scan:
             del self.offsets[:kept]
             while self.recent and self.recent[0].index < self.first:
                 self._recent_bytes -= self.recent.popleft().size
+
+    def pass_over(self, offset: int) -> None:
+        """Nothing is left between the last record and ``offset``."""
+        self.next_offset = max(self.next_offset or 0, offset)
 
     def add(self, offset: int, value: bytes | None) -> None:
         """Take the next record.
@@ -139,6 +150,7 @@ class Scan:
             self._add_holder(offset, record)
             return
         self.epoch = 1 + max(record.above, self.epoch)
+        self._begun = self.end
         self.has_ended = False
         if record.kind == KIND_CLAIM:
             self.claim = Claim(record=record, epoch=self.epoch, offset=offset)
@@ -156,12 +168,8 @@ class Scan:
     def _add_frame(self, offset: int, frame: Frame) -> None:
         if frame.epoch < self.epoch:
             return  # Void: its owner was fenced before it came here.
-        if self.offsets and (frame.index, frame.epoch, frame.crc) == (
-            self.end - 1,
-            self.epoch,
-            self.crc,
-        ):
-            return  # The same one again: a broker that forgot its sender took both.
+        if self._is_again(frame):
+            return  # A broker that forgot its sender took both.
         # A truncation leaves a frame that counts as the first record of all, and nothing else does.
         if frame.epoch > self.epoch and not self._at_head:
             raise CorruptDataError("a frame of an epoch without a claim", where=self._place(offset))
@@ -175,12 +183,23 @@ class Scan:
             )
         if self._frame_lineage not in (None, frame.lineage):
             raise LogLostError("frames of two lineages", where=self._place(offset))
+        if begins:
+            self._begun = 0  # Older ones of its owner may have been before it.
         self.epoch = frame.epoch
         self._frame_lineage = frame.lineage
         self.lineages.add(frame.lineage)
         self.append(offset, frame.index, frame.crc)
         self.has_ended = frame.kind == KIND_END
         self._keep(frame)
+
+    def _is_again(self, frame: Frame) -> bool:
+        """Whether the newest owner's frame was here before; its body, where that is known."""
+        if (frame.epoch, frame.lineage) != (self.epoch, self._frame_lineage):
+            return False
+        if not self._begun <= frame.index < self.end:
+            return False
+        place = frame.index - self.recent[0].index if self.recent else -1
+        return place < 0 or self.recent[place].crc == frame.crc
 
     def append(self, offset: int, index: int, crc: int) -> None:
         """Count one more frame, which is known to continue the log."""

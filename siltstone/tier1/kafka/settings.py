@@ -88,6 +88,8 @@ class KafkaLogSettings(BaseModel):
             raise ValueError("username and password go together")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key go together")
+        if self.certificate_password is not None and self.certificate is None:
+            raise ValueError("certificate_password goes with certificate and certificate_key")
         if self.insecure and (self.ca_bundle or self.certificate):
             raise ValueError("insecure and certificates exclude each other")
         if self.create_topics and self.replication < 3 and not self.single_broker:

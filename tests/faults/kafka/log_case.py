@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kafka.admin import NewTopic
 
 from services.kafka import Kafka
 from siltstone.core.records.frame import KIND_BATCH
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
+from siltstone.tier1.kafka.topic_rules import options_of_new
 from tests.contract.kafka_services import CONTAINER, Outside, new_topic, settings_of
 from tests.kafka_relay import KafkaRelay
 
@@ -47,6 +49,27 @@ class KafkaCase:
         log = self.handle(**more)
         log.claim(lineage=LINEAGE, new=False, above=0, takeover=takeover, owner="next")
         return log
+
+    def make(self, changed: dict[str, str] | None = None, *, partitions: int = 1) -> None:
+        options = options_of_new(single_broker=True) | (changed or {})
+        with self.outside.admin() as admin:
+            admin.create_topics(
+                [NewTopic(self.outside.topic, partitions, 1, topic_configs=options)]
+            )
+
+    def delete_records(self, before: int) -> None:
+        with self.outside.admin() as admin:
+            admin.delete_records({self.outside.part: before})
+
+    def make_anew(self) -> None:
+        with self.outside.admin() as admin:
+            admin.delete_topics([self.outside.topic])
+            for _ in range(100):
+                try:
+                    self.make()
+                    return
+                except Exception:  # noqa: BLE001 - until the deletion is through
+                    self.broker.is_ready()
 
     def bodies(self) -> list[bytes]:
         reader = self.handle().open_read()

@@ -13,10 +13,18 @@ import pytest
 
 import siltstone
 from services.kafka import Kafka
-from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError
+from siltstone.core.errors import CapabilityError, ClosedError, LogError, OutcomeUnknownError
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from tests.contract.kafka_services import CONTAINER, new_topic, options_of, settings_of
 from tests.faults.kafka.log_case import LINEAGE
+from tests.faults.kafka.stub_broker import (
+    API_VERSIONS,
+    METADATA,
+    Answer,
+    metadata,
+    stub_broker,
+    versions,
+)
 
 DEADLINE_S = 0.5
 ENDS_S = 20.0
@@ -86,6 +94,49 @@ def test_a_broker_that_is_not_there(silent: socket.socket, name: str) -> None:
 @pytest.mark.parametrize("name", ["claim", "read"])
 def test_a_server_of_something_else(nonsense: socket.socket, name: str) -> None:
     ends_with_a_reason(nonsense.getsockname()[1], name)
+
+
+def old_broker(port: int) -> Answer:
+    """One of a time before topics were described and frames counted."""
+
+    def answer(kind: int, version: int, rest: bytes) -> bytes | None:
+        if kind == API_VERSIONS:
+            return versions({0: 2, 1: 2, 2: 1, METADATA: 1, API_VERSIONS: 0}, version)
+        if kind == METADATA:
+            return metadata(port, b"topic-3" if b"topic-3" in rest else b"")
+        return None
+
+    return answer
+
+
+def babbler(port: int) -> Answer:
+    """One whose answers are of the right length and mean nothing, once it is known."""
+    honest = old_broker(port)
+
+    def answer(kind: int, version: int, rest: bytes) -> bytes | None:
+        if kind == API_VERSIONS:
+            return versions({METADATA: 1, 32: 0, API_VERSIONS: 0}, version)
+        if b"topic-3" in rest:
+            return b"\xff" * 30
+        return honest(kind, version, rest)
+
+    return answer
+
+
+def test_a_broker_that_is_too_old() -> None:
+    with stub_broker(old_broker) as port:
+        settings = settings_of(f"127.0.0.1:{port}", "topic", deadline_s=ENDS_S)
+        with closing(KafkaFencedLog(settings, CONTAINER)) as log:
+            begun = time.monotonic()
+            with pytest.raises(CapabilityError, match=r"too old: Kafka 2\.4 or newer is needed"):
+                CALLS["claim"](log)
+            assert time.monotonic() - begun < ENDS_S
+
+
+@pytest.mark.parametrize("name", ["claim", "holder", "read"])
+def test_a_broker_whose_answers_mean_nothing(name: str) -> None:
+    with stub_broker(babbler) as port:
+        ends_with_a_reason(port, name)
 
 
 def test_a_name_that_is_no_host() -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 
 import pytest
 
+from services.certificates import Authority
 from siltstone.core.errors import FencedError, LogError, Outcome, StoreInUseError
 from siltstone.core.records.frame import MAGIC
+from siltstone.core.remote.deadline import Deadline
+from siltstone.tier1.kafka.client import Client
+from siltstone.tier1.kafka.line import LineError
+from siltstone.tier1.kafka.partition import Partition
+from siltstone.tier1.kafka.record_batch import encode_batch
+from tests.contract.kafka_services import settings_of
 from tests.faults.kafka.log_case import KafkaCase, put
 from tests.kafka_relay import DELETE_RECORDS, PRODUCE, Harm
 
@@ -25,6 +33,43 @@ class TestConnections(KafkaCase):
         assert self.relay.done == [harm, harm]
         assert len(self.frames_outside()) == 4
         assert self.bodies() == [b"a", b"b", b"c", b"d"]
+
+    def test_a_line_carries_batches_to_the_leader(self) -> None:
+        self.create()
+        client = Client(settings_of(self.broker.endpoint, self.topic).client_options())
+        try:
+            partition = Partition(client, self.outside.topic)
+            assert partition.exists(Deadline(30))
+            producer, epoch = partition.new_producer(Deadline(30))
+            line = partition.line(Deadline(30))
+            assert line is not None
+            for sequence, value in enumerate((b"a", b"b")):
+                batch = encode_batch(
+                    [value], producer=producer, producer_epoch=epoch, sequence=sequence
+                )
+                assert line.produce(batch, Deadline(30)) == (1 + sequence, 0)
+            assert self.outside.records()[1:] == [(1, b"a"), (2, b"b")]
+        finally:
+            client.close()
+        with pytest.raises(LineError):
+            line.produce([b"c"], Deadline(30))
+
+    def test_a_line_is_as_secret_as_the_client(self, authority: Authority) -> None:
+        certificate = authority.certificate()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.chain, certificate.key)
+        self.relay.tls = context
+        try:
+            log = self.create(relayed=True, insecure=False, ca_bundle=str(authority.bundle))
+            bodies = [bytes(length) for length in (1, 100_000, 8_000_000, 2)]
+            put(log, *bodies)
+            self.relay.harm(PRODUCE, Harm.CUT_AFTER)
+            put(log, b"cut", b"and after")
+            assert self.relay.done == [Harm.CUT_AFTER]
+            log.abandon()
+        finally:
+            self.relay.tls = None
+        assert self.bodies() == [*bodies, b"cut", b"and after"]
 
     @pytest.mark.parametrize("harm", [Harm.CUT_BEFORE, Harm.CUT_AFTER])
     def test_a_cut_claim_is_there_once(self, harm: Harm) -> None:

@@ -22,6 +22,7 @@ from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put
 
 SILENCE_S = 1.0
 BEAT_S = 0.05
+ENDS_S = 20.0
 
 # A process that thinks that it is on another machine, and has container 1.
 CHILD = """
@@ -80,7 +81,11 @@ class TestHosts(KafkaCase):
 
     def test_a_holder_that_was_fenced_is_not_heard_for_its_successor(self) -> None:
         old = self.claim_on(b"a", new=True)
+        heart = old._heart
+        assert heart is not None
         new = self.claim_on(b"b", takeover=True)
+        heart._thread.join(ENDS_S)
+        assert not heart._thread.is_alive(), "it has seen the claim, and writes nothing more"
         new.abandon()
         assert not self.on(b"c").holder().alive, "the old one lives, and is not the owner"
         put(self.claim_on(b"c"), b"c")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from kafka.admin import NewTopic
 
 from siltstone.core.errors import (
     CapabilityError,
@@ -23,27 +22,6 @@ GOOD = options_of_new(single_broker=True)
 
 
 class TestStrangers(KafkaCase):
-    def make(self, changed: dict[str, str] | None = None, *, partitions: int = 1) -> None:
-        options = GOOD | (changed or {})
-        with self.outside.admin() as admin:
-            admin.create_topics(
-                [NewTopic(self.outside.topic, partitions, 1, topic_configs=options)]
-            )
-
-    def delete_records(self, before: int) -> None:
-        with self.outside.admin() as admin:
-            admin.delete_records({self.outside.part: before})
-
-    def make_anew(self) -> None:
-        with self.outside.admin() as admin:
-            admin.delete_topics([self.outside.topic])
-            for _ in range(100):
-                try:
-                    self.make()
-                    return
-                except Exception:  # noqa: BLE001 - until the deletion is through
-                    self.broker.is_ready()
-
     @pytest.mark.parametrize("value", [b"hello", b"", b"SLTC but no claim"])
     def test_a_record_of_a_stranger_ends_the_handle_and_is_passed_over(self, value: bytes) -> None:
         log = self.create()

@@ -145,6 +145,31 @@ def test_the_same_frame_again_counts_once() -> None:
     assert (scan.end, list(scan.offsets)) == (2, [1, 3])
 
 
+def test_frames_that_come_again_behind_later_ones_are_passed_over() -> None:
+    writer = Writer(1)
+    frames = [writer.frame() for _ in range(3)]
+    scan = scanned(claim(), *frames, frames[0], frames[1], writer.frame())
+    assert (scan.end, list(scan.offsets)) == (4, [1, 2, 3, 6])
+    # Also where those that they repeat were truncated, or are not remembered.
+    assert scanned(frames[1], frames[2], frames[0]).end == 3
+    scan.forget_recent()
+    scan.add(7, frames[2])
+    assert scan.end == 4
+
+
+def test_another_frame_in_the_place_of_one_is_a_lost_log() -> None:
+    writer = Writer(1)
+    frames = [writer.frame() for _ in range(3)]
+    with pytest.raises(LogLostError, match="missing"):
+        scanned(claim(), *frames, Writer(1, 1, 5).frame())
+    # One of the newest owner that takes the place of an older one's was never written.
+    newer = writer.next(2)
+    with pytest.raises(LogLostError, match="missing"):
+        scanned(claim(), *frames, claim(), newer.frame(), Writer(2, 1, 5).frame())
+    with pytest.raises(LogLostError, match="missing"):
+        scanned(claim(), *frames, claim(), newer.frame(), Writer(2, 9, 5).frame())
+
+
 def test_records_of_strangers_are_passed_over_and_counted() -> None:
     writer = Writer(1)
     scan = scanned(None, claim(), b"", writer.frame(), b"SLTC", writer.frame())

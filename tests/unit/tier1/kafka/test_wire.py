@@ -19,7 +19,7 @@ from siltstone.tier1.kafka.topic_rules import FRAME_BYTES, options_of_new
 def test_a_batch_is_one_record(length: int) -> None:
     value = bytes(length)
     parts = [value[: length // 3], value[length // 3 :]]
-    data = encode_batch(parts, producer=7, producer_epoch=2, sequence=5)
+    data = b"".join(encode_batch(parts, producer=7, producer_epoch=2, sequence=5))
     assert len(data) <= length + BATCH_OVERHEAD_BYTES
     assert len(data) <= int(options_of_new(single_broker=True)["max.message.bytes"])
     records = MemoryRecords(data)
