@@ -22,18 +22,22 @@ SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
 locked = exec 9>.venv.lock; flock 9; if [ -e $@ ]; then exit 0; fi
 
-.PHONY: help setup demo test test-fast services soak lint format types bench peers dist requirements clean
+.PHONY: help setup jar demo test test-fast services soak lint format types bench peers dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(SELF) $(SPARK) ## make .venv with everything in it, Spark too
+setup: $(SELF) $(SPARK) jar ## make .venv with everything in it, Spark too
 
-demo: $(SELF) $(SPARK) ## the flights demo: load, read back, query with Spark
+demo: $(SELF) $(SPARK) jar ## the flights demo: load, read back, query with Spark
 	$(BIN)/python -m examples.flights $(ARGS)
 
+# The jar tells of which sources it is, so nothing is compiled twice. Without javac all but silt:// works; CI must have it.
+jar: | $(SPARK)
+	@$(BIN)/python siltstone/spark/jvm/jar.py || test "$${CI:-}" != true
+
 # An empty choice of tests is an error for pytest, so the Spark run is left out while no test asks for it.
-test: $(SELF) $(SPARK) ## every test but the soak tests
+test: $(SELF) $(SPARK) jar ## every test but the soak tests
 	$(BIN)/python -m services fetch --required
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not spark and not soak" $(ARGS)
 	@if grep -rqs --include='*.py' 'mark\.spark' tests; then \
@@ -62,13 +66,13 @@ format: $(SELF) ## let ruff put the code in order
 types: $(SELF) $(SPARK) ## mypy, strict
 	$(BIN)/mypy $(CODE)
 
-bench: $(SELF) ## the benchmarks
+bench: $(SELF) jar ## the benchmarks
 	$(BIN)/python -m bench $(ARGS)
 
 peers: $(SELF) ## the engines that the benchmarks compare with, into .venv
 	$(PIP) install --quiet --require-hashes -r requirements/bench.txt
 
-dist: $(SELF) ## wheel and sdist in dist/, and the tour run from the wheel alone
+dist: $(SELF) jar ## wheel and sdist in dist/, and the tour run from the wheel alone
 	rm -rf dist build/clean
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(PYTHON) -m venv build/clean

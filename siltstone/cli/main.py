@@ -30,6 +30,7 @@ from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
+from siltstone.cli.spark_commands import spark
 from siltstone.cli.table_commands import table
 
 
@@ -90,6 +91,7 @@ for _verb in (
     inspect_commands.log,
     retention,
     recover_command.recover,
+    spark,
     completion_command.completion,
 ):
     siltstone.add_command(_verb)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
 import pyarrow
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
 
-from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import SettingsError
-from siltstone.spark.arrow_lines import line_batches
-from siltstone.spark.byte_source import ByteSource
-from siltstone.spark.lines import read_lines
-from siltstone.spark.options import ReadOptions, parse_options
-from siltstone.spark.ranges import LineRange
-from siltstone.spark.resolve import resolve_ranges, resolve_window
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.spark.columns import arrow_schema, default_schema
+from siltstone.spark.options import parse_options
+from siltstone.spark.resolve import resolve_tasks
+from siltstone.spark.rows import RowShape, read_task
+from siltstone.spark.sink import SegmentStreamWriter, SegmentWriter
+from siltstone.spark.stream import SegmentStreamReader
+from siltstone.spark.stream_options import ALL_KNOWN, parse_stream_options
+from siltstone.spark.write_options import parse_write_options
 
 FORMAT: Final = "siltstone"
-COLUMN: Final = "value"
 
 
 class SegmentSource(DataSource):
-    """``spark.read.format("siltstone")``: the lines of one segment, a row each."""
+    """``spark.read.format("siltstone")``: the lines, events or bytes of segments, a row each."""
 
     @classmethod
     def name(cls) -> str:
@@ -36,66 +39,51 @@ class SegmentSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """One column of strings."""
-        parse_options(self.options)
-        return StructType([StructField(COLUMN, StringType())])
+        """The columns that the options ask for: only ``value``, if they say nothing."""
+        return default_schema(parse_options(self.options, ALL_KNOWN))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the schema that the user asked for. Spark calls it by keyword."""
-        return SegmentReader(parse_options(self.options), arrow_schema(schema))
+        options = parse_options(self.options)
+        return SegmentReader(RowShape(options=options, schema=arrow_schema(options, schema)))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A stream of the schema that the user asked for. Spark calls it by keyword."""
+        options = parse_stream_options(self.options)
+        read = options.read
+        return SegmentStreamReader(
+            options, RowShape(options=read, schema=arrow_schema(read, schema))
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of a data frame. It opens an import session, so no task runs in vain."""
+        return SegmentWriter(parse_write_options(self.options, overwrite=overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A writer of the batches of a stream."""
+        return SegmentStreamWriter(parse_write_options(self.options, overwrite=overwrite), schema)
 
 
 class SegmentReader(DataSourceReader):
-    """Plans ranges in the driver and reads one of them in each task.
+    """Plans ranges in the driver and reads some of them in each task.
 
     It is pickled with every task, and holds neither handles nor secrets. There is no
     ``pushFilters``: Spark keeps a reader for a data frame, and so one query's filter would narrow
     the next.
     """
 
-    def __init__(self, options: ReadOptions, schema: pyarrow.Schema) -> None:
-        self._options = options
-        self._schema = schema
+    def __init__(self, shape: RowShape) -> None:
+        self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Open the store read-only and plan over the segment as it is now."""
+        """Open the store read-only and plan over the segments as they are now."""
         cores = len(os.sched_getaffinity(0))
-        return [InputPartition(part) for part in resolve_ranges(self._options, cores)]
+        return [InputPartition(task) for task in resolve_tasks(self._shape.options, cores)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Read the lines of one range."""
-        part: LineRange | None = partition.value
-        if part is None:  # what Spark makes of an empty list of partitions
-            return
-        storage = open_storage(load_settings(part.store), SystemEnvironment())
-        try:
-            source = ByteSource(storage, part.window, partial(resolve_window, part))
-            views = read_lines(
-                source.read, part.start, part.stop, part.end, at_line_start=part.at_line_start
-            )
-            yield from line_batches(views, self._schema)
-        finally:
-            storage.close()
-
-
-def arrow_schema(schema: StructType) -> pyarrow.Schema:
-    """The Arrow form of a user's schema, which may choose between text and raw bytes.
-
-    Raises:
-        SettingsError: it is not one column called ``value`` of type string or binary.
-    """
-    kinds: dict[DataType, pyarrow.DataType] = {
-        StringType(): pyarrow.string(),
-        BinaryType(): pyarrow.binary(),
-    }
-    fields = list(schema)
-    if len(fields) != 1 or fields[0].name != COLUMN or fields[0].dataType not in kinds:
-        raise SettingsError(
-            f"a segment has one column, '{COLUMN} STRING' or '{COLUMN} BINARY', "
-            f"not {schema.simpleString()}"
-        )
-    field = fields[0]
-    return pyarrow.schema([pyarrow.field(COLUMN, kinds[field.dataType], nullable=field.nullable)])
+        """Read the rows of the ranges of one task."""
+        # ``None`` is what Spark makes of an empty list of partitions.
+        return read_task(self._shape, partition.value or ())
 
 
 def register(spark: SparkSession) -> None:

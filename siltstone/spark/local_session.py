@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import siltstone
 from siltstone.spark.data_source import register
 from siltstone.spark.java import java_home
+from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",  # nothing listens outside this machine
@@ -23,6 +24,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
 }
 
+FILE_SYSTEM: Final = "spark.hadoop.fs.silt.impl"
+"""The setting by which Hadoop knows ``silt://``."""
+
 
 def session(
     *,
@@ -32,13 +36,14 @@ def session(
 ) -> SparkSession:
     """Return a local session that knows the format ``siltstone``, and stop it when you are done.
 
-    An active session of this process is returned as it is, the format added. Java is found, or
+    An active session of this process is returned as it is, the format added. A new one also knows
+    ``silt://``, if its jar was built. Java is found, or
     brought along by ``pip install "siltstone[spark]"``.
 
     Args:
         master: where tasks run; ``local[2,3]`` means two at a time and three attempts for each.
         name: of the application.
-        settings: of Spark; they go before those that are chosen here.
+        settings: of Spark; they go before those that are chosen here. ``spark.jars`` adds to them.
 
     Raises:
         SettingsError: there is no Java 17 or newer.
@@ -47,11 +52,23 @@ def session(
     if active is None:
         _prepare_environment()
         builder = SparkSession.builder.master(master).appName(name)
-        for key, value in {**SETTINGS, **(settings or {})}.items():
+        for key, value in session_settings(settings or {}).items():
             builder = builder.config(key, value)
         active = builder.getOrCreate()
     register(active)
     return active
+
+
+def session_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return all settings of a new session, in which ``given`` goes first."""
+    try:
+        jars = [str(find_jar())]
+    except JarError:
+        return {**SETTINGS, **given}  # files() tells why there is none
+    if more := given.get("spark.jars"):
+        jars.append(more)
+    silt = {FILE_SYSTEM: CLASS_NAME}
+    return {**SETTINGS, **silt, **given, "spark.jars": ",".join(jars)}
 
 
 def _prepare_environment() -> None:

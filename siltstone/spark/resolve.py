@@ -1,93 +1,123 @@
-"""Asking the store where a segment lies: a read-only open of one container, for one question.
-
-Used by the planning, and by a task whose chunk is gone. Claims nothing and writes nothing but a
-local index of its own, so it works beside a running writer and beside its like.
-"""
+"""Planning a read: where segments lie, asked of the store by a read-only open."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from siltstone.container.reader import ReadContainer
 from siltstone.container.segment_map import SegmentMap
-from siltstone.core.environment import SystemEnvironment
+from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError
-from siltstone.core.words import MIB, container_of
-from siltstone.spark.options import ReadOptions
-from siltstone.spark.ranges import LineRange, check_offsets, mapped_range, plan_ranges
-from siltstone.spark.window import Window, cut_window
-from siltstone.store.assemble import Assembly, open_storage
-from siltstone.store.effective_settings import load_settings
-from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.pipelines.look_up import find_window
+from siltstone.pipelines.window import Window
+from siltstone.spark.open_store import PAGE, OpenStore
+from siltstone.spark.options import Mode, ReadOptions, Split
+from siltstone.spark.ranges import (
+    RecordRange,
+    SegmentSpan,
+    borders_between,
+    check_span,
+    check_tail,
+    cuts_of,
+    pack_ranges,
+    plan_ranges,
+    range_size,
+)
+from siltstone.spark.record_borders import begins_event
 
-T = TypeVar("T")
 
-WINDOW_BYTES = 64 * MIB
-"""How much a task that has to look again asks for at a time."""
-
-
-def resolve_ranges(options: ReadOptions, cores: int) -> list[LineRange]:
-    """Plan a read over the segment as it is now.
+def resolve_tasks(options: ReadOptions, cores: int) -> list[tuple[RecordRange, ...]]:
+    """Plan a read over the segments as they are now.
 
     Raises:
         StoreNotFoundError: there is no store.
-        SettingsError: the settings file, ``from`` or ``to`` is wrong.
-        SegmentNotFoundError: there is no such segment.
-        SegmentTruncatedError: the range begins below the readable one.
+        SettingsError: the settings file, ``from``, ``to`` or ``at_length`` is wrong.
+        SegmentNotFoundError: there is no such segment, or none that begins with the prefix.
+        SegmentTruncatedError: a range begins below the readable one.
         CapabilityError: too many bytes are not flushed.
     """
 
-    async def ask(container: ReadContainer) -> list[LineRange]:
-        info = await container.info(options.segment)
-        start, stop = check_offsets(options, info)
-        segment = await container.map(options.segment, *mapped_range(start, stop, info))
-        return plan_ranges(options, segment, start, stop, info.length, cores)
+    async def ask(store: OpenStore) -> list[tuple[RecordRange, ...]]:
+        spans = [check_span(options, info) for info in await _chosen(store, options)]
+        return await plan_tasks(store, options, spans, cores)
 
-    return _ask(options.store, options.segment, ask)
+    with OpenStore(options.store) as store:
+        return store.run(ask(store))
 
 
-def resolve_window(part: LineRange, offset: int) -> Window:
-    """Find the bytes of a range again, from ``offset`` on, as far as a task needs them soon.
+async def _chosen(store: OpenStore, options: ReadOptions) -> list[SegmentInfo]:
+    if not options.segments:
+        found = await store.list(options.prefix)
+        if not found:
+            raise SegmentNotFoundError("no segment begins so", segment=f"{options.prefix}*")
+        return found
+    return [await (await store.container_of(name)).info(name) for name in options.segments]
 
-    Raises:
-        SegmentNotFoundError: the segment was deleted, whether or not its name is used again.
-        SegmentTruncatedError: ``offset`` was truncated.
+
+async def plan_tasks(
+    store: OpenStore, options: ReadOptions, spans: Iterable[SegmentSpan], cores: int
+) -> list[tuple[RecordRange, ...]]:
+    """Cut spans into ranges, and pack these into tasks.
+
+    Args:
+        store: of the store.
+        options: of the read.
+        spans: what is read of each segment.
+        cores: of the machine that plans.
     """
-    end = min(part.end, offset + WINDOW_BYTES)
+    wanted = [span for span in spans if span.start < span.stop]
+    size = range_size(sum(span.stop - span.start for span in wanted), options.range_bytes, cores)
+    ranges: list[RecordRange] = []
+    for span in wanted:
+        container = await store.container_of(span.info.name)
+        segment = await container.map(span.info.name, *span.mapped())
+        check_tail(segment)
+        if options.mode is Mode.EVENTS:
+            ranges += await _event_ranges(container, options, segment, span, size)
+        else:
+            cuts = cuts_of(options, segment, span, size)
+            ranges += plan_ranges(options, segment, span, cuts)
+    return pack_ranges(ranges, size)
 
-    async def ask(container: ReadContainer) -> SegmentMap:
-        return await container.map(part.segment, offset, end)
 
-    segment = _ask(part.store, part.segment, ask)
-    if segment.info.segment_id != part.segment_id:
-        raise SegmentNotFoundError(
-            "the segment was deleted and made anew while it was read", segment=part.segment
+async def _event_ranges(
+    container: ReadContainer,
+    options: ReadOptions,
+    segment: SegmentMap,
+    span: SegmentSpan,
+    size: int,
+) -> list[RecordRange]:
+    name = span.info.name
+    found = set(await container.append_borders(name, span.start, span.stop))
+    found.update(row.extent.start for row in segment.extents)
+    borders = sorted(offset for offset in found if span.start < offset < span.stop)
+
+    async def begins(offset: int) -> bool:
+        return await begins_event(
+            lambda at, length: container.read(name, at, length), offset, span.end
         )
-    return cut_window(segment, offset, end)
+
+    if options.split is Split.NONE:
+        cuts = [(span.start, span.stop)]
+    else:
+        flushed = segment.tail_offset
+        cuts = await borders_between(span.start, span.stop, flushed, size, borders, begins)
+    return plan_ranges(options, segment, span, cuts, borders)
 
 
-def _ask(store: str, segment: str, ask: Callable[[ReadContainer], Awaitable[T]]) -> T:
-    """Open the container of a segment read-only, ask it, and close it."""
-    settings = load_settings(store)
-    storage = open_storage(settings, SystemEnvironment())
-    try:
-        manifest = read_manifest(storage)
-        check_uuid(manifest, settings.uuid)
-    finally:
-        storage.close()
+async def append_borders(container: ReadContainer, name: str, start: int, stop: int) -> list[int]:
+    """Offsets in ``(start, stop)`` at which appends begin, as far as the store knows them.
 
-    async def run() -> T:
-        environment = SystemEnvironment()
-        try:
-            assembly = Assembly(settings, environment, manifest)
-            container = await assembly.open_reader(container_of(segment, manifest.container_count))
-            try:
-                return await ask(container)
-            finally:
-                await container.close()
-        finally:
-            environment.close()
+    What a concat brought has no other borders than those of its extents.
+    """
+    found = set(await container.append_borders(name, start, stop))
+    position = start
+    while position < stop and (page := await container.chunks(name, position, PAGE)):
+        found.update(chunk.start for chunk in page)
+        position = page[-1].start + page[-1].length
+    return sorted(offset for offset in found if start < offset < stop)
 
-    return asyncio.run(run())
+
+def resolve_window(part: RecordRange, offset: int) -> Window:
+    """See ``find_window``."""
+    return find_window(part.store, part.segment, part.segment_id, offset, part.end)

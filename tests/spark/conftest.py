@@ -5,13 +5,17 @@ Without the Spark set nothing here can be imported; ``tests/unit/spark/test_pack
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import siltstone
+from services.catalogue import LIBRARIES
+from services.unavailable import UnavailableError
 from tests.unit.spark.packages import missing_packages
 
 if TYPE_CHECKING:
@@ -22,20 +26,47 @@ collect_ignore_glob = ["test_*.py"] if missing_packages() else []
 CHUNK_BYTES = 64
 
 
+def connector_jars() -> list[str]:
+    """The jars of Hadoop's connector to S3, if they were fetched."""
+    try:
+        folder = LIBRARIES["hadoop-aws"].installed()
+    except UnavailableError:
+        return []
+    return [] if folder is None else sorted(map(str, folder.glob("*.jar")))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two tasks at a time, three attempts for each."""
     from siltstone.spark import session
+    from siltstone.spark.jvm import JarError, build_jar
 
+    # Without javac the tests of silt:// are skipped.
+    with suppress(JarError):
+        build_jar()
     settings = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": ":".join(connector_jars()),
         # Tests let tasks fail, and every attempt would print its trace.
         "spark.log.level": "OFF",
     }
     made = session(master="local[2,3]", name="siltstone-tests", settings=settings)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def silt(spark: SparkSession) -> None:
+    """The jar of ``silt://``, which CI compiles."""
+    from siltstone.spark.jvm import JarError, find_jar
+
+    try:
+        find_jar()
+    except JarError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +90,18 @@ def store(folder: Path) -> Iterator[siltstone.Store]:
 def segment(store: siltstone.Store, request: pytest.FixtureRequest) -> siltstone.Segment:
     """A new, empty segment."""
     return store.create(str(request.node.name))
+
+
+Sizes = Callable[[int], None]
+
+
+@pytest.fixture
+def sizes(spark: SparkSession) -> Iterator[Sizes]:
+    """Set the bytes of one partition of Spark's file readers, until the test ends."""
+    key = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(key)
+    yield lambda size: spark.conf.set(key, str(size))
+    spark.conf.set(key, str(before))
 
 
 Load = Callable[..., "DataFrame"]

@@ -16,14 +16,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"segments": "x"}, "unknown option: 'segments'; known are store, segment, range_bytes"),
+        ({"length": "x"}, "unknown option: 'length'; known are store, segment, segments, prefix"),
+        ({"prefix": "x"}, "is needed, not 'segment' and 'prefix'"),
+        ({"mode": "text"}, "option 'mode' is one of lines, events, bytes, not 'text'"),
+        ({"mode": "events"}, "no event begins here where=segment "),
+        ({"columns": "append_index"}, "appends are joined when they are stored"),
+        ({"startingOffsets": "latest"}, "unknown option: 'startingoffsets'"),
         ({"store": ""}, "option 'store' is missing"),
         ({"range_bytes": 0}, "option 'range_bytes' must be between 1 and 1073741824 bytes, not 0"),
         ({"store": "nowhere"}, "StoreNotFoundError"),
         ({"segment": "nobody"}, "no such segment segment=nobody"),
         ({"to": 99}, "option 'to' is 99, beyond the length 2"),
-        ({"schema": "value BIGINT"}, "a segment has one column, 'value STRING' or"),
-        ({"schema": "value STRING, offset BIGINT"}, "a segment has one column"),
+        ({"schema": "value BIGINT"}, "a segment has the columns 'value STRING' or"),
+        ({"schema": "value STRING, offset INT"}, "'offset BIGINT'"),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -22,8 +22,8 @@ from siltstone.core.environment import Pool
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.words import KIB, MIB
-from siltstone.spark.byte_source import ByteSource
-from siltstone.spark.window import Window, cut_window
+from siltstone.pipelines.byte_source import ByteSource
+from siltstone.pipelines.window import Window, cut_window
 from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
 from tests.unit.container.container_world import Owner, World, all_chunks, pattern
 from tests.unit.container.counting import NEVER, QUIET, WRITE_ONCE, Requests, play, play_open

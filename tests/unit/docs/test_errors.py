@@ -9,9 +9,11 @@ import click
 import pytest
 
 from siltstone.cli.main import siltstone
+from siltstone.container.import_views import ImportSessionError
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.throttling import ChunkThrottledError
+from siltstone.pipelines.work import PipelineError
 from siltstone.store.arguments import SeveralContainersError
 from siltstone.store.event_buffer import BufferedWriteError
 from siltstone.store.streams import PartialAppendError
@@ -32,6 +34,8 @@ CLASSES = {
         SeveralContainersError,
         PartialAppendError,
         BufferedWriteError,
+        PipelineError,
+        ImportSessionError,
     )
     if isinstance(value, type) and issubclass(value, SiltstoneError)
 }

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
@@ -13,11 +17,20 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
-from siltstone.spark.byte_source import ByteSource
-from siltstone.spark.lines import read_lines
-from siltstone.spark.options import ReadOptions
-from siltstone.spark.ranges import LineRange, check_offsets, mapped_range, plan_ranges
-from siltstone.spark.window import Window, cut_window
+from siltstone.pipelines.window import Window, cut_window
+from siltstone.spark.columns import arrow_schema, default_schema
+from siltstone.spark.options import ANY, Mode, ReadOptions, Split
+from siltstone.spark.ranges import (
+    RecordRange,
+    borders_between,
+    check_span,
+    check_tail,
+    cuts_of,
+    plan_ranges,
+    range_size,
+)
+from siltstone.spark.record_borders import begins_event
+from siltstone.spark.rows import RowShape
 
 SEGMENT_ID = 7
 LEAD = b"lead\n"
@@ -38,12 +51,20 @@ class LaidOut:
         cuts: where chunks end, ascending; the last is the flushed length.
         start: start offset.
         foreign: chunks hold other bytes before and behind the segment's.
+        borders: where appends begin, as far as the store knows.
     """
 
     def __init__(
-        self, data: bytes, cuts: Sequence[int] = (), *, start: int = 0, foreign: bool = False
+        self,
+        data: bytes,
+        cuts: Sequence[int] = (),
+        *,
+        start: int = 0,
+        foreign: bool = False,
+        borders: Sequence[int] = (),
     ) -> None:
         self.data = data
+        self.borders = borders
         self.start = start
         self.storage: ChunkStorage = MemoryChunkStorage(Bucket(), Profile())
         self.flushed = cuts[-1] if cuts else 0
@@ -96,10 +117,27 @@ class LaidOut:
             tail=self.data[tail_offset:end],
         )
 
-    def plan(self, options: ReadOptions, cores: int = 2) -> list[LineRange]:
-        start, stop = check_offsets(options, self.info)
-        segment = self.map(*mapped_range(start, stop, self.info))
-        return plan_ranges(options, segment, start, stop, len(self.data), cores)
+    def plan(self, options: ReadOptions, cores: int = 2) -> list[RecordRange]:
+        span = check_span(options, self.info)
+        segment = self.map(*span.mapped())
+        check_tail(segment)
+        size = range_size(span.stop - span.start, options.range_bytes, cores)
+        borders: list[int] = []
+        cuts = cuts_of(options, segment, span, size)
+        if options.mode is Mode.EVENTS and options.split is Split.AUTO:
+            known = {row.extent.start for row in segment.extents} | set(self.borders)
+            borders = sorted(offset for offset in known if span.start < offset < span.stop)
+
+            async def begins(offset: int) -> bool:
+                return await begins_event(self.read, offset, span.end)
+
+            flushed = segment.tail_offset
+            chosen = borders_between(span.start, span.stop, flushed, size, borders, begins)
+            cuts = asyncio.run(chosen)
+        return plan_ranges(options, segment, span, cuts, borders)
+
+    async def read(self, offset: int, length: int) -> bytes:
+        return self.data[offset : offset + length]
 
     def window(self, offset: int) -> Window:
         """Look up the next three bytes: a range that needs more has to ask again and again."""
@@ -107,19 +145,36 @@ class LaidOut:
         end = min(len(self.data), offset + 3)
         return cut_window(self.map(offset, end), offset, end)
 
+    def rows(
+        self,
+        part: RecordRange,
+        wanted: ReadOptions,
+        schema: StructType | None = None,
+        look_up: Callable[[int], Window] | None = None,
+    ) -> list[dict[str, Any]]:
+        """The rows of one range, as a task reads them."""
+        arrow = arrow_schema(wanted, default_schema(wanted) if schema is None else schema)
+        shape = RowShape(options=wanted, schema=arrow)
+        found = []
+        for batch in shape.read(self.storage, part, look_up or self.window):
+            batch.validate()
+            assert batch.schema == arrow
+            found += batch.to_pylist()
+        return found
+
     def lines(
-        self, part: LineRange, look_up: Callable[[int], Window] | None = None
+        self, part: RecordRange, look_up: Callable[[int], Window] | None = None
     ) -> Iterator[bytes]:
-        """The lines of one range, as a task reads them."""
-        source = ByteSource(self.storage, part.window, look_up or self.window)
-        views = read_lines(
-            source.read, part.start, part.stop, part.end, at_line_start=part.at_line_start
-        )
-        for view in views:
-            yield from bytes(view).split(b"\n")
+        """The lines of one range."""
+        schema = StructType().add("value", "binary")
+        for row in self.rows(part, options(), schema, look_up):
+            yield row["value"]
 
 
-def options(
-    *, range_bytes: int | None = None, start: int | None = None, stop: int | None = None
-) -> ReadOptions:
-    return ReadOptions(store="/s", segment="s", range_bytes=range_bytes, start=start, stop=stop)
+def options(*, start: int | None = None, stop: int | None = None, **others: Any) -> ReadOptions:
+    def offset(value: int | None) -> Mapping[str, int] | None:
+        return None if value is None else {ANY: value}
+
+    return ReadOptions(
+        store="/s", segments=("s",), start=offset(start), stop=offset(stop), **others
+    )

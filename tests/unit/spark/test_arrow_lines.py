@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow
 import pytest
 
-from siltstone.spark.arrow_lines import line_batches, split_lines
+from siltstone.pipelines.arrow_lines import split_lines
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,3 @@ def test_an_array_holds_what_python_splits(text: bytes) -> None:
     strings = split_lines(view, pyarrow.string())
     assert strings.type == pyarrow.string()
     assert strings.view(pyarrow.binary()).to_pylist() == text.split(b"\n")
-
-
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.binary()])
-def test_every_batch_has_the_schema_that_was_asked_for(kind: pyarrow.DataType) -> None:
-    schema = pyarrow.schema([pyarrow.field("value", kind, nullable=False)])
-    batches = list(line_batches([memoryview(b"a\nb"), memoryview(b"")], schema))
-    assert [batch.num_rows for batch in batches] == [2, 1]
-    assert all(batch.schema == schema for batch in batches)

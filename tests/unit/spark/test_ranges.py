@@ -9,7 +9,7 @@ import pytest
 from siltstone.core.errors import CapabilityError, SegmentTruncatedError, SettingsError
 from siltstone.core.words import BLOCK_BYTES, GIB, MIB
 from siltstone.spark import ranges
-from siltstone.spark.ranges import RANGE_BYTES, TAIL_RANGE_BYTES, range_borders
+from siltstone.spark.ranges import RANGE_BYTES, TAIL_RANGE_BYTES, range_borders, range_size
 from tests.unit.spark.layouts import LaidOut, options
 
 
@@ -30,7 +30,7 @@ from tests.unit.spark.layouts import LaidOut, options
 def test_there_is_work_for_every_core_and_no_task_is_tiny(
     length: int, cores: int, count: int
 ) -> None:
-    borders = range_borders(0, length, length, None, cores)
+    borders = range_borders(0, length, length, range_size(length, None, cores))
     assert len(borders) == count
     assert all(stop - start <= RANGE_BYTES for start, stop in borders)
     assert all(start % BLOCK_BYTES == 0 for start, _ in borders)
@@ -43,14 +43,14 @@ def test_there_is_work_for_every_core_and_no_task_is_tiny(
 def test_ranges_are_contiguous(
     start: int, stop: int, flushed: int, range_bytes: int | None
 ) -> None:
-    borders = range_borders(start, stop, flushed, range_bytes, 2)
+    borders = range_borders(start, stop, flushed, range_size(stop - start, range_bytes, 2))
     joined = [offset for begin, end in borders for offset in range(begin, end)]
     assert joined == list(range(start, stop))
     assert all(begin < end for begin, end in borders)
 
 
 def test_the_tail_is_cut_finer() -> None:
-    borders = range_borders(0, 256 * MIB, 128 * MIB, 128 * MIB, 2)
+    borders = range_borders(0, 256 * MIB, 128 * MIB, 128 * MIB)
     assert borders[0] == (0, 128 * MIB)
     assert [end - start for start, end in borders[1:]] == [TAIL_RANGE_BYTES] * 8
 
@@ -81,8 +81,8 @@ def test_a_task_is_picklable_and_small() -> None:
 
 def test_only_the_first_range_begins_a_line_wherever_it_is() -> None:
     segment = LaidOut(b"0123456789", [10], start=2)
-    assert [part.at_line_start for part in segment.plan(options(range_bytes=4))] == [True, False]
-    assert [part.at_line_start for part in segment.plan(options(start=3))] == [False]
+    assert [part.at_record_start for part in segment.plan(options(range_bytes=4))] == [True, False]
+    assert [part.at_record_start for part in segment.plan(options(start=3))] == [False]
 
 
 def test_nothing_to_read_is_no_task() -> None:

@@ -10,7 +10,7 @@ from siltstone.core.block_reads import read_blocks
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
 from siltstone.core.words import MIB
-from siltstone.spark.window import ChunkRun, Window
+from siltstone.pipelines.window import ChunkRun, Window
 
 READ_BYTES: Final = MIB
 """Read and split at a time: small enough to stay in the cache between the two."""
@@ -45,11 +45,18 @@ class ByteSource:
         storage: long-term storage; stays the caller's.
         window: where the bytes were when the read was planned.
         look_up: gives a window that begins at an offset, as things are now.
+        read_bytes: about how many bytes a read gives; ``None`` means ``READ_BYTES``.
     """
 
     def __init__(
-        self, storage: ChunkStorage, window: Window, look_up: Callable[[int], Window]
+        self,
+        storage: ChunkStorage,
+        window: Window,
+        look_up: Callable[[int], Window],
+        *,
+        read_bytes: int | None = None,
     ) -> None:
+        self._read_bytes = READ_BYTES if read_bytes is None else read_bytes
         self._storage = storage
         self._window = window
         self._look_up = look_up
@@ -91,14 +98,14 @@ class ByteSource:
 
     def _from_tail(self, kept: bytes, offset: int) -> Stretch:
         begin = offset - self._window.tail_offset
-        part = memoryview(self._window.tail)[begin : begin + _read_bytes(kept)]
+        part = memoryview(self._window.tail)[begin : begin + self._length(kept)]
         buffer = bytearray(len(kept) + len(part))
         buffer[: len(kept)] = kept
         buffer[len(kept) :] = part
         return Stretch(buffer=buffer, begin=0, end=len(buffer))
 
     def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
-        blocks = run.blocks_at(offset, _read_bytes(kept))
+        blocks = run.blocks_at(offset, self._length(kept))
         # The first block may begin before ``offset``; once it is verified that part is free.
         lead = blocks.offset - blocks.start
         begin = max(len(kept), lead)
@@ -109,6 +116,5 @@ class ByteSource:
             view[begin - len(kept) : begin] = kept
         return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + blocks.length)
 
-
-def _read_bytes(kept: bytes) -> int:
-    return min(max(READ_BYTES, len(kept)), READ_BYTES_MAX)
+    def _length(self, kept: bytes) -> int:
+        return min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
 
 import pyarrow
 import pyarrow.compute
@@ -22,12 +21,3 @@ def split_lines(lines: memoryview, kind: pyarrow.DataType) -> pyarrow.Array:
     # One value over the bytes where they are: nothing is copied before the split.
     whole = pyarrow.Array.from_buffers(kind, 1, [None, offsets, pyarrow.py_buffer(lines)])
     return pyarrow.compute.split_pattern(whole, "\n").values
-
-
-def line_batches(
-    views: Iterable[memoryview], schema: pyarrow.Schema
-) -> Iterator[pyarrow.RecordBatch]:
-    """Make a batch of one column of each view."""
-    for view in views:
-        values = split_lines(view, schema.field(0).type)
-        yield pyarrow.RecordBatch.from_arrays([values], schema=schema)

@@ -12,7 +12,7 @@ from typing import Final
 
 from siltstone.core.errors import CapabilityError
 from siltstone.core.words import GIB
-from siltstone.spark.byte_source import Stretch
+from siltstone.pipelines.byte_source import Stretch
 
 LINE_BYTES_MAX: Final = GIB
 """A row of Spark holds less than 2 GiB, and a line is copied a few times."""
@@ -22,11 +22,11 @@ NEWLINE: Final = b"\n"
 
 def read_lines(
     read: Callable[[bytes, int], Stretch], start: int, stop: int, end: int, *, at_line_start: bool
-) -> Iterator[memoryview]:
+) -> Iterator[tuple[int, memoryview]]:
     """Yield the lines that begin in ``[start, stop)``: some whole lines at a time.
 
     Each view holds one line or more with newlines between them; the newline of its last line is
-    left out.
+    left out. Before it stands the offset in the segment at which it begins.
 
     Args:
         read: see ``ByteSource.read``.
@@ -55,11 +55,11 @@ def read_lines(
             # The first newline from the range's last byte on ends the last line of the range.
             last = buffer.find(NEWLINE, max(begin, stop - 1 - base), stretch.end)
             if last >= 0:
-                yield stretch.view(begin, last)
+                yield base + begin, stretch.view(begin, last)
                 return
             last = buffer.rfind(NEWLINE, begin, stop - 1 - base)
         if last >= 0:
-            yield stretch.view(begin, last)
+            yield base + begin, stretch.view(begin, last)
             begin = last + 1
         kept = bytes(stretch.view(begin, stretch.end))
         if len(kept) > LINE_BYTES_MAX:
@@ -67,7 +67,7 @@ def read_lines(
                 "line is too long", begins_at=offset - len(kept), limit=LINE_BYTES_MAX
             )
     if kept:
-        yield memoryview(kept)
+        yield offset - len(kept), memoryview(kept)
 
 
 def first_line(read: Callable[[bytes, int], Stretch], start: int, stop: int, end: int) -> int:

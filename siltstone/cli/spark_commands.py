@@ -1,0 +1,274 @@
+"""The verbs of ``spark``: jobs over many chunks, in tasks of Spark or on threads of our own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from siltstone.cli.pipeline_options import executor_options, finish, open_executor, told
+from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.store.settings_file import FILE_NAME
+
+
+@click.group()
+def spark() -> None:
+    """Jobs over many chunks, in tasks of Spark or on threads of our own."""
+
+
+@spark.command()
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep in FILE which chunks are done, and pass them over; the end removes it.",
+)
+@executor_options
+@json_option
+@pass_session
+def scrub(session: Session, /, resume: Path | None, *, as_json: bool, **choice: Any) -> None:
+    """Read every chunk and compare each block with its checksum. Exits with 6 on damage."""
+    from siltstone.pipelines.kept_outcomes import KeptOutcomes
+    from siltstone.pipelines.scrub import DAMAGE, GONE, plan_scrub
+    from siltstone.pipelines.scrub import scrub as run_scrub
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK
+
+    with store_view(session.store_path()) as view:
+        head = {"job": "scrub", "store": view.uuid}
+        with KeptOutcomes(resume, head) as kept, open_executor(**choice) as executor:
+            items = plan_scrub(view.chunk_rows())
+            # A chunk that grew since is read again.
+            left = [item for item in items if kept.done.get(item.name) != item.length]
+            total = sum(item.length for item in left)
+            outcomes = run_scrub(view, executor, left)
+            quiet = frozenset((OK, GONE))
+            for outcome in told(session, "scrub", outcomes, total, as_json=as_json, quiet=quiet):
+                if outcome.status != FAILED:
+                    kept.keep(outcome)
+                else:
+                    kept.counts[FAILED] += 1
+            if not kept.counts[FAILED]:
+                kept.end()
+    finish(session, "scrub", kept.counts, DAMAGE, FAILED)
+
+
+@spark.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="Export all segments whose names begin so.")
+@click.option(
+    "--form",
+    type=click.Choice(["parquet", "files"]),
+    default="parquet",
+    show_default=True,
+    help="Tables of Parquet, or the bytes as they are.",
+)
+@click.option(
+    "--records",
+    type=click.Choice(["lines", "events", "bytes"]),
+    help="What a row is; lines by default, and bytes for files.",
+)
+@click.option(
+    "--file-size", metavar="SIZE", default="64MiB", show_default=True, help="Of a segment a file."
+)
+@executor_options
+@json_option
+@pass_session
+def export(
+    session: Session,
+    /,
+    folder: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    form: str,
+    records: str | None,
+    file_size: str,
+    *,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Write segments into files of FOLDER, a folder for each; later runs write what is missing.
+
+    Without SEGMENTS and --prefix all of them.
+    """
+    from siltstone.pipelines.export import UNREADABLE, plan_export
+    from siltstone.pipelines.export import export as run_export
+    from siltstone.pipelines.export_layout import Form, Records
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK, SAME
+    from siltstone.store.units import parse_size
+
+    _one_choice(segments, prefix)
+    kind = Records(records or ("bytes" if form == "files" else "lines"))
+    size = parse_size(file_size)
+    if size < 1:
+        raise click.BadParameter("at least one byte", param_hint="--file-size")
+    counts: Counter[str] = Counter()
+    with store_view(session.store_path()) as view:
+        chosen = view.segments(segments, prefix)
+        items = plan_export(view, chosen, folder, Form(form), kind, size)
+        total = sum(item.size for item in items)
+        with open_executor(**choice) as executor:
+            outcomes = run_export(view, executor, items)
+            quiet = frozenset((OK, SAME))
+            for outcome in told(session, "export", outcomes, total, as_json=as_json, quiet=quiet):
+                counts[outcome.status] += 1
+    finish(session, "export", counts, frozenset((UNREADABLE,)), FAILED)
+
+
+@spark.command()
+@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="Of a copy, all segments whose names begin so.")
+@executor_options
+@json_option
+@pass_session
+def verify(
+    session: Session,
+    /,
+    target: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    *,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Compare TARGET, the folder of an export or another store, with the store, byte for byte.
+
+    Exits with 6 on a difference.
+    """
+    from siltstone.pipelines.export import UNREADABLE
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
+    from siltstone.pipelines.verify_export import (
+        DIFFERS,
+        MISSING,
+        plan_verify_export,
+        verify_export,
+    )
+    from siltstone.pipelines.work import FAILED, OK
+
+    _one_choice(segments, prefix)
+    counts: Counter[str] = Counter()
+    is_store = target.is_file() or (target / FILE_NAME).exists()
+    if prefix and not is_store:
+        raise click.UsageError("--prefix is for copies; name the segments of an export")
+    with ExitStack() as stack:
+        view = stack.enter_context(store_view(session.store_path()))
+        executor = stack.enter_context(open_executor(**choice))
+        if is_store:
+            copied = stack.enter_context(store_view(target))
+            pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
+            total = sum(pair.size for pair in pairs)
+            found = verify_copy(view, copied, executor, pairs)
+        else:
+            items, known = plan_verify_export(view, target, segments)
+            total = sum(item.size for item in items)
+            found = verify_export(view, executor, items)
+        quiet = frozenset((OK,))
+        outcomes = chain(known, found)
+        for outcome in told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet):
+            counts[outcome.status] += 1
+    finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)
+
+
+@spark.command()
+@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="Copy all segments whose names begin so.")
+@executor_options
+@json_option
+@pass_session
+def copy(
+    session: Session,
+    /,
+    target: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    *,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Copy segments into the store TARGET: what is new and no more.
+
+    Without SEGMENTS and --prefix all of them. TARGET must have no other owner meanwhile.
+    """
+    from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
+    from siltstone.pipelines.copy_segments import copy as run_copy
+    from siltstone.pipelines.owned_store import owned_store
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    _one_choice(segments, prefix)
+    counts: Counter[str] = Counter()
+    with store_view(session.store_path()) as view, owned_store(target) as owned:
+        chosen = view.segments(segments, prefix)
+        with open_executor(**choice) as executor:
+            total = lacking_bytes(view, owned, chosen)
+            outcomes = run_copy(view, owned, executor, chosen)
+            quiet = frozenset((OK, SAME))
+            for outcome in told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet):
+                counts[outcome.status] += 1
+    finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
+
+
+@spark.command()
+@click.option("--small", metavar="SIZE", help="What is small; else optimiser.small says it.")
+@click.option(
+    "--chunk-size", metavar="SIZE", default="64MiB", show_default=True, help="Most of a new chunk."
+)
+@click.option(
+    "--min",
+    "count_min",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Leave fewer small chunks alone; else optimiser.chunks says how many.",
+)
+@click.option("--share/--no-share", default=True, help="Put segments of one small chunk together.")
+@executor_options
+@json_option
+@pass_session
+def compact(
+    session: Session,
+    /,
+    small: str | None,
+    chunk_size: str,
+    count_min: int | None,
+    *,
+    share: bool,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Merge small chunks into fewer ones. The store must have no other owner meanwhile."""
+    from siltstone.pipelines.compact import CHANGED, DAMAGED, chosen_rules, planned_bytes
+    from siltstone.pipelines.compact import compact as run_compact
+    from siltstone.pipelines.owned_store import owned_store
+    from siltstone.pipelines.work import FAILED, OK
+    from siltstone.store.units import parse_size
+
+    counts: Counter[str] = Counter()
+    with owned_store(session.store_path()) as store:
+        rules = chosen_rules(
+            store,
+            small_bytes=None if small is None else parse_size(small),
+            chunk_bytes=parse_size(chunk_size),
+            count_min=count_min,
+            share=share,
+        )
+        with open_executor(**choice) as executor:
+            total = planned_bytes(store, rules)
+            outcomes = run_compact(store, executor, rules)
+            quiet = frozenset((OK, CHANGED))
+            for outcome in told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet):
+                counts[outcome.status] += 1
+    finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
+
+
+def _one_choice(segments: tuple[str, ...], prefix: str) -> None:
+    if segments and prefix:
+        raise click.UsageError("name segments, or give --prefix, not both")

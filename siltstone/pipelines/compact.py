@@ -1,0 +1,206 @@
+"""Compact: small chunks become fewer and fuller ones, written by workers and stated by the owner.
+
+The driver owns the store. It reserves a name for each new chunk; a worker writes it, by the
+service's own join where that is possible; the driver then lets it stand for what still is as it
+was, in one transaction, which also makes the tasks that delete the old chunks. What is killed
+leaves chunks that nothing names, and the sweep of the epoch finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from siltstone.container.compaction import MERGED_BYTES_MAX, CompactionRules
+from siltstone.container.container import Container
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import (
+    CorruptDataError,
+    LostDataError,
+    SettingsError,
+    SiltstoneError,
+)
+from siltstone.core.operations.merge import Merge, Merging, write_merge
+from siltstone.pipelines.owned_store import OwnedStore
+from siltstone.pipelines.window import pack_sums, unpack_sums
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+from siltstone.store.manifest import check_uuid, read_manifest
+
+CHANGED: Final = "changed"
+"""The segment changed meanwhile, so it stayed as it was."""
+
+DAMAGED: Final = "damaged"
+"""A chunk is damaged or lost, so it stayed as it was."""
+
+
+ROUNDS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeItem:
+    """One new chunk to be written.
+
+    Attributes:
+        container: index of the owner's container.
+        merging: what lies in it.
+    """
+
+    container: int
+    merging: Merging
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read and written."""
+        return self.merging.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeWork:
+    """Writes new chunks.
+
+    Attributes:
+        store: the settings file.
+    """
+
+    store: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open long-term storage, which must hold this very store: see ``check_uuid``."""
+        settings = load_settings(self.store)
+        storage = open_storage(settings, SystemEnvironment())
+        try:
+            check_uuid(read_manifest(storage), settings.uuid)
+            yield partial(_written, storage, settings.container.read_back)
+        finally:
+            storage.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A merge on its way."""
+
+    container: Container
+    merge: Merge
+    merging: Merging
+
+
+def compact(
+    store: OwnedStore, executor: Executor, rules: CompactionRules | None = None
+) -> Iterator[Outcome]:
+    """Merge what is worth it in every container, and yield what became of each new chunk.
+
+    Args:
+        store: the owner.
+        executor: where chunks are written.
+        rules: what is worth merging; ``None`` takes it from the settings of the store.
+
+    Yields:
+        ``ok`` with the count of runs that lie in the new chunk now, ``changed``, ``damaged`` or
+        ``failed``. Whatever is not ``ok`` stays as it was.
+
+    Raises:
+        FencedError: another owner took the store over; what was stated before stays.
+    """
+    chosen = chosen_rules(store) if rules is None else rules
+    for _ in range(ROUNDS_MAX):
+        # What was merged may still be small, and go together with its like of other segments.
+        done = 0
+        for outcome in _round(store, executor, chosen):
+            done += outcome.status == OK
+            yield outcome
+        if not done:
+            break
+        # What the new chunks stand for is garbage once long-term storage says so as well.
+        for container in store.containers:
+            store.loop.run(container.flush())
+
+
+def _round(store: OwnedStore, executor: Executor, rules: CompactionRules) -> Iterator[Outcome]:
+    planned: dict[str, _Planned] = {}
+    items: list[MergeItem] = []
+    for index, container in enumerate(store.containers):
+        for merge in store.loop.run(container.compaction.plan(rules)):
+            merging = store.loop.run(container.compaction.reserve(merge))
+            if merging is not None:
+                planned[merging.new.name] = _Planned(
+                    container=container, merge=merge, merging=merging
+                )
+                items.append(MergeItem(container=index, merging=merging))
+    try:
+        for outcome in executor.run(MergeWork(store=store.path), packed(items, executor.workers)):
+            yield _stated(store, planned.pop(outcome.subject), outcome)
+    finally:
+        # Of these nobody knows whether they were written.
+        for one in planned.values():
+            if not one.container.closed:
+                store.loop.run(one.container.compaction.abandon(one.merging))
+
+
+def planned_bytes(store: OwnedStore, rules: CompactionRules) -> int:
+    """Bytes that a compaction would move now."""
+    plans = [store.loop.run(c.compaction.plan(rules)) for c in store.containers]
+    return sum(merge.length for plan in plans for merge in plan)
+
+
+def chosen_rules(
+    store: OwnedStore,
+    *,
+    small_bytes: int | None = None,
+    chunk_bytes: int = MERGED_BYTES_MAX,
+    count_min: int | None = None,
+    share: bool = True,
+) -> CompactionRules:
+    """Rules, in which the settings of the store's optimiser stand for what is ``None``.
+
+    Raises:
+        SettingsError: a size is not positive, or a new chunk would be larger than 64 MiB.
+    """
+    settings = load_settings(store.path).container
+    if not 1 <= chunk_bytes <= MERGED_BYTES_MAX:
+        raise SettingsError(f"a new chunk has 1 to {MERGED_BYTES_MAX} bytes, not {chunk_bytes}")
+    if small_bytes is not None and small_bytes < 1:
+        raise SettingsError(f"a small chunk has at least one byte, not {small_bytes}")
+    return CompactionRules(
+        small_bytes=settings.optimiser_small_bytes if small_bytes is None else small_bytes,
+        chunk_bytes=chunk_bytes,
+        count_min=settings.optimiser_chunks_min if count_min is None else count_min,
+        share=share,
+    )
+
+
+def _stated(store: OwnedStore, one: _Planned, outcome: Outcome) -> Outcome:
+    compaction = one.container.compaction
+    if outcome.status != OK:
+        store.loop.run(compaction.abandon(one.merging))
+        if not compaction.stands(one.merge):
+            return replace(outcome, status=CHANGED, length=0)
+        return outcome
+    try:
+        count = store.loop.run(
+            compaction.state(one.merge, one.merging, unpack_sums(outcome.detail))
+        )
+    except LostDataError as error:
+        # Not of the store's bytes: a worker wrote somewhere else.
+        return Outcome(subject=outcome.subject, status=FAILED, message=str(error))
+    if not count:
+        return Outcome(subject=outcome.subject, status=CHANGED, message="it changed meanwhile")
+    how = "joined" if one.merging.native else "copied"
+    return replace(outcome, message=f"{count} runs {how}", detail=b"")
+
+
+def _written(storage: ChunkStorage, check: bool, item: MergeItem) -> Outcome:
+    name = item.merging.new.name
+    try:
+        sums = write_merge(storage, item.merging, check=check)
+    except CorruptDataError as error:
+        return Outcome(subject=name, status=DAMAGED, message=str(error))
+    except SiltstoneError as error:
+        return Outcome(subject=name, status=FAILED, message=str(error))
+    return Outcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))

@@ -1,0 +1,123 @@
+"""What a copy has to do: which bytes of which segments the target lacks, and in which sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.words import GIB, MIB
+
+MARK: Final = "siltstone.copy-of"
+"""The attribute by which a segment of the target is known as a copy, and of what."""
+
+PART_BYTES: Final = 64 * MIB
+"""What one task copies of a segment at most."""
+
+SESSION_BYTES: Final = GIB
+"""What becomes visible in one step, and is copied again when the job is killed before it."""
+
+SESSION_SEGMENTS: Final = 500
+GROUP_BYTES: Final = 8 * MIB
+"""Parts of several segments are one task as long as they are no more than this together."""
+
+GROUP_PARTS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a segment of the target is a copy of.
+
+    Attributes:
+        store: uuid of the source.
+        segment_id: id of the segment there.
+        base: offset there of its first byte here.
+    """
+
+    store: str
+    segment_id: int
+    base: int
+
+    def text(self) -> str:
+        """What the attribute says."""
+        return f"{self.store}/{self.segment_id}/{self.base}"
+
+
+def origin_of(text: str) -> Origin | None:
+    """What an attribute says; ``None`` when it is not ours."""
+    store, _, rest = text.partition("/")
+    number, sign, base = rest.partition("/")
+    if not sign or not (number.isdecimal() and base.isdecimal()):
+        return None
+    return Origin(store=store, segment_id=int(number), base=int(base))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """What the target lacks of one segment.
+
+    Attributes:
+        info: of the source.
+        start: first offset, in the source.
+        stop: end.
+    """
+
+    info: SegmentInfo
+    start: int
+    stop: int
+
+
+def problem_of(info: SegmentInfo, target: SegmentInfo, store: str) -> str | int:
+    """Say what keeps a copy from going on, or else from which offset of the source it goes on.
+
+    Args:
+        info: the segment of the source.
+        target: the segment of the target.
+        store: uuid of the source.
+    """
+    found = origin_of(target.attributes.get(MARK, ""))
+    if found is None or (found.store, found.segment_id) != (store, info.segment_id):
+        return "the target has another segment of this name"
+    offset = found.base + target.length
+    if offset > info.length:
+        return f"the target has more: {offset}, and the source ends at {info.length}"
+    if offset < info.start_offset:
+        return f"bytes from {offset} on were truncated before they were copied"
+    if target.sealed and offset < info.length:
+        return "the target is sealed"
+    return offset
+
+
+def sessions_of(lacks: Sequence[Lack]) -> Iterator[list[Lack]]:
+    """Cut what is lacking into sessions, in the order in which they have to become visible."""
+    session: list[Lack] = []
+    length = 0
+    for lack in lacks:
+        start = lack.start
+        while start < lack.stop:
+            stop = min(lack.stop, start + SESSION_BYTES - length)
+            session.append(Lack(info=lack.info, start=start, stop=stop))
+            length += stop - start
+            start = stop
+            if length == SESSION_BYTES or len(session) == SESSION_SEGMENTS:
+                yield session
+                session, length = [], 0
+    if session:
+        yield session
+
+
+def groups_of(parts: Sequence[Lack]) -> Iterator[list[Lack]]:
+    """Cut a session into tasks: small parts share one."""
+    group: list[Lack] = []
+    length = 0
+    for part in parts:
+        for start in range(part.start, part.stop, PART_BYTES):
+            stop = min(part.stop, start + PART_BYTES)
+            if group and (length + stop - start > GROUP_BYTES or len(group) == GROUP_PARTS):
+                yield group
+                group, length = [], 0
+            group.append(Lack(info=part.info, start=start, stop=stop))
+            length += stop - start
+    if group:
+        yield group

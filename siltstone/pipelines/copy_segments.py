@@ -1,0 +1,315 @@
+"""Copy: segments into another store of any binding, what is new and no more.
+
+The driver owns the target. It opens import sessions there; workers read ranges of the source,
+verified, and write them as chunks of a session straight to the target's long-term storage; the
+driver commits a session when all of it came. So a copy becomes visible in steps, in order, each
+whole or not at all, and one that was killed goes on behind the last of them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from siltstone.container.import_views import (
+    ImportedChunk,
+    ImportMode,
+    ImportOutput,
+    ImportTicket,
+)
+from siltstone.container.views import SegmentInfo
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import (
+    AttributeLimitError,
+    CorruptDataError,
+    SegmentNotFoundError,
+    SettingsError,
+    SiltstoneError,
+)
+from siltstone.core.words import container_of
+from siltstone.pipelines.copy_plan import (
+    MARK,
+    Lack,
+    Origin,
+    groups_of,
+    problem_of,
+    sessions_of,
+)
+from siltstone.pipelines.owned_store import OwnedStore
+from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.work import (
+    FAILED,
+    OK,
+    SAME,
+    Executor,
+    Outcome,
+    PipelineError,
+    Step,
+    packed,
+)
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+from siltstone.store.import_writer import ImportWriter
+
+CONFLICT: Final = "conflict"
+"""The target has something else under this name, or lacks what the source has not any more."""
+
+UNREADABLE: Final = "unreadable"
+"""The source is damaged there; nothing of it was copied."""
+
+LIFETIME_S: Final = 7 * 86_400.0
+"""Of a session that nobody ends; its chunks are deleted then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyItem:
+    """Ranges that one task copies into one session.
+
+    Attributes:
+        ticket: of the session.
+        number: of the task in it.
+        parts: the ranges.
+    """
+
+    ticket: ImportTicket
+    number: int
+    parts: tuple[SegmentRange, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def subject(self) -> str:
+        """What an outcome calls it."""
+        return f"{self.ticket.name}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWork:
+    """Copies ranges.
+
+    Attributes:
+        source: the settings file of the source.
+        target: that of the target.
+    """
+
+    source: str
+    target: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open the source's long-term storage, and see that the target's settings are there."""
+        load_settings(self.target)
+        storage = open_storage(load_settings(self.source), SystemEnvironment())
+        try:
+            yield partial(_copied, self, storage)
+        finally:
+            storage.close()
+
+
+def copy(
+    view: StoreView, target: OwnedStore, executor: Executor, segments: Sequence[SegmentInfo]
+) -> Iterator[Outcome]:
+    """Copy what the target lacks of ``segments``, and seal there what is sealed here.
+
+    Args:
+        view: the source; it stays open until the end.
+        target: another store, which this job owns. Its segments keep the names.
+        executor: where bytes are moved.
+        segments: of the source, as ``view`` shows them.
+
+    Yields:
+        One outcome for each segment and step: ``ok`` with the bytes that became visible, ``same``
+        where there was nothing to do, ``conflict``, ``unreadable`` or ``failed``.
+
+    Raises:
+        SettingsError: source and target are the same store.
+        PipelineError: the work could not be done as a whole.
+        FencedError: another owner took the target over; what became visible stays.
+    """
+    if target.uuid == view.uuid:
+        raise SettingsError("a store is not copied into itself")
+    lacks: dict[int, list[Lack]] = {}
+    done: list[SegmentInfo] = []
+    for info in segments:
+        found = _prepared(target, view.uuid, info)
+        if isinstance(found, Outcome):
+            yield found
+        elif found < info.length:
+            index = container_of(info.name, len(target.containers))
+            lacks.setdefault(index, []).append(Lack(info=info, start=found, stop=info.length))
+        else:
+            done.append(info)
+    for info in done:
+        yield (
+            Outcome(subject=info.name, status=SAME)
+            if _sealed(target, info)
+            else Outcome(subject=info.name, status=OK, message="sealed")
+        )
+    for index, some in lacks.items():
+        spoilt: set[str] = set()
+        for session in sessions_of(some):
+            # Behind a part that failed nothing of that segment can become visible.
+            left = [lack for lack in session if lack.info.name not in spoilt]
+            for outcome in _carried_out(view, target, index, executor, left) if left else ():
+                if outcome.status != OK:
+                    spoilt.add(outcome.subject)
+                yield outcome
+
+
+def lacking_bytes(view: StoreView, target: OwnedStore, segments: Sequence[SegmentInfo]) -> int:
+    """Bytes that a copy would move now, about."""
+    total = 0
+    for info in segments:
+        there = _target_info(target, info.name)
+        found = info.start_offset if there is None else problem_of(info, there, view.uuid)
+        total += info.length - found if isinstance(found, int) else 0
+    return total
+
+
+def _target_info(target: OwnedStore, name: str) -> SegmentInfo | None:
+    container = target.containers[container_of(name, len(target.containers))]
+    try:
+        return target.loop.run(container.info(name))
+    except SegmentNotFoundError:
+        return None
+
+
+def _prepared(target: OwnedStore, store: str, info: SegmentInfo) -> Outcome | int:
+    """Make the segment in the target if it is not there; return where the copy goes on."""
+    there = _target_info(target, info.name)
+    if there is not None:
+        found = problem_of(info, there, store)
+        if isinstance(found, str):
+            return Outcome(subject=info.name, status=CONFLICT, message=found)
+        return found
+    origin = Origin(store=store, segment_id=info.segment_id, base=info.start_offset)
+    attributes = {**info.attributes, MARK: origin.text()}
+    container = target.containers[container_of(info.name, len(target.containers))]
+    try:
+        target.loop.run(container.create(info.name, exist_ok=False, attributes=attributes))
+    except AttributeLimitError as error:
+        return Outcome(subject=info.name, status=CONFLICT, message=str(error))
+    return info.start_offset
+
+
+def _sealed(target: OwnedStore, info: SegmentInfo) -> bool:
+    """Seal the copy of a sealed segment, which is whole; whether there was nothing to do."""
+    there = _target_info(target, info.name)
+    if not info.sealed or there is None or there.sealed:
+        return True
+    container = target.containers[container_of(info.name, len(target.containers))]
+    target.loop.run(container.seal(info.name))
+    return False
+
+
+def _carried_out(
+    view: StoreView, target: OwnedStore, index: int, executor: Executor, lacks: list[Lack]
+) -> Iterator[Outcome]:
+    """Copy what one session brings, and commit it."""
+    container = target.containers[index]
+    name = f"copy/{uuid.uuid4().hex}"
+    ticket = target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S))
+    try:
+        items = [
+            CopyItem(
+                ticket=ticket,
+                number=number,
+                parts=tuple(
+                    plan_range(view, part.info, part.start, part.stop, part.stop) for part in group
+                ),
+            )
+            for number, group in enumerate(groups_of(lacks))
+        ]
+        work = CopyWork(source=view.path, target=target.path)
+        came, failures = _came(executor.run(work, packed(items, executor.workers)), items)
+        outputs = [
+            ImportOutput(
+                segment=lack.info.name,
+                chunks=_in_order(lack, came.get(lack.info.name, [])),
+                mode=ImportMode.APPEND,
+            )
+            for lack in lacks
+            if lack.info.name not in failures
+        ]
+        if outputs:
+            target.loop.run(container.imports.commit(ticket.name, outputs))
+    finally:
+        if not container.closed:
+            # Never undoes a commit.
+            target.loop.run(container.imports.abort(ticket.name))
+    yield from failures.values()
+    for lack in lacks:
+        if lack.info.name not in failures:
+            if lack.stop == lack.info.length:
+                _sealed(target, lack.info)
+            message = f"{lack.start} to {lack.stop}"
+            length = lack.stop - lack.start
+            yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
+
+
+def _came(
+    outcomes: Iterator[Outcome], items: Sequence[CopyItem]
+) -> tuple[dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]], dict[str, Outcome]]:
+    """Sort out what came of a session: chunks by segment, and the segments that failed."""
+    names = {item.subject: {part.segment for part in item.parts} for item in items}
+    came: dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]] = {}
+    failures: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if outcome.status != OK:
+            for segment in names[outcome.subject]:
+                failures[segment] = replace(outcome, subject=segment)
+            continue
+        for segment, start, chunks, problem in pickle.loads(outcome.detail):
+            came.setdefault(segment, []).append((start, chunks))
+            if problem:
+                failures[segment] = Outcome(subject=segment, status=UNREADABLE, message=problem)
+    return came, failures
+
+
+def _in_order(
+    lack: Lack, came: Sequence[tuple[int, tuple[ImportedChunk, ...]]]
+) -> tuple[ImportedChunk, ...]:
+    """The chunks of a segment. Raises ``PipelineError`` unless they are all that was asked for."""
+    chunks: list[ImportedChunk] = []
+    position = lack.start
+    for start, made in sorted(came, key=lambda one: one[0]):
+        if start != position:
+            break
+        chunks += made
+        position += sum(chunk.length for chunk in made)
+    if position != lack.stop:
+        raise PipelineError(
+            "not all that was copied came back", segment=lack.info.name, offset=position
+        )
+    return tuple(chunks)
+
+
+def _copied(work: CopyWork, storage: ChunkStorage, item: CopyItem) -> Outcome:
+    made: list[tuple[str, int, tuple[ImportedChunk, ...], str]] = []
+    try:
+        with ImportWriter(work.target, item.ticket, partition=item.number, attempt=0) as writer:
+            count = 0
+            for part in item.parts:
+                problem = ""
+                try:
+                    for piece in read_range(work.source, storage, part):
+                        writer.write(piece)
+                except CorruptDataError as error:
+                    problem = str(error)  # of this segment; the others of the task go on
+                # A chunk holds bytes of one segment, in their order.
+                chunks = writer.finish()
+                made.append((part.segment, part.start, chunks[count:], problem))
+                count = len(chunks)
+    except (SiltstoneError, OSError) as error:
+        return Outcome(subject=item.subject, status=FAILED, message=str(error))
+    return Outcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))

@@ -1,0 +1,230 @@
+"""Export: ranges of segments into files of a folder, as tables of Parquet or as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
+from siltstone.core.words import MIB
+from siltstone.pipelines.export_layout import (
+    ExportHead,
+    Form,
+    Records,
+    exported_ranges,
+    range_name,
+    segment_folder,
+    write_head,
+)
+from siltstone.pipelines.folder_files import draft_of, publish, remove_old_drafts
+from siltstone.pipelines.segment_ranges import (
+    SegmentRange,
+    cut_at_grid,
+    gaps,
+    last_line_end,
+    plan_range,
+    read_range,
+)
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.work import (
+    FAILED,
+    OK,
+    SAME,
+    Executor,
+    Outcome,
+    PipelineError,
+    Step,
+    packed,
+)
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+
+UNREADABLE: Final = "unreadable"
+"""The bytes are damaged, or are not the records that were asked for."""
+
+FILE_BYTES: Final = 64 * MIB
+"""Of a segment in one file; ranges end at its multiples."""
+
+GROUP_BYTES: Final = 32 * MIB
+"""Of one row group of Parquet, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportItem:
+    """One file to be written.
+
+    Attributes:
+        part: what it holds.
+        head: of its folder.
+        path: where it lies; the same path on every worker.
+        name: the end of the path, for people.
+    """
+
+    part: SegmentRange
+    head: ExportHead
+    path: str
+    name: str
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read."""
+        return self.part.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportWork:
+    """Writes files of an export.
+
+    Attributes:
+        store: the settings file.
+    """
+
+    store: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open long-term storage."""
+        storage = open_storage(load_settings(self.store), SystemEnvironment())
+        try:
+            yield partial(_exported, self.store, storage)
+        finally:
+            storage.close()
+
+
+def plan_export(
+    view: StoreView,
+    segments: Sequence[SegmentInfo],
+    folder: Path,
+    form: Form,
+    records: Records,
+    file_bytes: int = FILE_BYTES,
+) -> list[ExportItem]:
+    """Plan the files that are missing in ``folder``.
+
+    Lines end at the last newline unless the segment is sealed, and the rest of it comes with a
+    later export. Events of one segment are written one file at a time, as they have to be read
+    from the first on.
+
+    Args:
+        view: the store.
+        segments: what is exported.
+        folder: where to; made when it is missing.
+        form: how files are written.
+        records: what the bytes are taken for; files hold them as ``bytes``.
+        file_bytes: of a segment in one file.
+
+    Raises:
+        SettingsError: the form and the records do not go together, or pyarrow is missing.
+        StoreError: the folder holds another export of a segment.
+        CapabilityError: a name is too long for a folder.
+    """
+    if form is Form.FILES and records is not Records.BYTES:
+        raise SettingsError(f"files hold bytes as they are, not {records}")
+    if form is Form.PARQUET:
+        _check_pyarrow()
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_old_drafts(folder, time.time())
+    items = []
+    for info in segments:
+        head = ExportHead(
+            store=view.uuid,
+            segment=info.name,
+            segment_id=info.segment_id,
+            form=form,
+            records=records,
+        )
+        place = segment_folder(folder.absolute(), info.name)
+        write_head(place, head)
+        end = last_line_end(view, info) if records is Records.LINES else info.length
+        for start, stop in _missing(place, head, info.start_offset, end, file_bytes):
+            path = place / range_name(head, start, stop)
+            items.append(
+                ExportItem(
+                    part=plan_range(view, info, start, stop, end),
+                    head=head,
+                    path=str(path),
+                    name=f"{place.name}/{path.name}",
+                )
+            )
+    return items
+
+
+def export(view: StoreView, executor: Executor, items: Sequence[ExportItem]) -> Iterator[Outcome]:
+    """Write files and yield what became of each: ``ok``, ``same``, ``unreadable`` or ``failed``.
+
+    A file appears whole or not at all, and one that is there stays as it is: what was killed is
+    planned and run again.
+    """
+    return executor.run(ExportWork(store=view.path), packed(items, executor.workers))
+
+
+def _missing(
+    folder: Path, head: ExportHead, start: int, end: int, file_bytes: int
+) -> Iterator[tuple[int, int]]:
+    for low, high in gaps(start, end, exported_ranges(folder, head)):
+        if head.records is Records.EVENTS:
+            yield low, high
+        else:
+            yield from cut_at_grid(low, high, file_bytes)
+
+
+def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
+    path = Path(item.path)
+    try:
+        if path.exists():
+            return Outcome(subject=item.name, status=SAME, length=item.size)
+        with draft_of(path) as draft:
+            if item.head.form is Form.PARQUET:
+                _write_parquet(store, storage, item, draft)
+            else:
+                _write_bytes(draft, read_range(store, storage, item.part))
+            status = OK if publish(draft, path) else SAME
+    except CorruptDataError as error:
+        return Outcome(subject=item.name, status=UNREADABLE, message=str(error))
+    except (SiltstoneError, OSError) as error:
+        return Outcome(subject=item.name, status=FAILED, message=str(error))
+    return Outcome(subject=item.name, status=status, length=item.size)
+
+
+def _write_bytes(draft: Path, pieces: Iterable[memoryview]) -> None:
+    with draft.open("xb", buffering=0) as file:
+        for piece in pieces:
+            written = 0
+            while written < len(piece):
+                written += file.write(piece[written:])
+
+
+def _write_parquet(store: str, storage: ChunkStorage, item: ExportItem, draft: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    from siltstone.pipelines.export_records import schema_of, tables_of
+
+    records = item.head.records
+    held, held_bytes = [], 0
+    with pyarrow.parquet.ParquetWriter(draft, schema_of(records)) as writer:
+        for table in tables_of(records, store, storage, item.part):
+            held.append(table)
+            held_bytes += table.nbytes
+            if held_bytes >= GROUP_BYTES:
+                writer.write_table(pyarrow.concat_tables(held))
+                held, held_bytes = [], 0
+        if held:
+            writer.write_table(pyarrow.concat_tables(held))
+
+
+def _check_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise PipelineError(
+            "Parquet needs pyarrow, which is not installed; --form files needs nothing"
+        ) from error

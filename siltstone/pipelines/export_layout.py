@@ -1,0 +1,135 @@
+"""How an export lies in its folder: a folder for each segment, and in it a file for each range.
+
+::
+
+    segment=<name>/_export.json
+    segment=<name>/<start, 20 digits>-<stop, 20 digits>.<ending>
+
+The name of the segment is written as in a URL, as readers of partitioned tables expect it. A file
+holds the records that begin in ``[start, stop)``; files that are there are never changed, so a
+later export writes what is missing and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from siltstone.core.errors import CapabilityError, SettingsError, StoreError
+from siltstone.pipelines.folder_files import draft_of, publish
+
+VERSION: Final = 1
+HEAD_NAME: Final = "_export.json"
+_FOLDER: Final = "segment="
+_FOLDER_BYTES_MAX: Final = 255
+_RANGE: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.([a-z]+)")
+
+
+class Form(StrEnum):
+    """How the files of an export are written."""
+
+    PARQUET = "parquet"
+    FILES = "files"
+
+
+class Records(StrEnum):
+    """What the bytes of a segment are taken for."""
+
+    LINES = "lines"
+    EVENTS = "events"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportHead:
+    """What the folder of one segment says of itself.
+
+    Attributes:
+        store: uuid of the store.
+        segment: name of the segment.
+        segment_id: its id, which tells it from a later one of the same name.
+        form: how files are written.
+        records: what the bytes were taken for.
+        version: of this layout.
+    """
+
+    store: str
+    segment: str
+    segment_id: int
+    form: Form
+    records: Records
+    version: int = VERSION
+
+    @property
+    def ending(self) -> str:
+        """The ending of the files."""
+        return "parquet" if self.form is Form.PARQUET else "bin"
+
+
+def segment_folder(folder: Path, segment: str) -> Path:
+    """The folder of one segment. Raises ``CapabilityError`` when no folder can have its name."""
+    name = f"{_FOLDER}{quote(segment, safe='')}"
+    if len(name) > _FOLDER_BYTES_MAX:
+        raise CapabilityError("the name is too long for a folder of an export", segment=segment)
+    return folder / name
+
+
+def range_name(head: ExportHead, start: int, stop: int) -> str:
+    """Name of the file of one range."""
+    return f"{start:020d}-{stop:020d}.{head.ending}"
+
+
+def exported_ranges(folder: Path, head: ExportHead) -> list[tuple[int, int]]:
+    """The ranges that the folder of a segment holds, in order."""
+    found = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        match = _RANGE.fullmatch(path.name)
+        if match is not None and match[3] == head.ending:
+            found.append((int(match[1]), int(match[2])))
+    return sorted(found)
+
+
+def write_head(folder: Path, head: ExportHead) -> None:
+    """Say what a folder holds, or find that it says so.
+
+    Raises:
+        StoreError: it holds an export of something else, or in another form.
+        SettingsError: what it says can not be read.
+    """
+    path = folder / HEAD_NAME
+    if not path.exists():
+        with draft_of(path) as draft:
+            draft.write_text(json.dumps(asdict(head)), encoding="utf-8")
+            publish(draft, path)
+    found = read_head(folder)
+    if found != head:
+        raise StoreError("the folder holds another export", folder=folder, found=found, wanted=head)
+
+
+def read_head(folder: Path) -> ExportHead:
+    """What the folder of a segment says of itself. Raises ``SettingsError``."""
+    path = folder / HEAD_NAME
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        value["form"] = Form(value["form"])
+        value["records"] = Records(value["records"])
+        head = ExportHead(**value)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SettingsError(f"{path} does not tell what the folder holds") from error
+    if head.version != VERSION:
+        raise SettingsError(f"{path} was written by another version: {head.version}")
+    return head
+
+
+def exported_segments(folder: Path) -> list[str]:
+    """Names of the segments that a folder has exports of, in order."""
+    return sorted(
+        unquote(path.name.removeprefix(_FOLDER))
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if path.name.startswith(_FOLDER) and (path / HEAD_NAME).exists()
+    )

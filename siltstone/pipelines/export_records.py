@@ -1,0 +1,113 @@
+"""The records of a range as tables of Arrow: what an export writes and a verification wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow
+import pyarrow.compute
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.words import MIB
+from siltstone.events import EventDecoder
+from siltstone.pipelines.arrow_lines import split_lines
+from siltstone.pipelines.export_layout import Records
+from siltstone.pipelines.lines import first_line, read_lines
+from siltstone.pipelines.segment_ranges import SegmentRange, read_range, source_of
+
+BLOCK_BYTES: Final = MIB
+"""A row of ``bytes``."""
+
+_TEXT: Final = pyarrow.schema([("offset", pyarrow.int64()), ("value", pyarrow.string())])
+_BINARY: Final = pyarrow.schema([("offset", pyarrow.int64()), ("value", pyarrow.binary())])
+
+
+def schema_of(records: Records) -> pyarrow.Schema:
+    """The columns: where a record begins in the segment, and the record."""
+    return _TEXT if records is Records.LINES else _BINARY
+
+
+def tables_of(
+    records: Records, store: str, storage: ChunkStorage, part: SegmentRange
+) -> Iterator[pyarrow.Table]:
+    """Yield the records that begin in a range, in order, some at a time.
+
+    Raises:
+        CorruptDataError: a line is not UTF-8, or no event begins where one should.
+        ChunkError: storage failed.
+    """
+    if records is Records.LINES:
+        return _lines(store, storage, part)
+    if records is Records.EVENTS:
+        return _events(store, storage, part)
+    return _blocks(store, storage, part)
+
+
+def _lines(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
+    read = source_of(store, storage, part).read
+    offset = part.start
+    if offset > part.first:
+        offset = first_line(read, part.start, part.stop, part.end)
+        if offset >= part.stop:
+            return
+    for begin, lines in read_lines(read, offset, part.stop, part.end, at_line_start=True):
+        values = split_lines(lines, pyarrow.binary())
+        try:
+            text = values.cast(pyarrow.string())
+        except pyarrow.ArrowInvalid as error:
+            raise CorruptDataError(
+                "a line is not UTF-8; export events or bytes", where=part.subject
+            ) from error
+        lengths = pyarrow.compute.binary_length(values).cast(pyarrow.int64())
+        ends = pyarrow.compute.cumulative_sum(pyarrow.compute.add(lengths, 1))
+        begins = pyarrow.compute.add(
+            pyarrow.compute.subtract(ends, pyarrow.compute.add(lengths, 1)), begin
+        )
+        yield pyarrow.table([begins, text], schema=_TEXT)
+
+
+def _events(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
+    decoder = EventDecoder(part.start, segment=part.segment)
+    for piece in read_range(store, storage, part):
+        found = decoder.feed(piece)
+        if found:
+            yield _table((event.offset for event in found), (event.payload for event in found))
+    decoder.finish()
+
+
+def _blocks(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
+    """Rows of ``BLOCK_BYTES``, whatever pieces a range is read in."""
+    offset, held = part.start, bytearray()
+    for piece in read_range(store, storage, part):
+        held += piece
+        while len(held) >= BLOCK_BYTES:
+            yield _table((offset,), (bytes(held[:BLOCK_BYTES]),))
+            del held[:BLOCK_BYTES]
+            offset += BLOCK_BYTES
+    if held:
+        yield _table((offset,), (bytes(held),))
+
+
+def in_steps(tables: Iterable[pyarrow.Table], rows: int) -> Iterator[pyarrow.Table]:
+    """The same rows, so many at a time, so that two ways to read them can be compared."""
+    held: list[pyarrow.Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += len(table)
+        while count >= rows:
+            whole = pyarrow.concat_tables(held)
+            yield whole.slice(0, rows).combine_chunks()
+            held, count = [whole.slice(rows)], count - rows
+    if count:
+        yield pyarrow.concat_tables(held).combine_chunks()
+
+
+def _table(offsets: Iterable[int], values: Iterable[bytes]) -> pyarrow.Table:
+    columns = [
+        pyarrow.array(list(offsets), pyarrow.int64()),
+        pyarrow.array(list(values), pyarrow.binary()),
+    ]
+    return pyarrow.table(columns, schema=_BINARY)

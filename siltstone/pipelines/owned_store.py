@@ -1,0 +1,61 @@
+"""A store that a job owns: every container claimed before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from siltstone.container.container import Container
+from siltstone.core.environment import SystemEnvironment
+from siltstone.store.assemble import Assembly, assembled
+from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.manifest import uuid_text
+
+
+@dataclass(slots=True)
+class OwnedStore:
+    """What a job that changes a store works with.
+
+    Attributes:
+        path: the settings file, absolute, as workers find it.
+        uuid: of the store.
+        loop: where the containers live.
+        containers: all of them, in the order of their indexes.
+    """
+
+    path: str
+    uuid: str
+    loop: BackgroundLoop
+    containers: list[Container] = field(default_factory=list)
+
+
+@contextmanager
+def owned_store(path: Path | str) -> Iterator[OwnedStore]:
+    """Claim every container of a store, until the end of the block.
+
+    Raises:
+        StoreInUseError: a live owner holds one; nothing was done.
+        StoreNotFoundError: there is no store.
+        SettingsError: the settings file is wrong.
+    """
+    environment = SystemEnvironment()
+    loop = BackgroundLoop(name="siltstone-owner")
+    assembly: Assembly | None = None
+    owned: OwnedStore | None = None
+    try:
+        assembly = assembled(path, environment)
+        uuid = uuid_text(assembly.manifest.store_id)
+        owned = OwnedStore(str(Path(assembly.settings.file).absolute()), uuid, loop)
+        for index in range(assembly.manifest.container_count):
+            opening = assembly.open_owner(index, takeover=False)
+            owned.containers.append(loop.run(opening))
+        yield owned
+    finally:
+        for container in owned.containers if owned is not None else ():
+            loop.run(container.close())
+        loop.close()
+        if assembly is not None:
+            assembly.close()
+        environment.close()

@@ -1,0 +1,180 @@
+"""Scrub: every block of every chunk, read from long-term storage and compared with its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from threading import local
+from typing import Final
+
+from siltstone.container.chunk_rows import ChunkRows
+from siltstone.core.block_reads import BlockRange, read_blocks
+from siltstone.core.block_sums import block_count
+from siltstone.core.cached_chunk_storage import uncached
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LostDataError,
+    SiltstoneError,
+)
+from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.window import pack_sums, unpack_sums
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+
+MISSING: Final = "missing"
+SHORT: Final = "short"
+DAMAGED: Final = "damaged"
+GONE: Final = "gone"
+"""It was dropped meanwhile: nothing names it any more, whatever became of its bytes."""
+
+DAMAGE: Final = frozenset((MISSING, SHORT, DAMAGED))
+
+READ_BYTES: Final = 4 * MIB
+"""Read and verified at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubItem:
+    """One chunk to be read.
+
+    Attributes:
+        name: key on long-term storage.
+        length: committed bytes.
+        sums: CRC32C of each block: u32[], little-endian.
+    """
+
+    name: str
+    length: int
+    sums: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read."""
+        return self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubWork:
+    """Reads chunks and compares them with their sums.
+
+    Attributes:
+        store: the settings file.
+    """
+
+    store: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open long-term storage."""
+        storage = open_storage(load_settings(self.store), SystemEnvironment())
+        try:
+            yield partial(_scrubbed, uncached(storage), _Buffer())
+        finally:
+            storage.close()
+
+
+def plan_scrub(rows: Sequence[ChunkRows]) -> list[ScrubItem]:
+    """An item for each chunk, neighbours on storage side by side."""
+    items = (
+        ScrubItem(name=row.chunk.name, length=row.chunk.length, sums=pack_sums(row.sums))
+        for row in rows
+    )
+    return sorted(items, key=lambda item: item.name)
+
+
+def scrub(
+    view: StoreView, executor: Executor, items: Sequence[ScrubItem] | None = None
+) -> Iterator[Outcome]:
+    """Read every chunk and yield what it was like.
+
+    What seems wrong is looked up again at the end, and is ``gone`` if nothing names it any more.
+
+    Args:
+        view: the store; stays open until the end.
+        executor: where the chunks are read.
+        items: of ``plan_scrub``, to leave some out; ``None`` means every chunk.
+
+    Yields:
+        One outcome for each item: ``ok``, ``missing``, ``short``, ``damaged``, ``gone``, or
+        ``failed`` where storage gave no answer.
+    """
+    planned = plan_scrub(view.chunk_rows()) if items is None else items
+    work = ScrubWork(store=view.path)
+    suspects: list[Outcome] = []
+    for outcome in executor.run(work, packed(planned, executor.workers)):
+        if outcome.status in DAMAGE:
+            suspects.append(outcome)
+        else:
+            yield outcome
+    if suspects:
+        yield from _judged(view, suspects)
+
+
+def _judged(view: StoreView, suspects: Sequence[Outcome]) -> Iterator[Outcome]:
+    """What is named still is damaged: no name is used twice, and committed bytes never change."""
+    named = {row.chunk.name for row in view.chunk_rows(again=True)}
+    for outcome in suspects:
+        if outcome.subject in named:
+            yield outcome
+        else:
+            yield Outcome(subject=outcome.subject, status=GONE, message="it was dropped meanwhile")
+
+
+class _Buffer(local):
+    """One buffer for each thread: fresh memory costs as much as reading."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(READ_BYTES))
+
+
+def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> Outcome:
+    try:
+        if not _reads_well(storage, buffer.view, item):
+            _read_all(storage, buffer.view, item)
+    except ChunkNotFoundError as error:
+        return Outcome(subject=item.name, status=MISSING, message=str(error))
+    except LostDataError as error:
+        return Outcome(subject=item.name, status=SHORT, message=str(error))
+    except CorruptDataError as error:
+        return Outcome(subject=item.name, status=DAMAGED, message=str(error))
+    except SiltstoneError as error:
+        return Outcome(subject=item.name, status=FAILED, message=str(error))
+    return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+def _reads_well(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> bool:
+    """Whether a small chunk matches its sums when it is read by one call; what is not, is unclear.
+
+    The buffer is larger than the chunk, which tells a binding that nobody comes back for more.
+    """
+    if item.length >= len(view) or storage.read_into(item.name, 0, view) < item.length:
+        return False
+    return all(
+        crc32c(view[start : min(start + BLOCK_BYTES, item.length)]) == wanted
+        for start, wanted in zip(
+            range(0, item.length, BLOCK_BYTES), unpack_sums(item.sums), strict=True
+        )
+    )
+
+
+def _read_all(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> None:
+    sums = unpack_sums(item.sums)
+    for start in range(0, item.length, READ_BYTES):
+        length = min(READ_BYTES, item.length - start)
+        first = start // BLOCK_BYTES
+        blocks = BlockRange(
+            name=item.name,
+            chunk_length=item.length,
+            offset=start,
+            length=length,
+            sums=sums[first : first + block_count(length)],
+        )
+        read_blocks(storage, blocks, view[:length])

@@ -1,0 +1,179 @@
+"""Verification of a copy: segments of two stores, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
+from siltstone.pipelines.copy_plan import MARK, origin_of
+from siltstone.pipelines.export import UNREADABLE
+from siltstone.pipelines.segment_ranges import SegmentRange, cut_at_grid, plan_range, read_range
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.verify_export import BEHIND, DIFFERS, MISSING, TRUNCATED
+from siltstone.pipelines.work import (
+    FAILED,
+    OK,
+    PACK_BYTES_MAX,
+    Executor,
+    Outcome,
+    Step,
+    packed,
+)
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedItem:
+    """The same bytes in two stores.
+
+    Attributes:
+        ours: in the source.
+        theirs: in the copy, as many.
+    """
+
+    ours: SegmentRange
+    theirs: SegmentRange
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read of one of them."""
+        return self.ours.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyCopyWork:
+    """Compares ranges of two stores.
+
+    Attributes:
+        source: the settings file of the one.
+        target: that of the other.
+    """
+
+    source: str
+    target: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open long-term storage of both."""
+        with ExitStack() as stack:
+            environment = SystemEnvironment()
+            source = open_storage(load_settings(self.source), environment)
+            stack.callback(source.close)
+            target = open_storage(load_settings(self.target), environment)
+            stack.callback(target.close)
+            yield partial(_compared, self, source, target)
+
+
+def plan_verify_copy(
+    view: StoreView, copy: StoreView, segments: Sequence[SegmentInfo]
+) -> tuple[list[ComparedItem], list[Outcome]]:
+    """Plan the comparison of ``segments`` with those of the same names in ``copy``.
+
+    A segment that was copied from a truncated one begins at 0, and its bytes are compared with
+    those that they are a copy of. Known without reading are: ``missing`` segments, ``behind`` and
+    ``truncated`` parts, see ``plan_verify_export``; and ``differs``: it is longer, or of another
+    segment.
+    """
+    items: list[ComparedItem] = []
+    known: list[Outcome] = []
+    for info in segments:
+        try:
+            there = copy.segments([info.name])[0]
+        except SegmentNotFoundError as error:
+            known.append(Outcome(subject=info.name, status=MISSING, message=str(error)))
+            continue
+        base = _base(info, there, view.uuid)
+        if base is None:
+            message = "it is a copy of another segment"
+            known.append(Outcome(subject=info.name, status=DIFFERS, message=message))
+            continue
+        known += _ends(info, there, base)
+        start = max(info.start_offset, base + there.start_offset)
+        stop = min(info.length, base + there.length)
+        for low, high in cut_at_grid(start, stop, PACK_BYTES_MAX):
+            ours = plan_range(view, info, low, high, high)
+            theirs = plan_range(copy, there, low - base, high - base, high - base)
+            items.append(ComparedItem(ours=ours, theirs=theirs))
+    return items, known
+
+
+def verify_copy(
+    view: StoreView, copy: StoreView, executor: Executor, items: Sequence[ComparedItem]
+) -> Iterator[Outcome]:
+    """Compare ranges and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
+
+    ``unreadable`` says that bytes of one of the stores are damaged, by its own checksums.
+    """
+    work = VerifyCopyWork(source=view.path, target=copy.path)
+    return executor.run(work, packed(items, executor.workers))
+
+
+def _base(info: SegmentInfo, there: SegmentInfo, store: str) -> int | None:
+    """Where the copy begins in the source; ``None`` if it is one of something else.
+
+    What was not made by ``copy``, such as a folder that was copied, has the same offsets.
+    """
+    origin = origin_of(there.attributes.get(MARK, ""))
+    if origin is None:
+        return 0
+    if (origin.store, origin.segment_id) != (store, info.segment_id):
+        return None
+    return origin.base
+
+
+def _ends(info: SegmentInfo, there: SegmentInfo, base: int) -> Iterator[Outcome]:
+    end = base + there.length
+    if end > info.length:
+        message = f"it ends at {end}, and the source at {info.length}"
+        yield Outcome(subject=info.name, status=DIFFERS, message=message)
+    if end < info.length:
+        message = f"the source has {info.length - end} bytes more"
+        yield Outcome(subject=info.name, status=BEHIND, message=message)
+    if base + there.start_offset < info.start_offset:
+        message = f"the source begins at {info.start_offset}"
+        yield Outcome(subject=info.name, status=TRUNCATED, message=message)
+    if base + there.start_offset > max(info.start_offset, base):
+        message = f"it begins at {there.start_offset}"
+        yield Outcome(subject=info.name, status=MISSING, message=message)
+
+
+def _compared(
+    work: VerifyCopyWork, source: ChunkStorage, target: ChunkStorage, item: ComparedItem
+) -> Outcome:
+    subject = item.ours.subject
+    try:
+        offset = _difference(
+            read_range(work.source, source, item.ours), read_range(work.target, target, item.theirs)
+        )
+    except CorruptDataError as error:
+        return Outcome(subject=subject, status=UNREADABLE, message=str(error))
+    except (SiltstoneError, OSError) as error:
+        return Outcome(subject=subject, status=FAILED, message=str(error))
+    if offset is not None:
+        message = f"bytes differ from {item.ours.start + offset} on"
+        return Outcome(subject=subject, status=DIFFERS, message=message)
+    return Outcome(subject=subject, status=OK, length=item.size)
+
+
+def _difference(ours: Iterator[memoryview], theirs: Iterator[memoryview]) -> int | None:
+    """Where two streams of the same length first differ; ``None`` when they do not."""
+    position = 0
+    left, right = memoryview(b""), memoryview(b"")
+    while True:
+        left = left or next(ours, memoryview(b""))
+        right = right or next(theirs, memoryview(b""))
+        count = min(len(left), len(right))
+        if not count:
+            return position if left or right else None
+        if left[:count] != right[:count]:
+            same = next(index for index in range(count) if left[index] != right[index])
+            return position + same
+        left, right = left[count:], right[count:]
+        position += count

@@ -1,0 +1,226 @@
+"""Verification of an export: every file against the store, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
+from siltstone.pipelines.export import UNREADABLE
+from siltstone.pipelines.export_layout import (
+    ExportHead,
+    Form,
+    Records,
+    exported_ranges,
+    exported_segments,
+    range_name,
+    read_head,
+    segment_folder,
+)
+from siltstone.pipelines.segment_ranges import (
+    SegmentRange,
+    gaps,
+    last_line_end,
+    plan_range,
+    read_range,
+)
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+
+DIFFERS: Final = "differs"
+MISSING: Final = "missing"
+BEHIND: Final = "behind"
+"""The store has more at the end: true of what it has, and no difference."""
+
+TRUNCATED: Final = "truncated"
+"""The store has not got these bytes any more: nothing to compare with."""
+
+_ROWS: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedItem:
+    """One file to be compared.
+
+    Attributes:
+        part: what it should hold.
+        head: of its folder.
+        path: where it lies.
+        name: the end of the path, for people.
+    """
+
+    part: SegmentRange
+    head: ExportHead
+    path: str
+    name: str
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read of the segment."""
+        return self.part.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyExportWork:
+    """Compares files of an export with the store.
+
+    Attributes:
+        store: the settings file.
+    """
+
+    store: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open long-term storage."""
+        storage = open_storage(load_settings(self.store), SystemEnvironment())
+        try:
+            yield partial(_compared, self.store, storage)
+        finally:
+            storage.close()
+
+
+def plan_verify_export(
+    view: StoreView, folder: Path, names: Sequence[str] = ()
+) -> tuple[list[ExportedItem], list[Outcome]]:
+    """Plan the comparison of every file in ``folder``; return it with what is known without it.
+
+    Known are ranges that no file holds, ``missing``; what the store has more of, ``behind``; what
+    it has not any more, ``truncated``; and folders of other segments or stores, ``differs``.
+
+    Args:
+        view: the store.
+        folder: the export.
+        names: segments that are compared; none means all that were exported.
+
+    Raises:
+        SettingsError: a folder does not tell what it holds.
+        SegmentNotFoundError: nothing of a segment was exported.
+    """
+    items: list[ExportedItem] = []
+    known: list[Outcome] = []
+    there = exported_segments(folder)
+    for name in names:
+        if name not in there:
+            raise SegmentNotFoundError("nothing of the segment was exported", segment=name)
+    for name in names or there:
+        place = segment_folder(folder.absolute(), name)
+        head = read_head(place)
+        info = _live(view, name)
+        if info is None or (head.store, head.segment_id) != (view.uuid, info.segment_id):
+            known.append(Outcome(subject=name, status=DIFFERS, message="the store has it not"))
+            continue
+        found, more = _plan_segment(view, info, place, head)
+        items += found
+        known += more
+    return items, known
+
+
+def verify_export(
+    view: StoreView, executor: Executor, items: Sequence[ExportedItem]
+) -> Iterator[Outcome]:
+    """Compare files and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
+
+    ``unreadable`` says that the store's own bytes are damaged.
+    """
+    return executor.run(VerifyExportWork(store=view.path), packed(items, executor.workers))
+
+
+def _live(view: StoreView, name: str) -> SegmentInfo | None:
+    try:
+        return view.segments([name])[0]
+    except SegmentNotFoundError:
+        return None
+
+
+def _plan_segment(
+    view: StoreView, info: SegmentInfo, place: Path, head: ExportHead
+) -> tuple[list[ExportedItem], list[Outcome]]:
+    items: list[ExportedItem] = []
+    known: list[Outcome] = []
+    ranges = exported_ranges(place, head)
+    end = last_line_end(view, info) if head.records is Records.LINES else info.length
+    last = ranges[-1][1] if ranges else info.start_offset
+    for start, stop in gaps(info.start_offset, max(last, info.start_offset), ranges):
+        message = "no file holds it"
+        known.append(_outcome(f"{place.name}[{start}:{stop}]", MISSING, message))
+    if last < end:
+        known.append(_outcome(place.name, BEHIND, f"the store has {end - last} bytes more"))
+    for start, stop in ranges:
+        name = f"{place.name}/{range_name(head, start, stop)}"
+        if stop > info.length or stop < start:
+            known.append(_outcome(name, DIFFERS, f"the segment ends at {info.length}"))
+        elif start < info.start_offset:
+            known.append(_outcome(name, TRUNCATED, f"the segment begins at {info.start_offset}"))
+        elif start < stop:
+            part = plan_range(view, info, start, stop, max(end, stop))
+            path = str(place / range_name(head, start, stop))
+            items.append(ExportedItem(part=part, head=head, path=path, name=name))
+    return items, known
+
+
+def _outcome(subject: str, status: str, message: str) -> Outcome:
+    return Outcome(subject=subject, status=status, message=message)
+
+
+def _compared(store: str, storage: ChunkStorage, item: ExportedItem) -> Outcome:
+    try:
+        if item.head.form is Form.PARQUET:
+            message = _parquet_difference(store, storage, item)
+        else:
+            message = _bytes_difference(store, storage, item)
+    except CorruptDataError as error:
+        return _outcome(item.name, UNREADABLE, str(error))
+    except (SiltstoneError, OSError) as error:
+        return _outcome(item.name, FAILED, str(error))
+    if message:
+        return _outcome(item.name, DIFFERS, message)
+    return Outcome(subject=item.name, status=OK, length=item.size)
+
+
+def _bytes_difference(store: str, storage: ChunkStorage, item: ExportedItem) -> str:
+    offset = item.part.start
+    with Path(item.path).open("rb") as file:
+        for piece in read_range(store, storage, item.part):
+            found = file.read(len(piece))
+            if found != piece:
+                return f"bytes differ between {offset} and {offset + len(piece)}"
+            offset += len(piece)
+        if file.read(1):
+            return f"it has bytes behind {item.part.stop}"
+    return ""
+
+
+def _parquet_difference(store: str, storage: ChunkStorage, item: ExportedItem) -> str:
+    import pyarrow
+    import pyarrow.parquet
+
+    from siltstone.pipelines.export_records import in_steps, schema_of, tables_of
+
+    def read(file: Any) -> Iterator[pyarrow.Table]:
+        for batch in file.iter_batches(batch_size=_ROWS):
+            yield pyarrow.Table.from_batches([batch])
+
+    wanted = in_steps(tables_of(item.head.records, store, storage, item.part), _ROWS)
+    row = 0
+    try:
+        with pyarrow.parquet.ParquetFile(item.path) as file:
+            if file.schema_arrow != schema_of(item.head.records):
+                return "the columns are others"
+            for ours, theirs in zip_longest(wanted, in_steps(read(file), _ROWS)):
+                if ours is None or theirs is None or not ours.equals(theirs):
+                    return f"rows differ from row {row} on"
+                row += len(ours)
+    except (pyarrow.ArrowException, OSError) as error:
+        return f"it can not be read as Parquet: {error}"
+    return ""

@@ -1,0 +1,164 @@
+"""Work in tasks of Spark: packs travel as rows of a data frame, outcomes come back as rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import pyarrow
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from siltstone.core.errors import SettingsError, SiltstoneError
+from siltstone.pipelines.local_executor import THREADS_MAX, LocalExecutor, do_pack
+from siltstone.pipelines.work import Item, Outcome, PipelineError, Work
+
+PACKS_PER_CORE: Final = 8
+"""Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
+
+_SCHEMA: Final = (
+    "subject STRING, status STRING, length BIGINT, message STRING, detail BINARY, broken BOOLEAN"
+)
+_NAMES: Final = ("subject", "status", "length", "message", "detail", "broken")
+_ARROW: Final = pyarrow.schema(
+    zip(
+        _NAMES,
+        (
+            pyarrow.string(),
+            pyarrow.string(),
+            pyarrow.int64(),
+            pyarrow.string(),
+            pyarrow.binary(),
+            pyarrow.bool_(),
+        ),
+        strict=True,
+    )
+)
+
+
+class SparkExecutor:
+    """Runs each pack as one task of Spark. Works through Spark Connect too.
+
+    Args:
+        spark: the session; stays the caller's, unless ``stops``.
+        threads: items of a pack at a time, for storage that is slow to answer.
+        workers: tasks at a time; ``None`` asks Spark for its default parallelism.
+        stops: whether ``close`` stops the session.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        threads: int = 1,
+        workers: int | None = None,
+        stops: bool = False,
+    ) -> None:
+        if not 1 <= threads <= THREADS_MAX:
+            raise SettingsError(f"threads are between 1 and {THREADS_MAX}, not {threads}")
+        self._spark = spark
+        self._threads = threads
+        self._workers = workers
+        self._stops = stops
+
+    @property
+    def workers(self) -> int:
+        """See ``Executor``."""
+        if self._workers is None:
+            # Without a context of its own Spark Connect tells it only by what it does.
+            self._workers = max(1, _partitions(self._spark))
+        return self._workers
+
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+        """See ``Executor``."""
+        source = iter(packs)
+        while some := list(islice(source, PACKS_PER_CORE * self.workers)):
+            yield from self._wave(work, some)
+
+    def close(self) -> None:
+        """Stop the session, if that was asked for."""
+        if self._stops:
+            self._spark.stop()
+
+    def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
+        table = pyarrow.table(
+            {
+                "pack": pyarrow.array(range(len(packs)), pyarrow.int32()),
+                "items": pyarrow.array([pickle.dumps(tuple(p)) for p in packs], pyarrow.binary()),
+            }
+        )
+        frame = self._spark.createDataFrame(table).repartitionById(len(packs), "pack")
+        try:
+            found = frame.mapInArrow(_task(work, self._threads), _SCHEMA).toArrow()
+        except PySparkException as error:
+            raise PipelineError(f"a job of Spark failed: {_reason(error)}") from error
+        rows = found.to_pylist()
+        for row in rows:
+            if row.pop("broken"):
+                raise PipelineError(f"a worker could not begin: {row['message']}")
+        if len(rows) != sum(map(len, packs)):
+            raise PipelineError(f"{len(rows)} outcomes came of {sum(map(len, packs))} items")
+        yield from (Outcome(**row) for row in rows)
+
+
+def _partitions(spark: SparkSession) -> int:
+    """How many tasks Spark makes when nobody tells it."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    frame = spark.range(1_000_000).mapInArrow(_one_row, "one INT")
+    return int(frame.count())
+
+
+def _one_row(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    for _ in batches:
+        pass
+    yield pyarrow.RecordBatch.from_pydict({"one": pyarrow.array([1], pyarrow.int32())})
+
+
+Batches = Iterator[pyarrow.RecordBatch]
+
+
+def _task(work: Work, threads: int) -> Callable[[Batches], Batches]:
+    def task(batches: Batches) -> Batches:
+        # Only the record travels; what it does is found on the worker's own path.
+        return do_batches(work, threads, batches)
+
+    return task
+
+
+def do_batches(work: Work, threads: int, batches: Batches) -> Batches:
+    """What a task does: the packs of some rows, one after another."""
+    for batch in batches:
+        for items in batch.column("items").to_pylist():
+            yield _batch(_done(work, threads, pickle.loads(items)))
+
+
+def _done(work: Work, threads: int, pack: Sequence[Item]) -> list[tuple[object, ...]]:
+    try:
+        if threads > 1:
+            outcomes = list(LocalExecutor(threads).run(work, [(item,) for item in pack]))
+        else:
+            with work.open() as step:
+                outcomes = do_pack(step, pack)
+    except (SiltstoneError, OSError) as error:
+        # Whoever could not begin would not do better if Spark tried again.
+        return [("", "", 0, f"{type(error).__name__}: {error}", b"", True)]
+    return [(o.subject, o.status, o.length, o.message, o.detail, False) for o in outcomes]
+
+
+def _batch(rows: Sequence[tuple[object, ...]]) -> pyarrow.RecordBatch:
+    columns = [
+        pyarrow.array([row[index] for row in rows], field.type)
+        for index, field in enumerate(_ARROW)
+    ]
+    return pyarrow.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _reason(error: PySparkException) -> str:
+    """The line that tells most: the last one of a worker's traceback, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    found = [line for line in lines if line.split(":", 1)[0].endswith(("Error", "Exception"))]
+    return (found or lines or [type(error).__name__])[-1 if found else 0]

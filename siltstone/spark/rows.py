@@ -1,0 +1,168 @@
+"""The rows of a range as Arrow batches of the schema that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy
+import pyarrow
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.words import MIB
+from siltstone.pipelines.arrow_events import event_payloads
+from siltstone.pipelines.arrow_lines import split_lines
+from siltstone.pipelines.blocks import BlockRun, block_values, read_block_runs
+from siltstone.pipelines.byte_source import ByteSource
+from siltstone.pipelines.event_runs import BadStretch, EventRun, read_event_runs
+from siltstone.pipelines.event_starts import Numbers
+from siltstone.pipelines.lines import read_lines
+from siltstone.pipelines.window import Window
+from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
+from siltstone.spark.options import BadRecords, Mode, ReadOptions
+from siltstone.spark.ranges import RecordRange
+from siltstone.spark.resolve import resolve_window
+from siltstone.store.assemble import open_storage
+from siltstone.store.effective_settings import load_settings
+
+EVENT_READ_BYTES: Final = 4 * MIB
+"""Events are looked for in many places of a read at once, so larger reads cost less for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShape:
+    """What a row is, and which columns it has.
+
+    Attributes:
+        options: of the read.
+        schema: of every batch.
+    """
+
+    options: ReadOptions
+    schema: pyarrow.Schema
+
+    def read(
+        self, storage: ChunkStorage, part: RecordRange, look_up: Callable[[int], Window]
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Read the rows of one range, a batch for each read.
+
+        Args:
+            storage: long-term storage; stays the caller's.
+            part: what to read.
+            look_up: gives a window of the segment that begins at an offset, as things are now.
+
+        Raises:
+            MalformedEventError: there is no event where one should begin, and none may be bad.
+            CorruptDataError: a chunk is damaged or lost.
+            SegmentTruncatedError: bytes of the range were truncated and deleted since.
+            SegmentNotFoundError: the segment was deleted since.
+            ChunkError: long-term storage did not answer.
+        """
+        events = self.options.mode is Mode.EVENTS
+        source = ByteSource(
+            storage,
+            part.window,
+            look_up,
+            read_bytes=EVENT_READ_BYTES if events else None,
+        )
+        match self.options.mode:
+            case Mode.LINES:
+                yield from self._lines(source, part)
+            case Mode.EVENTS:
+                yield from self._events(source, part)
+            case Mode.BYTES:
+                for run in read_block_runs(
+                    source.read, part.start, part.stop, self.options.block_bytes
+                ):
+                    yield self._blocks(part, run)
+
+    def _lines(self, source: ByteSource, part: RecordRange) -> Iterator[pyarrow.RecordBatch]:
+        kind = self._value_type(pyarrow.binary())
+        for base, view in read_lines(
+            source.read, part.start, part.stop, part.end, at_line_start=part.at_record_start
+        ):
+            values = split_lines(view, kind)
+            offsets = line_offsets(values, base) if self._has(OFFSET) else None
+            yield self._batch(part, len(values), values, offsets)
+
+    def _events(self, source: ByteSource, part: RecordRange) -> Iterator[pyarrow.RecordBatch]:
+        kind = self._value_type(None)
+        for run in read_event_runs(
+            source.read,
+            part.start,
+            part.stop,
+            part.end,
+            segment=part.segment,
+            borders=part.borders,
+            joined=part.joined,
+            tolerant=self.options.bad_records is not BadRecords.FAIL,
+        ):
+            if isinstance(run, EventRun):
+                values = None if kind is None else event_payloads(run, kind)
+                yield self._batch(part, len(run.starts), values, run.starts + run.base)
+            elif self.options.bad_records is BadRecords.COLUMN:
+                yield self._bad(part, run)
+
+    def _bad(self, part: RecordRange, bad: BadStretch) -> pyarrow.RecordBatch:
+        kind = self._value_type(pyarrow.binary())
+        values = pyarrow.array([None], kind)
+        reason = (
+            f"{bad.reason}: segment {part.segment} offset {bad.offset}, "
+            f"{bad.end - bad.offset} bytes passed over"
+        )
+        return self._batch(part, 1, values, numpy.array([bad.offset]), reason)
+
+    def _blocks(self, part: RecordRange, run: BlockRun) -> pyarrow.RecordBatch:
+        values = block_values(run, pyarrow.binary())
+        offsets = run.base + run.block_bytes * numpy.arange(run.count, dtype=numpy.int64)
+        return self._batch(part, run.count, values, offsets)
+
+    def _has(self, column: str) -> bool:
+        return column in self.schema.names
+
+    def _value_type(self, default: pyarrow.DataType) -> pyarrow.DataType:
+        return self.schema.field(VALUE).type if self._has(VALUE) else default
+
+    def _batch(
+        self,
+        part: RecordRange,
+        count: int,
+        values: pyarrow.Array | None,
+        offsets: Numbers | None,
+        error: str | None = None,
+    ) -> pyarrow.RecordBatch:
+        columns = []
+        for name in self.schema.names:
+            match name:
+                case _ if name == VALUE:
+                    columns.append(values)
+                case _ if name == OFFSET:
+                    columns.append(pyarrow.array(offsets, pyarrow.int64()))
+                case _ if name == SEGMENT:
+                    columns.append(pyarrow.repeat(pyarrow.scalar(part.segment), count))
+                case _ if name == ERROR:
+                    columns.append(pyarrow.repeat(pyarrow.scalar(error, pyarrow.string()), count))
+        return pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def line_offsets(lines: pyarrow.Array, base: int) -> Numbers:
+    """The offset in the segment of each of some lines, of which the first begins at ``base``."""
+    ends = numpy.frombuffer(lines.buffers()[1], numpy.int32)
+    ends = ends[lines.offset : lines.offset + len(lines) + 1].astype(numpy.int64)
+    # The newline behind each line is in no value.
+    return base + (ends[:-1] - ends[0]) + numpy.arange(len(lines))
+
+
+def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.RecordBatch]:
+    """Read the rows of some ranges of one store, one behind the other."""
+    if not task:
+        return
+    storage = open_storage(load_settings(task[0].store), SystemEnvironment())
+    try:
+        for part in task:
+            yield from shape.read(storage, part, partial(resolve_window, part))
+    finally:
+        storage.close()

@@ -1,0 +1,140 @@
+"""Segments as files for Spark's own readers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from siltstone.core.errors import SettingsError
+from siltstone.core.words import check_segment_name, container_of
+from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
+from siltstone.spark.local_session import FILE_SYSTEM
+from siltstone.store.assemble import open_binding
+from siltstone.store.effective_settings import load_settings
+from siltstone.store.file_verbs import PublishedFiles
+from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.store.name_match import NameMatch
+from siltstone.store.store import Store, open_store
+from siltstone.store.units import parse_time
+
+TTL: Final = "1d"
+
+_log = logging.getLogger(__name__)
+
+
+def files(
+    spark: SparkSession,
+    store: Store | Path | str,
+    segments: str | Sequence[str],
+    *,
+    match: str = "name",
+    at: int | Mapping[str, int] | None = None,
+    ttl: str | float | timedelta = TTL,
+    verify: bool = True,
+    flush: bool = False,
+) -> list[str]:
+    """Return paths by which Spark's own readers read segments, one for each, in order of names.
+
+    They go to ``spark.read.text(paths)``, ``csv``, ``json``, ``load``, and as ``*paths`` to
+    ``parquet``. Each is one file that can be split anywhere, whatever its chunks, and shows the
+    segment as it is now, for as long as ``ttl`` says: a pin keeps its chunks meanwhile, whatever is
+    truncated, deleted or merged. There is no renewal; a later call gives later paths.
+
+    Only what is flushed is in chunks and so in the files. A warning is logged for a segment of
+    which more is acknowledged.
+
+    Args:
+        spark: a session that knows ``silt://``, such as ``siltstone.spark.session()``.
+        store: the settings file, or the folder that holds it, which is opened read-only; or a
+            store that is open.
+        segments: one text that chooses segments, or several.
+        match: what a text means: ``name``, ``prefix``, or ``glob``, in which ``*`` and ``?`` stand
+            for characters but ``/`` and ``**`` for any.
+        at: show an older length, one for all segments or by name; at most the flushed length.
+        ttl: how long the paths may be read, such as ``"6h"``, or in seconds; at most 30 days.
+        verify: compare every block that is read with its checksum.
+        flush: flush the segments first; needs a store that is open for writing.
+
+    Raises:
+        SettingsError: the jar is missing, or the session does not know it; ``match`` or ``ttl`` is
+            wrong.
+        CapabilityError: chunks of this long-term storage have no address that Spark knows.
+        ReadOnlyError: ``flush``, and the store is not open for writing.
+
+    And what ``Store.publish_files`` and ``siltstone.open`` raise.
+    """
+    check_session(spark)
+    texts = [segments] if isinstance(segments, str) else list(segments)
+    if match not in list(NameMatch):
+        raise SettingsError(f"match is one of {', '.join(NameMatch)}, not {match!r}")
+    how = NameMatch(match)
+    lengths = dict.fromkeys(texts, at) if isinstance(at, int) else at
+    if isinstance(at, int) and how is not NameMatch.NAME:
+        raise SettingsError(f"at needs lengths by name when match is {match!r}")
+
+    def published(opened: Store) -> PublishedFiles:
+        return opened.publish_files(
+            texts, match=how, ttl_s=_seconds(ttl), verify=verify, at=lengths, flush=flush
+        )
+
+    if isinstance(store, Store):
+        found = published(store)
+    else:
+        containers = _containers(store, texts) if how is NameMatch.NAME else None
+        with open_store(store, read_only=True, containers=containers) as opened:
+            found = published(opened)
+    for file in found.files:
+        if file.unflushed and file.segment not in (lengths or {}):
+            _log.warning(
+                "%d bytes of segment %s are not flushed, and not in its file",
+                file.unflushed,
+                file.segment,
+            )
+    return [file.path for file in found.files]
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse a session that can not read ``silt://``.
+
+    Raises:
+        SettingsError: there is no jar, or the session was made without it.
+    """
+    try:
+        jar = find_jar()
+    except JarError as error:
+        if spark.conf.get(FILE_SYSTEM, None) is None:
+            raise SettingsError(f"Spark can not read segments as files: {error}") from error
+        return
+    if spark.conf.get(FILE_SYSTEM, None) is None:
+        raise SettingsError(
+            "this session does not know silt://; make it with siltstone.spark.session(), or with "
+            f"spark.jars={jar} and {FILE_SYSTEM}={CLASS_NAME}"
+        )
+
+
+def _seconds(ttl: str | float | timedelta) -> float:
+    if isinstance(ttl, timedelta):
+        return ttl.total_seconds()
+    if isinstance(ttl, int | float):
+        return float(ttl)
+    try:
+        return parse_time(ttl)
+    except ValueError as error:
+        raise SettingsError(f"ttl: {error}") from error
+
+
+def _containers(store: Path | str, names: Sequence[str]) -> list[int]:
+    """The containers that own names, so that no other one is opened."""
+    settings = load_settings(store)
+    storage = open_binding(settings)
+    try:
+        manifest = read_manifest(storage)
+        check_uuid(manifest, settings.uuid)
+    finally:
+        storage.close()
+    return sorted({container_of(check_segment_name(n), manifest.container_count) for n in names})

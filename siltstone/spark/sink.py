@@ -1,0 +1,177 @@
+"""The end of a write: the driver gives to segments what the tasks brought, once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from siltstone.container.import_views import (
+    ImportBatch,
+    ImportedChunk,
+    ImportOutput,
+    ImportTicket,
+)
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import SettingsError, SiltstoneError
+from siltstone.spark.columns import VALUE
+from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, container_for, owned
+from siltstone.spark.task_writer import Written, write_task
+from siltstone.spark.write_options import Outputs, WriteOptions
+
+LIFETIME: Final = timedelta(days=7)
+"""No job that is still to be committed is older."""
+BATCH_LIFETIME: Final = timedelta(days=1)
+"""Nor a batch of a stream. If all of its tasks fail, nothing but this ends its session."""
+
+
+def check_columns(options: WriteOptions, schema: StructType) -> None:
+    """Check what is to be written.
+
+    Raises:
+        SettingsError: it is not a column ``value`` of strings or bytes, and the key column if the
+            options name one.
+    """
+    wanted = [VALUE, *([options.key] if options.key else [])]
+    kinds = {field.name: field.dataType for field in schema}
+    if sorted(kinds) != sorted(wanted) or len(kinds) != len(list(schema)):
+        raise SettingsError(
+            f"a write takes the columns {', '.join(wanted)}, not {schema.simpleString()}; "
+            "select and cast what shall be written"
+        )
+    if not isinstance(kinds[VALUE], StringType | BinaryType):
+        raise SettingsError(
+            f"column {VALUE!r} is STRING or BINARY, not {kinds[VALUE].simpleString()}"
+        )
+
+
+def open_session(options: WriteOptions, lifetime: timedelta) -> ImportTicket:
+    """Claim the container for a moment and open an import session there.
+
+    Raises:
+        StoreInUseError: somebody else owns it; no task was run.
+        SettingsError: the segments might not share a container.
+        SiltstoneError: whatever opening a store raises.
+    """
+    several = options.outputs is not Outputs.ONE
+    container = container_for(options.store, options.segment, several=several)
+    environment = SystemEnvironment()
+    try:
+        name = f"spark/{environment.uuid().hex()}"
+    finally:
+        environment.close()
+    with owned(options.store, container, PLAN_WAIT_S) as store:
+        return store.open_import(name, options.segment, lifetime=lifetime)
+
+
+def publish(
+    options: WriteOptions, ticket: ImportTicket, written: Sequence[Written], batch: int | None
+) -> None:
+    """Give to segments what these tasks brought, in one step. Repeatable.
+
+    Raises what opening a store and ``Store.commit_import`` raise.
+    """
+    outputs = list(_outputs(options, written))
+    stream = None
+    if batch is not None:
+        stream = ImportBatch(query=written[0].query, number=batch)
+    with owned(options.store, ticket.container, END_WAIT_S) as store:
+        store.commit_import(ticket, outputs, batch=stream)
+
+
+def _outputs(options: WriteOptions, written: Sequence[Written]) -> Iterator[ImportOutput]:
+    """What each segment gets: the chunks of the partitions in their order."""
+    found: dict[str, list[ImportedChunk]] = {}
+    for each in sorted(written, key=lambda one: one.partition):
+        for part, chunks in each.parts:
+            found.setdefault(part, []).extend(chunks)
+    if options.outputs is Outputs.ONE:
+        single = tuple(found.get("", ()))
+        yield ImportOutput(segment=options.segment, chunks=single, mode=options.import_mode)
+        return
+    for part, all_of_it in sorted(found.items()):
+        segment = options.segment_of(part)
+        yield ImportOutput(segment=segment, chunks=tuple(all_of_it), mode=options.import_mode)
+
+
+def give_up(options: WriteOptions, ticket: ImportTicket) -> None:
+    """Abort a session; what was published stays. What can not be done now, its expiry does."""
+    try:
+        with owned(options.store, ticket.container, PLAN_WAIT_S) as store:
+            store.abort_import(ticket)
+    except SiltstoneError:
+        # The job has failed for a reason of its own, and that is what its user must hear.
+        return
+
+
+def _written(messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
+    return [message for message in messages if isinstance(message, Written)]
+
+
+class SegmentWriter(DataSourceArrowWriter):
+    """Writes a data frame. Made when the job is planned; then pickled to its tasks and its end."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        check_columns(options, schema)
+        self._options = options
+        self._ticket = open_session(options, LIFETIME)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """Write the rows of one task."""
+        return write_task(self._options, self._ticket, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the attempts brought that Spark took, in one step."""
+        publish(self._options, self._ticket, _written(messages), None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete what any attempt brought. After a commit it changes nothing."""
+        give_up(self._options, self._ticket)
+
+
+class SegmentStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream.
+
+    Spark makes one to plan each batch, and another one, with other contents, to end it. Only the
+    first is pickled, so that is when the session is opened; the second learns of it from messages.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        check_columns(options, schema)
+        self._options = options
+        self._ticket: ImportTicket | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._ticket is None:
+            try:
+                self._ticket = open_session(self._options, BATCH_LIFETIME)
+            except SiltstoneError as error:
+                # Spark passes this kind on as it is.
+                raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """Write the rows of one task."""
+        assert self._ticket is not None, "it came here pickled"
+        return write_task(self._options, self._ticket, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Publish a batch, unless it was published before."""
+        written = _written(messages)
+        if written:
+            publish(self._options, written[0].ticket, written, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Delete what the batch brought. A batch that was published stays so."""
+        written = _written(messages)
+        if written:
+            give_up(self._options, written[0].ticket)

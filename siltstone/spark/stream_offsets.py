@@ -1,0 +1,95 @@
+"""How far a stream has read: what stands in Spark's checkpoint. See docs/formats/stream-offset.md.
+
+Pure functions: the form of an offset, and how the bytes of a batch are shared among segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from siltstone.core.errors import CorruptDataError, FormatError
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far one segment was read.
+
+    Attributes:
+        segment_id: its id, which tells it from a later one of the same name.
+        offset: everything that begins below it was read.
+        done: the segment is sealed and was read to its end.
+    """
+
+    segment_id: int
+    offset: int
+    done: bool = False
+
+
+Positions = Mapping[str, Position]
+"""Positions by segment name."""
+
+
+def offset_of(positions: Positions) -> dict[str, Any]:
+    """The offset that Spark keeps, the same for the same positions."""
+    return {
+        "version": VERSION,
+        "segments": {
+            name: {
+                "id": positions[name].segment_id,
+                "offset": positions[name].offset,
+                "done": positions[name].done,
+            }
+            for name in sorted(positions)
+        },
+    }
+
+
+def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
+    """What ``offset_of`` made.
+
+    Raises:
+        FormatError: a newer version made it.
+        CorruptDataError: it is something else.
+    """
+    try:
+        if offset["version"] > VERSION:
+            raise FormatError(
+                "the checkpoint's offset was made by a newer version",
+                version=offset["version"],
+                known=VERSION,
+            )
+        return {
+            name: Position(
+                segment_id=int(one["id"]), offset=int(one["offset"]), done=bool(one["done"])
+            )
+            for name, one in offset["segments"].items()
+        }
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CorruptDataError(
+            "the checkpoint's offset is not one of this source", where="checkpoint"
+        ) from error
+
+
+def share_bytes(backlogs: Mapping[str, int], budget: int | None) -> dict[str, int]:
+    """Share the bytes of a batch among segments: each gets all it has, or as much as any other.
+
+    Args:
+        backlogs: bytes that each has.
+        budget: bytes of the batch; ``None`` gives each all it has.
+
+    Returns:
+        Bytes for each, at least 1 where there are any.
+    """
+    if budget is None:
+        return dict(backlogs)
+    shares, left = {}, budget
+    smallest_first = sorted(backlogs, key=lambda name: (backlogs[name], name))
+    for index, name in enumerate(smallest_first):
+        share = max(1, left // (len(smallest_first) - index))
+        shares[name] = min(backlogs[name], share)
+        left = max(0, left - shares[name])
+    return shares

@@ -1,0 +1,179 @@
+"""Jobs in tasks of Spark: the outcomes of threads, and one message when nothing can begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import siltstone
+from siltstone.container.compaction import CompactionRules
+from siltstone.core.errors import SettingsError
+from siltstone.pipelines.compact import compact
+from siltstone.pipelines.copy_segments import copy
+from siltstone.pipelines.export import export, plan_export
+from siltstone.pipelines.export_layout import Form, Records
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.owned_store import owned_store
+from siltstone.pipelines.scrub import DAMAGED, MISSING, scrub
+from siltstone.pipelines.store_view import store_view
+from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
+from siltstone.pipelines.verify_export import plan_verify_export, verify_export
+from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, Step
+from siltstone.spark.executor import SparkExecutor
+from tests.unit.pipelines.stores import chunk_path, flip, make_store
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def jobs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with some segments, closed."""
+    folder = make_store(tmp_path_factory.mktemp("jobs") / "store")
+    with siltstone.open(folder) as store:
+        for number in range(6):
+            line = f"segment {number} line %06d\n"
+            store.create(f"s/{number}").append(b"".join(line.encode() % n for n in range(1_500)))
+        store.flush()
+    return folder
+
+
+def outcomes(folder: Path, executor: Executor) -> list[Outcome]:
+    with store_view(folder) as view:
+        return sorted(scrub(view, executor), key=lambda outcome: outcome.subject)
+
+
+def test_a_scrub_finds_the_same_on_threads_and_in_tasks(
+    jobs_folder: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    with siltstone.open(jobs_folder, read_only=True) as store:
+        names = [chunk.chunk for chunk in store.segment("s/3").chunks()]
+    good = chunk_path(jobs_folder, names[2]).read_bytes()
+    gone = chunk_path(jobs_folder, names[3])
+    flip(chunk_path(jobs_folder, names[2]), 77)
+    gone.rename(tmp_path / "gone")
+    try:
+        local = outcomes(jobs_folder, LocalExecutor(2))
+        tasks = outcomes(jobs_folder, SparkExecutor(spark, threads=3))
+    finally:
+        chunk_path(jobs_folder, names[2]).write_bytes(good)
+        (tmp_path / "gone").rename(gone)
+    assert local == tasks
+    wrong = {outcome.subject: outcome.status for outcome in tasks if outcome.status != OK}
+    assert wrong == {names[2]: DAMAGED, names[3]: MISSING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """An item."""
+
+    value: int
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing:
+    """Work that can not begin, or that ends with what nobody foresaw."""
+
+    error: str
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        if self.error == "settings":
+            raise SettingsError("siltstone.yaml:3: ${KEY} is not set")
+
+        def step(item: Number) -> Outcome:
+            if self.error == "defect" and item.value == 7:
+                raise RuntimeError("this is a defect")
+            return Outcome(subject=f"{item.value}", status=OK, length=item.value)
+
+        yield step
+
+
+def test_a_worker_without_settings_is_one_clear_message(spark: SparkSession) -> None:
+    executor = SparkExecutor(spark)
+    with pytest.raises(PipelineError) as caught:
+        list(executor.run(Failing(error="settings"), [[Number(value=1)]]))
+    message = str(caught.value)
+    assert message == (
+        "a worker could not begin: SettingsError: siltstone.yaml:3: ${KEY} is not set"
+    )
+
+
+def test_a_defect_fails_the_job_with_its_last_line(spark: SparkSession) -> None:
+    executor = SparkExecutor(spark)
+    with pytest.raises(PipelineError, match=r"a job of Spark failed: .*this is a defect"):
+        list(executor.run(Failing(error="defect"), [[Number(value=7)]]))
+
+
+def test_more_packs_than_one_wave_all_come_back(spark: SparkSession) -> None:
+    executor = SparkExecutor(spark, workers=1)
+    packs = [[Number(value=10 * pack + item) for item in range(3)] for pack in range(11)]
+    found = list(executor.run(Failing(error=""), packs))
+    assert sorted(outcome.length for outcome in found) == sorted(
+        item.value for pack in packs for item in pack
+    )
+
+
+def exported(folder: Path, out: Path, executor: Executor) -> dict[str, bytes]:
+    with store_view(folder) as view:
+        items = plan_export(view, view.segments(), out, Form.PARQUET, Records.LINES, 20_000)
+        assert {outcome.status for outcome in export(view, executor, items)} == {OK}
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in out.rglob("*")
+        if path.suffix == ".parquet"
+    }
+
+
+def test_an_export_is_the_same_on_threads_and_in_tasks(
+    jobs_folder: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    tasks = exported(jobs_folder, tmp_path / "tasks", SparkExecutor(spark))
+    assert tasks == exported(jobs_folder, tmp_path / "threads", LocalExecutor(2))
+    frame = spark.read.parquet(str(tmp_path / "tasks"))
+    assert frame.where("segment = 's/4'").count() == 1_500
+    assert {row.segment for row in frame.select("segment").distinct().collect()} == {
+        f"s/{number}" for number in range(6)
+    }
+    with store_view(jobs_folder) as view:
+        items, known = plan_verify_export(view, tmp_path / "tasks")
+        found = list(verify_export(view, SparkExecutor(spark), items))
+    assert known == []
+    assert {outcome.status for outcome in found} == {OK}
+
+
+def test_a_compaction_and_a_copy_in_tasks_keep_every_byte(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = make_store(tmp_path / "store", chunk_bytes=1_024)
+    data = {f"s/{number}": bytes([number]) * (900 * number + 77) for number in range(8)}
+    with siltstone.open(folder) as store:
+        for name, content in data.items():
+            store.create(name).append(content)
+        store.flush()
+    settings = folder / "siltstone.yaml"
+    text = settings.read_text()
+    settings.write_text(text.replace("chunk_size: 1024", "chunk_size: 65536"))
+    executor = SparkExecutor(spark)
+    rules = CompactionRules(small_bytes=8_192, chunk_bytes=65_536, count_min=2)
+    with owned_store(folder) as owned:
+        assert {outcome.status for outcome in compact(owned, executor, rules)} == {OK}
+    target = make_store(tmp_path / "target")
+    with store_view(folder) as view:
+        assert len([row for row in view.chunk_rows() if row.chunk.name.startswith("data/")]) <= 4
+        with owned_store(target) as owned:
+            found = list(copy(view, owned, executor, view.segments()))
+        assert {outcome.status for outcome in found} == {OK}
+        with store_view(target) as other:
+            items, known = plan_verify_copy(view, other, view.segments())
+            compared = list(verify_copy(view, other, executor, items))
+        assert known == []
+        assert {outcome.status for outcome in compared} == {OK}
+    with siltstone.open(target, read_only=True) as store:
+        for name, content in data.items():
+            assert store.segment(name).read(0, 100_000) == content

@@ -1,0 +1,176 @@
+"""The verbs of ``spark`` on threads of this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.pipelines import scrub as scrubbing
+from tests.unit.cli.conftest import Command
+
+LOCAL = ("--executor", "local", "--threads", "2")
+
+
+@pytest.fixture
+def chunks(folder: Path) -> list[Path]:
+    """The files of five chunks."""
+    with siltstone.open(folder) as store:
+        for number in range(5):
+            store.create(f"s{number}").append(b"0123456789" * 100)
+            store.flush()
+    return sorted((folder / "chunks" / "data").rglob("*.chunk"))
+
+
+def damage(path: Path) -> None:
+    path.chmod(0o644)
+    path.write_bytes(b"X" + path.read_bytes()[1:])
+
+
+def test_a_scrub_tells_what_it_found(command: Command, chunks: list[Path]) -> None:
+    ran = command("spark", "scrub", *LOCAL)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("scrub: ")
+    damage(chunks[2])
+    ran = command("spark", "scrub", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("damaged: data/")
+    ran = command("spark", "scrub", *LOCAL, "--json")
+    assert ran.code == 6
+    assert {value["status"] for value in ran.values} == {"ok", "damaged"}
+    assert len(ran.values) >= len(chunks)
+
+
+def test_a_scrub_that_was_killed_goes_on(
+    command: Command, chunks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(chunks[0])
+    kept = tmp_path / "kept"
+    with monkeypatch.context() as patch:
+        real = scrubbing._read_all
+        left = [3]
+
+        def dying(storage: object, view: memoryview, item: scrubbing.ScrubItem) -> None:
+            if not left[0]:
+                raise RuntimeError("killed")
+            left[0] -= 1
+            real(storage, view, item)  # type: ignore[arg-type]
+
+        patch.setattr(scrubbing, "_reads_well", lambda storage, view, item: False)
+        patch.setattr(scrubbing, "_read_all", dying)
+        patch.setattr(scrubbing, "packed", lambda items, workers: [[item] for item in items])
+        ran = command(
+            "spark", "scrub", "--executor", "local", "--threads", "1", "--resume", str(kept)
+        )
+    assert ran.code == 1
+    done = [json.loads(line) for line in kept.read_text().splitlines()[1:]]
+    assert 0 < len(done) <= 3
+    with kept.open("a") as file:
+        file.write('{"subject": "cut in tw')
+    ran = command("spark", "scrub", *LOCAL, "--resume", str(kept), "--json")
+    assert ran.code == 6
+    assert not {value["subject"] for value in ran.values} & {line["subject"] for line in done}
+    assert not kept.exists()
+    assert {str(chunks[0]).endswith(value["subject"]) for value in ran.values} == {True, False}
+
+
+def test_a_file_of_another_job_is_refused(
+    command: Command, chunks: list[Path], tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text('{"version": 1, "job": "other"}\n')
+    ran = command("spark", "scrub", *LOCAL, "--resume", str(kept))
+    assert ran.code == 2
+    assert "is of another job" in ran.err
+    kept.write_text("nonsense\n")
+    ran = command("spark", "scrub", *LOCAL, "--resume", str(kept))
+    assert ran.code == 2
+    assert "is not the file of a job" in ran.err
+    assert kept.read_text() == "nonsense\n"
+
+
+def test_options_of_spark_are_refused_without_it(command: Command, chunks: list[Path]) -> None:
+    ran = command("spark", "scrub", "--executor", "local", "--master", "local[2]")
+    assert ran.code == 2
+    assert "--master and --conf are for --executor spark" in ran.err
+
+
+def test_an_unknown_store_is_told(command: Command, tmp_path: Path) -> None:
+    ran = command("spark", "scrub", *LOCAL, store=str(tmp_path / "none"))
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+def test_an_export_is_written_and_verified(
+    command: Command, chunks: list[Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ran = command("spark", "export", str(out), "--prefix", "s", "--form", "files", *LOCAL)
+    assert (ran.code, ran.err) == (0, "export: 5 ok\n")
+    ran = command("spark", "verify", str(out), *LOCAL, "--json")
+    assert ran.code == 0
+    assert [value["status"] for value in ran.values] == ["ok"] * 5
+    damage(next(out.glob("segment=s3/*.bin")))
+    ran = command("spark", "verify", str(out), "s2", "s3", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("differs: segment=s3/")
+    assert ran.err == "verify: 1 differs, 1 ok\n"
+
+
+def test_wrong_choices_of_an_export_are_told(
+    command: Command, chunks: list[Path], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    for wrong, message in (
+        (("s1", "--prefix", "s"), "not both"),
+        (("--form", "files", "--records", "lines"), "files hold bytes as they are"),
+        (("--file-size", "0"), "at least one byte"),
+        (("none",), "no such segment"),
+    ):
+        ran = command("spark", "export", out, *wrong, *LOCAL)
+        assert ran.code in {2, 3}
+        assert message in ran.err
+
+
+def test_a_compaction_merges_and_needs_the_claim(
+    command: Command, chunks: list[Path], folder: Path
+) -> None:
+    with siltstone.open(folder):
+        ran = command("spark", "compact", "--min", "2", *LOCAL)
+        assert ran.code == 5
+    ran = command("spark", "compact", "--min", "2", *LOCAL, "--json")
+    assert ran.code == 0
+    assert {value["status"] for value in ran.values} == {"ok"}
+    with siltstone.open(folder, read_only=True) as store:
+        names = {c.chunk for info in store.list() for c in store.segment(info.name).chunks()}
+        assert len(names) < len(chunks)
+        assert all(store.segment(f"s{n}").read(0, 2000) == b"0123456789" * 100 for n in range(5))
+    ran = command("spark", "compact", "--min", "2", *LOCAL)
+    assert (ran.code, ran.err) == (0, "compact: nothing to do\n")
+    ran = command("spark", "compact", "--chunk-size", "1GiB", *LOCAL)
+    assert ran.code == 2
+    assert "a new chunk has 1 to 67108864 bytes" in ran.err
+
+
+def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_path: Path) -> None:
+    other = siltstone.init(tmp_path / "other").parent
+    ran = command("spark", "copy", str(other), "s1", "s2", *LOCAL)
+    assert (ran.code, ran.err) == (0, "copy: 2 ok\n")
+    ran = command("spark", "verify", str(other), "--prefix", "s", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.count("missing: ") == 3
+    with siltstone.open(other) as store:
+        store.create("s3").append(b"not a copy")
+    ran = command("spark", "copy", str(other), *LOCAL, "--json")
+    assert ran.code == 4
+    assert sorted(value["status"] for value in ran.values) == [
+        "conflict",
+        "ok",
+        "ok",
+        "same",
+        "same",
+    ]
+    with siltstone.open(other):
+        assert command("spark", "copy", str(other), *LOCAL).code == 5

@@ -1,0 +1,70 @@
+"""The offset of a stream in Spark's checkpoint: the example, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.formats.page import example
+from tests.unit.spark.packages import missing_packages
+
+if missing_packages():
+    pytest.skip("the Spark set is not installed", allow_module_level=True)
+
+from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.spark.stream_offsets import Position, offset_of, positions_of, share_bytes
+
+POSITIONS = st.dictionaries(
+    st.text(min_size=1, max_size=9),
+    st.builds(
+        Position,
+        segment_id=st.integers(1, 2**63),
+        offset=st.integers(0, 2**63),
+        done=st.booleans(),
+    ),
+    max_size=5,
+)
+
+
+def test_the_example() -> None:
+    data = example("stream-offset.md")
+    positions = {"a": Position(segment_id=7, offset=12)}
+    assert positions_of(json.loads(data)) == positions
+    assert json.dumps(offset_of(positions)).encode() == data
+
+
+@given(POSITIONS)
+def test_positions_come_back(positions: dict[str, Position]) -> None:
+    text = json.dumps(offset_of(positions))
+    assert positions_of(json.loads(text)) == positions
+    backwards = dict(reversed(positions.items()))
+    assert json.dumps(offset_of(backwards)) == text  # Spark compares the text
+
+
+@pytest.mark.parametrize("offset", [{}, {"version": "x"}, {"version": 1, "segments": {"a": 3}}])
+def test_what_is_no_offset_is_refused(offset: dict[str, Any]) -> None:
+    with pytest.raises(CorruptDataError, match="not one of this source where=checkpoint"):
+        positions_of(offset)
+
+
+def test_a_newer_version_is_refused() -> None:
+    with pytest.raises(FormatError, match="newer version version=2 known=1"):
+        positions_of({"version": 2, "segments": {}})
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(1, 500), max_size=8), st.integers(1, 2_000))
+def test_bytes_are_shared(backlogs: dict[str, int], budget: int) -> None:
+    shares = share_bytes(backlogs, budget)
+    assert shares.keys() == backlogs.keys()
+    assert all(1 <= shares[name] <= backlogs[name] for name in backlogs)
+    # No more than the budget, but for one byte each; and all of it if there is so much.
+    total = sum(shares.values())
+    assert total <= max(budget, len(backlogs))
+    assert total >= min(budget, sum(backlogs.values())) - len(backlogs)
+    cut = [shares[name] for name in backlogs if shares[name] < backlogs[name]]
+    assert not cut or max(cut) - min(cut) <= 1
+    assert share_bytes(backlogs, None) == backlogs

@@ -1,0 +1,309 @@
+"""A copy has the bytes of its source, grows with it, and is told from anything else."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import siltstone
+from siltstone.container.views import SegmentInfo
+from siltstone.core.errors import SettingsError
+from siltstone.core.words import GIB, MIB
+from siltstone.pipelines.copy_plan import (
+    GROUP_BYTES,
+    PART_BYTES,
+    SESSION_BYTES,
+    Lack,
+    Origin,
+    groups_of,
+    origin_of,
+    sessions_of,
+)
+from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, copy
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.owned_store import owned_store
+from siltstone.pipelines.store_view import store_view
+from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
+from siltstone.pipelines.verify_export import BEHIND, DIFFERS, MISSING, TRUNCATED
+from siltstone.pipelines.work import FAILED, OK, SAME, Executor, Item, Outcome, PipelineError, Work
+from tests.unit.pipelines.conftest import text
+from tests.unit.pipelines.stores import chunk_path, flip, make_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the source."""
+    return make_store(tmp_path / "store", containers=1)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """The folder of another store, whose chunks are others."""
+    return make_store(tmp_path / "target", chunk_bytes=10_000, containers=1)
+
+
+def copied(
+    folder: Path, target: Path, executor: Executor | None = None, names: Sequence[str] = ()
+) -> dict[str, str]:
+    with store_view(folder) as view, owned_store(target) as owned:
+        found = list(copy(view, owned, executor or LocalExecutor(2), view.segments(names)))
+    assert len({outcome.subject for outcome in found}) == len(found)
+    return {outcome.subject: outcome.status for outcome in found}
+
+
+def verified(folder: Path, target: Path) -> dict[str, str]:
+    with store_view(folder) as view, store_view(target) as other:
+        items, known = plan_verify_copy(view, other, view.segments())
+        assert pickle.loads(pickle.dumps(items)) == items
+        found = [*known, *verify_copy(view, other, LocalExecutor(2), items)]
+    return {outcome.subject: outcome.status for outcome in found}
+
+
+def content(folder: Path) -> dict[str, tuple[bytes, bool]]:
+    with siltstone.open(folder, read_only=True) as store:
+        return {
+            info.name: (
+                store.segment(info.name).read(info.start_offset, info.length),
+                info.sealed,
+            )
+            for info in store.list()
+        }
+
+
+def write(folder: Path, **data: bytes) -> None:
+    with siltstone.open(folder) as store:
+        for name, more in data.items():
+            store.create(name, exist_ok=True).append(more)
+
+
+def test_a_copy_grows_with_its_source(folder: Path, tmp_path: Path) -> None:
+    target = make_store(tmp_path / "wide", chunk_bytes=10_000, containers=2)
+    with siltstone.open(folder) as store:
+        for number in range(12):
+            segment = store.create(f"s{number}", attributes={"colour": f"{number}"})
+            segment.append(text(f"s{number}", 1_000 * number**2 + 5))
+        store.flush()
+        store.segment("s3").seal()
+        store.create("empty")
+        store.create("closed").seal()
+        store.segment("s5").append(b"not flushed")
+    first = copied(folder, target)
+    assert set(first.values()) == {OK, SAME}
+    assert content(target) == content(folder)
+    assert set(verified(folder, target).values()) == {OK}
+    assert set(copied(folder, target).values()) == {SAME}
+    write(folder, s1=b"more", s7=b"x" * 50_000, new=b"new")
+    with siltstone.open(folder) as store:
+        store.segment("s1").seal()
+    again = copied(folder, target)
+    assert {name for name, status in again.items() if status == OK} == {"s1", "s7", "new"}
+    assert content(target) == content(folder)
+    with siltstone.open(target) as store:
+        assert store.segment("s4").info().attributes["colour"] == "4"
+        assert not [found for found in store.check() if found.severity == "damage"]
+        store.collect()
+        assert {finding.kind for finding in store.sweep()} <= {"waiting"}
+
+
+def test_a_truncated_segment_is_copied_from_where_it_begins(folder: Path, target: Path) -> None:
+    data = text("a", 40_000)
+    write(folder, a=data)
+    with siltstone.open(folder) as store:
+        store.segment("a").truncate(12_345)
+        store.flush()
+    copied(folder, target)
+    assert content(target)["a"] == (data[12_345:], False)
+    assert set(verified(folder, target).values()) == {OK}
+    write(folder, a=b"tail")
+    with siltstone.open(folder) as store:
+        store.segment("a").truncate(30_000)
+    found = verified(folder, target)
+    assert found["a"] in {TRUNCATED, BEHIND}
+    assert found["a[30000:40000]"] == OK
+    assert copied(folder, target) == {"a": OK}
+    assert content(target)["a"] == (data[12_345:] + b"tail", False)
+
+
+def test_what_is_no_copy_is_left_alone(folder: Path, target: Path) -> None:
+    write(folder, a=b"ours", b=b"ours", c=b"ours", d=b"ours")
+    write(target, a=b"theirs")
+    assert copied(folder, target) == {"a": CONFLICT, "b": OK, "c": OK, "d": OK}
+    write(target, b=b"and more than the source has")
+    with siltstone.open(folder) as store:
+        store.segment("c").delete()
+        store.create("c").append(b"another one")
+        store.segment("d").append(b"gone before it was copied")
+        store.segment("d").truncate(20)
+    assert copied(folder, target) == {"a": CONFLICT, "b": CONFLICT, "c": CONFLICT, "d": CONFLICT}
+    assert content(target)["a"] == (b"theirs", False)
+    assert content(target)["c"] == (b"ours", False)
+    found = verified(folder, target)
+    assert found["b"] == DIFFERS
+    assert found["c"] == DIFFERS
+    with pytest.raises(SettingsError, match="not copied into itself"):
+        copied(folder, folder)
+
+
+def test_damage_of_one_segment_keeps_no_other_from_being_copied(folder: Path, target: Path) -> None:
+    data = {f"s{number}": text(f"s{number}", 9_000) for number in range(4)}
+    write(folder, **data)
+    with siltstone.open(folder) as store:
+        store.flush()
+        name = list(store.segment("s2").chunks())[1].chunk
+    flip(chunk_path(folder, name), 9)
+    found = copied(folder, target)
+    assert found == {"s0": OK, "s1": OK, "s2": UNREADABLE, "s3": OK}
+    assert content(target)["s2"] == (b"", False)
+    flip(chunk_path(folder, name), 9)
+    assert copied(folder, target)["s2"] == OK
+    assert content(target) == content(folder)
+
+
+def test_a_difference_is_found_where_it_is(folder: Path, target: Path) -> None:
+    write(folder, a=text("a", 30_000), b=b"b")
+    copied(folder, target)
+    with siltstone.open(target) as store:
+        store.flush()
+        name = next(iter(store.segment("a").chunks())).chunk
+        store.segment("b").delete()
+    flip(chunk_path(target, name), 9)
+    assert verified(folder, target) == {"a[0:30000]": UNREADABLE, "b": MISSING}
+    with siltstone.open(target) as store:
+        store.segment("a").delete()
+        store.create("a").append(text("a", 29_990) + b"other byte")
+    assert verified(folder, target)["a[0:30000]"] == DIFFERS
+
+
+def test_the_target_is_claimed_before_anything_is_done(folder: Path, target: Path) -> None:
+    write(folder, a=b"ours")
+    with siltstone.open(target), pytest.raises(siltstone.StoreInUseError):
+        copied(folder, target)
+    assert content(target) == {}
+
+
+class Failing:
+    """Loses what some tasks say, or does them twice, as Spark may."""
+
+    workers = 2
+
+    def __init__(self, change: Callable[[list[Outcome]], list[Outcome]], times: int = 1) -> None:
+        self.change = change
+        self.times = times
+
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+        kept = [list(pack) for pack in packs]
+        found: list[Outcome] = []
+        for _ in range(self.times):
+            found = list(LocalExecutor(2).run(work, kept))
+        yield from self.change(found)
+
+    def close(self) -> None:
+        pass
+
+
+def test_tasks_that_ran_twice_leave_one_copy_and_no_garbage(folder: Path, target: Path) -> None:
+    write(folder, a=text("a", 1_500_000))
+    copied(folder, target, Failing(lambda found: found, times=2))
+    assert content(target) == content(folder)
+    with siltstone.open(target) as store:
+        store.collect()
+        assert {finding.kind for finding in store.sweep()} <= {"waiting"}
+        assert not [found for found in store.check() if found.severity == "damage"]
+
+
+def test_a_task_that_failed_leaves_its_segment_as_it_was(folder: Path, target: Path) -> None:
+    write(folder, a=text("a", 1_200_000), b=b"b")
+
+    def fail(found: list[Outcome]) -> list[Outcome]:
+        big = max(found, key=lambda outcome: outcome.length)
+        bad = Outcome(subject=big.subject, status=FAILED, message="no answer")
+        return [bad if outcome is big else outcome for outcome in found]
+
+    assert copied(folder, target, Failing(fail))["a"] == FAILED
+    assert content(target)["a"] == (b"", False)
+    assert copied(folder, target)["a"] == OK
+    assert content(target) == content(folder)
+
+
+def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, target: Path) -> None:
+    write(folder, a=text("a", 30_000), b=b"b")
+    with pytest.raises(PipelineError, match=r"not all that was copied came back segment=a"):
+        copied(folder, target, Failing(lambda found: found[:-1]))
+    assert {name: data for name, (data, _) in content(target).items()} == {"a": b"", "b": b""}
+    assert set(copied(folder, target).values()) == {OK}
+    assert content(target) == content(folder)
+
+
+def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
+    write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
+    command = [sys.executable, "-m", "siltstone.cli", "--store", str(folder), "spark", "copy"]
+    command += [str(target), "--executor", "local", "--threads", "1"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(target.glob("chunks/**/import/**/*")):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert set(copied(folder, target).values()) <= {OK, SAME}
+    assert content(target) == content(folder)
+    assert set(verified(folder, target).values()) == {OK}
+
+
+INFO = SegmentInfo(
+    name="a",
+    segment_id=1,
+    start_offset=0,
+    length=0,
+    flushed_length=0,
+    sealed=False,
+    created_ms=0,
+    retention=None,
+    attributes={},
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5 * GIB), st.integers(1, 3 * GIB)), max_size=8))
+def test_sessions_and_tasks_hold_all_in_order(ranges: list[tuple[int, int]]) -> None:
+    lacks = [Lack(info=INFO, start=start, stop=start + count) for start, count in ranges]
+    sessions = list(sessions_of(lacks))
+    assert sum(lack.stop - lack.start for session in sessions for lack in session) == sum(
+        count for _, count in ranges
+    )
+    position = 0
+    flat = [lack for session in sessions for lack in session]
+    for start, count in ranges:
+        at = start
+        while at < start + count:
+            assert flat[position].start == at
+            at = flat[position].stop
+            position += 1
+        assert at == start + count
+    for session in sessions:
+        assert sum(lack.stop - lack.start for lack in session) <= SESSION_BYTES
+        groups = list(groups_of(session))
+        parts = [part for group in groups for part in group]
+        assert all(part.stop - part.start <= PART_BYTES for part in parts)
+        for group in groups:
+            assert len(group) == 1 or sum(p.stop - p.start for p in group) <= GROUP_BYTES
+
+
+def test_small_segments_share_a_task() -> None:
+    lacks = [Lack(info=INFO, start=0, stop=16_384) for _ in range(400)]
+    (session,) = sessions_of(lacks)
+    assert len(list(groups_of(session))) == 1
+    assert len(list(groups_of([Lack(info=INFO, start=0, stop=256 * MIB)]))) == 4
+
+
+@pytest.mark.parametrize("mark", ["", "a", "a/1", "a/b/2", "a/1/x", "a/-1/2", "a/1/2/3"])
+def test_what_is_no_mark_is_none(mark: str) -> None:
+    assert origin_of(mark) is None
+    origin = Origin(store="u", segment_id=4, base=7)
+    assert origin_of(origin.text()) == origin

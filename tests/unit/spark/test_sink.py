@@ -1,0 +1,273 @@
+"""Writes through the classes that Spark calls: exactly once, whatever Spark repeats or gives up."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import siltstone
+from siltstone.spark.sink import SegmentStreamWriter
+from tests.soak import shared
+from tests.unit.spark.sink_world import KEYED, SCHEMA, Sink, new_sink, sent
+
+ROUNDS = 20
+SOAK_ROUNDS = 400
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> Iterator[Sink]:
+    with new_sink(tmp_path) as made:
+        yield made
+
+
+def rows(chance: Random, label: str) -> list[str]:
+    return [f"{label}-{number}" for number in range(chance.randrange(8))]
+
+
+def play_batch(sink: Sink, chance: Random, label: str) -> list[str]:
+    """A job with repeated, losing and dead attempts; return what it was to append."""
+    writer = sink.planned()
+    wanted, messages = [], []
+    for partition in range(chance.randrange(1, 4)):
+        mine = rows(chance, f"{label}.{partition}")
+        attempts = [sink.task(writer, partition, mine) for _ in range(chance.randrange(1, 3))]
+        messages.append(chance.choice(attempts))
+        wanted += mine
+    fate = chance.choice(["commit", "commit", "abort", "repeat", "abort behind", "shuffled"])
+    if fate == "abort":
+        sent(writer).abort([*messages[1:], None])
+        return []
+    if fate == "shuffled":
+        chance.shuffle(messages)
+    sent(writer).commit(messages)
+    if fate == "repeat":
+        sent(writer).commit(messages)
+    if fate == "abort behind":
+        sent(writer).abort(messages)
+    return wanted
+
+
+def play_batches(sink: Sink, chance: Random, rounds: int) -> None:
+    expected = []
+    for number in range(rounds):
+        expected += play_batch(sink, chance, str(number))
+    assert sink.content() == expected
+    assert sink.left() == [], "orphans were removed"
+
+
+def test_batches_are_written_once(sink: Sink) -> None:
+    with sink.held_open():
+        play_batches(sink, Random(1), ROUNDS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_batches_are_written_once(sink: Sink) -> None:
+    play_batches(sink, Random(2), len(shared(range(SOAK_ROUNDS))))
+
+
+def play_stream(sink: Sink, chance: Random, rounds: int) -> None:
+    """Batches of two streams; each may fail, be aborted or be replayed, before and behind."""
+    expected = []
+    numbers = {"q1": 0, "q2": 0}
+    for label in range(rounds):
+        query = chance.choice(sorted(numbers))
+        number = numbers[query]
+        mine = [[f"{label}.{part}.{n}" for n in range(chance.randrange(1, 4))] for part in "ab"]
+        fates = chance.choices(["fails", "crashes", "aborts", "replays"], k=chance.randrange(3))
+        for fate in [*fates, "ends"]:
+            # Spark plans anew each time, and ends with a writer that knows nothing.
+            writer = sent(sink.ending())
+            messages = [
+                sink.task(writer, part, some, query=query) for part, some in enumerate(mine)
+            ]
+            if fate == "fails":
+                sink.ending().abort([None, messages[1]], number)
+                continue
+            sink.ending().commit(messages, number)
+            if fate == "aborts":
+                sink.ending().abort(messages, number)
+            if fate == "replays":
+                sink.ending().commit(messages, number)
+        expected += [row for part in mine for row in part]
+        numbers[query] += 1
+    assert sink.content() == expected
+    assert sink.left() == []
+
+
+def test_batches_of_streams_are_written_once(sink: Sink) -> None:
+    with sink.held_open():
+        play_stream(sink, Random(3), ROUNDS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_batches_of_streams_are_written_once(sink: Sink) -> None:
+    play_stream(sink, Random(4), len(shared(range(SOAK_ROUNDS))))
+
+
+KILLED = """
+import os, pickle, signal, sys, threading
+writer, messages, batch = pickle.load(open(sys.argv[1], "rb"))
+delay = float(sys.argv[2])
+if delay >= 0:
+    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+writer.commit(messages) if batch is None else writer.commit(messages, batch)
+os.kill(os.getpid(), signal.SIGKILL)  # between our commit and Spark's
+"""
+
+
+def killed(folder: Path, what: object, delay: float) -> None:
+    """End a write in a process that is killed after so many seconds, or behind the end."""
+    file = folder / "message"
+    file.write_bytes(pickle.dumps(what))
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED, str(file), str(delay)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == -signal.SIGKILL
+
+
+def play_killed(sink: Sink, delays: list[float]) -> None:
+    expected = []
+    for number, delay in enumerate(delays):
+        row = f"stream {number}"
+        writer = sent(sink.ending())
+        message = sink.task(writer, 0, [row], query="q")
+        killed(sink.folder, (writer, [message], number), delay)
+        replayed = sink.task(sent(sink.ending()), 0, [row], query="q")
+        sink.ending().commit([replayed], number)
+        expected.append(row)
+        batch = sink.planned()
+        message = sink.task(batch, 0, [f"batch {number}"])
+        killed(sink.folder, (batch, [message], None), delay)
+        # Whoever repeats the end of the same job, in whatever state it was left.
+        sent(batch).commit([message])
+        expected.append(f"batch {number}")
+    assert sink.content() == expected
+
+
+def test_a_driver_that_is_killed_behind_the_end_writes_once(sink: Sink) -> None:
+    play_killed(sink, [-1.0])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_drivers_that_are_killed_at_any_time_write_once(sink: Sink) -> None:
+    chance = Random(5)
+    play_killed(sink, [chance.uniform(0, 1.5) for _ in shared(range(40))])
+
+
+def test_an_overwrite_puts_the_new_content_in_place_of_the_old(sink: Sink) -> None:
+    first = sink.planned()
+    first.commit([sink.task(first, 0, ["old", "older"])])
+    second = sink.planned(overwrite=True)
+    messages = [sink.task(second, part, [f"new {part}"]) for part in (0, 1)]
+    assert sink.content() == ["old", "older"], "until the end"
+    second.commit(messages[::-1])
+    assert sink.content() == ["new 0", "new 1"], "in the order of the partitions"
+    second.commit(messages)
+    nothing = sink.planned(overwrite=True)
+    nothing.commit([])
+    assert sink.content() == []
+
+
+def test_each_partition_or_key_gets_a_segment_of_its_own(sink: Sink) -> None:
+    parts = sink.planned(outputs="partition", segment="parts")
+    parts.commit([sink.task(parts, number, [f"row {number}"]) for number in (0, 2)])
+    assert sink.content("parts/00000") == ["row 0"]
+    assert sink.content("parts/00002") == ["row 2"]
+    for expected in (1, 2):
+        keyed = sink.planned(key="k", segment="keys")
+        messages = [
+            sink.task(keyed, 0, ["1", "2", "3", "4"], keys=["a", "b", "a", "c/d"]),
+            sink.task(keyed, 1, ["5"], keys=["a"]),
+        ]
+        keyed.commit(messages)
+        assert sink.content("keys/a") == ["1", "3", "5"] * expected
+    assert sink.content("keys/b") == ["2", "2"]
+    assert sink.content("keys/c/d") == ["4", "4"]
+    assert sink.left() == []
+
+
+def test_several_segments_must_share_a_container(tmp_path: Path) -> None:
+    with new_sink(tmp_path, containers=3) as sink:
+        with pytest.raises(siltstone.SettingsError, match=r"such as '\{keys\}'"):
+            sink.planned(key="k", segment="keys")
+        keyed = sink.planned(key="k", segment="{keys}")
+        keyed.commit([sink.task(keyed, 0, ["1", "2", "3"], keys=["a", "b", "c"])])
+        assert sink.content("{keys}/b") == ["2"]
+
+
+def test_a_live_owner_is_named_before_any_task_runs(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.spark.sink.PLAN_WAIT_S", 0.2)
+    monkeypatch.setattr("siltstone.spark.sink.END_WAIT_S", 0.2)
+    writer = sink.planned()
+    message = sink.task(writer, 0, ["row"])
+    with siltstone.open(sink.folder) as store:
+        with pytest.raises(siltstone.StoreInUseError, match=f"pid={os.getpid()}"):
+            sink.planned()
+        with pytest.raises(pickle.PicklingError, match="StoreInUseError"):
+            sent(sink.ending())
+        with pytest.raises(siltstone.StoreInUseError):
+            writer.commit([message])
+        sink.task(writer, 1, ["tasks need no claim"])
+        assert [*store.list()] == []
+    writer.commit([message])
+    assert sink.content() == ["row"]
+
+
+def test_a_failed_task_tells_why_and_nothing_is_published(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = sink.planned(key="k")
+    with pytest.raises(ValueError, match="key in column 'k' is null"):
+        sink.task(writer, 0, ["a"], keys=[None])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="value is null"):
+        sink.task(writer, 0, [None], keys=["a"])  # type: ignore[list-item]
+    with pytest.raises(siltstone.SegmentNameError):
+        sink.task(writer, 0, ["a"], keys=["x" * 2_000])
+    writer.abort([None])
+    monkeypatch.setattr("siltstone.spark.task_writer.HELD_BYTES_MAX", 4)
+    other = sink.planned(key="k")
+    names = [str(number % 3) for number in range(30)]
+    other.commit([sink.task(other, 0, [str(n) for n in range(30)], keys=names)])
+    assert sink.content("s/1") == [str(number) for number in range(1, 30, 3)]
+
+
+def test_a_store_that_executors_do_not_see_is_told(sink: Sink) -> None:
+    writer = sink.planned()
+    (sink.folder / "chunks" / "system" / "store").rename(sink.folder / "elsewhere")
+    with pytest.raises(siltstone.StoreNotFoundError, match="holds no store"):
+        sink.task(writer, 0, ["row"])
+    (sink.folder / "elsewhere").rename(sink.folder / "chunks" / "system" / "store")
+
+
+def test_what_travels_holds_no_secret(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = sink.folder / "siltstone.yaml"
+    text = settings.read_text().replace("path: ./chunks", "path: ./${PLACE}")
+    settings.write_text(text)
+    monkeypatch.setenv("PLACE", "chunks")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-tell")
+    writer = sink.planned()
+    stream = sink.ending()
+    message = sink.task(writer, 0, ["row"])
+    for thing in (writer, stream, message):
+        data = pickle.dumps(thing)
+        assert b"do-not-tell" not in data
+        assert b"PLACE" not in data
+        assert len(data) < 2_000
+    assert isinstance(sent(stream), SegmentStreamWriter)
+    assert SCHEMA != KEYED

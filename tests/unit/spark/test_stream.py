@@ -1,0 +1,510 @@
+"""A stream gives every record once, in whole ones, whatever comes between its batches.
+
+Without Spark: what Spark asks a stream reader is asked here, with everything that travels pickled
+and every offset written down as JSON, and a new reader in between stands for a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+import siltstone
+from siltstone import events
+from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.events import MalformedEventError
+from siltstone.spark import open_store, record_ends
+from siltstone.spark.columns import arrow_schema, default_schema
+from siltstone.spark.rows import RowShape
+from siltstone.spark.stream import SegmentStreamReader
+from siltstone.spark.stream_options import parse_stream_options
+from siltstone.store.assemble import assembled
+from tests.unit.spark.layouts import expected_lines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store")
+    settings = siltstone.init(path, containers=2)
+    with settings.open("a", encoding="utf-8") as file:
+        file.write("\nsegments:\n  chunk_size: 64\nflush:\n  age: 1h\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> Iterator[siltstone.Store]:
+    with siltstone.open(folder) as opened:
+        yield opened
+
+
+class Stream:
+    """A query: it asks the reader as Spark does, and keeps the offset as Spark does."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.options = {
+            "store": str(folder),
+            "columns": "segment,offset,value",
+            **{name: str(value) for name, value in options.items()},
+        }
+        if self.options.get("badRecords") == "column":
+            self.options["columns"] += ",error"
+        self.reader = self._make()
+        try:
+            self.offset = self._json(self.reader.initialOffset())
+        except BaseException:
+            self.reader.stop()
+            raise
+        assert self._json(self.reader.initialOffset()) == self.offset
+
+    def _make(self) -> SegmentStreamReader:
+        options = parse_stream_options(self.options)
+        schema = arrow_schema(options.read, default_schema(options.read))
+        return SegmentStreamReader(options, RowShape(options=options.read, schema=schema))
+
+    @staticmethod
+    def _json(offset: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(json.dumps(offset))
+        return found
+
+    def restart(self, **options: object) -> None:
+        """Go on from the checkpoint in another process, perhaps with other options."""
+        self.reader.stop()
+        self.options.update({name: str(value) for name, value in options.items()})
+        self.reader = self._make()
+
+    def plan(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        limit = self.reader.getDefaultReadLimit()
+        return self.offset, self._json(self.reader.latestOffset(self.offset, limit))
+
+    def rows_between(self, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+        found = []
+        for part in self.reader.partitions(start, end):
+            reader, task = pickle.loads(pickle.dumps((self.reader, part)))
+            assert isinstance(task, InputPartition)
+            for batch in reader.read(task):
+                found += batch.to_pylist()
+        return found
+
+    def batch(self) -> list[dict[str, Any]]:
+        start, end = self.plan()
+        rows = self.rows_between(start, end) if start != end else []
+        self.offset = end
+        return rows
+
+    def values(self) -> list[Any]:
+        return [row["value"] for row in self.batch()]
+
+    def drain(self, most: int = 10_000) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for _ in range(most):
+            start, end = self.plan()
+            if start == end:
+                return found
+            found += self.rows_between(start, end)
+            self.offset = end
+        raise AssertionError("the stream does not end")
+
+
+Make = Callable[..., Stream]
+
+
+@pytest.fixture
+def make(folder: Path, store: siltstone.Store) -> Iterator[Make]:
+    """Make streams, and close them at the end."""
+    made: list[Stream] = []
+
+    def stream(**options: object) -> Stream:
+        made.append(Stream(folder, **options))
+        return made[-1]
+
+    yield stream
+    for one in made:
+        one.reader.stop()
+        one.reader.stop()
+
+
+@pytest.fixture
+def segment(store: siltstone.Store, request: pytest.FixtureRequest) -> siltstone.Segment:
+    return store.create(f"{request.node.name}/a")
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def test_a_line_waits_for_its_newline(make: Make, segment: siltstone.Segment) -> None:
+    stream = make(segment=segment.name)
+    assert stream.values() == []
+    segment.append(b"a\nb\nc")
+    assert stream.values() == ["a", "b"]
+    assert stream.values() == []
+    segment.flush()
+    segment.append(b"cc\r\n" + "žl".encode()[:3])
+    assert stream.values() == ["ccc\r"]
+    segment.append("žl".encode()[3:] + b"\nrest")
+    assert stream.values() == ["žl"]
+    segment.seal()
+    assert stream.values() == ["rest"]
+    assert stream.offset["segments"][segment.name]["done"]
+    assert stream.values() == []
+
+
+def test_a_line_longer_than_a_look(
+    make: Make, segment: siltstone.Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_ends, "LOOK_BYTES", 4)
+    monkeypatch.setattr(record_ends, "READ_BYTES", 8)
+    stream = make(segment=segment.name, maxBytesPerTrigger=5)
+    segment.append(b"x" * 100)
+    assert stream.values() == []
+    segment.append(b"\nab\n" + b"y" * 30 + b"\nc")
+    assert [len(row["value"]) for row in stream.drain()] == [100, 2, 30]
+
+
+def test_an_event_waits_for_its_end(make: Make, segment: siltstone.Segment) -> None:
+    data = events.encode_many([b"one", b"two" * 20, b"three"])
+    stream = make(segment=segment.name, mode="events")
+    for end in range(1, len(data) + 1):
+        segment.append(data[end - 1 : end])
+        found = stream.values()
+        if found:
+            assert end in (11, 79, len(data))
+    assert stream.drain() == []
+    stream.restart()
+    assert stream.drain() == []
+
+
+def test_a_block_waits_until_it_is_full(make: Make, segment: siltstone.Segment) -> None:
+    stream = make(segment=segment.name, mode="bytes", block_bytes=10)
+    segment.append(b"0123456789" * 2 + b"abc")
+    assert stream.values() == [b"0123456789"] * 2
+    assert stream.values() == []
+    segment.append(b"defghijkl")
+    assert stream.values() == [b"abcdefghij"]
+    segment.seal()
+    assert stream.values() == [b"kl"]
+
+
+def test_a_malformed_event_fails_in_its_task(make: Make, segment: siltstone.Segment) -> None:
+    segment.append(events.encode_many([b"a", b"b"]))
+    stream = make(segment=segment.name, mode="events")
+    assert stream.values() == [b"a", b"b"]
+    segment.append(b"no event at all")
+    with pytest.raises(MalformedEventError, match=f"segment {segment.name} offset=18"):
+        stream.batch()
+    stream.restart(badRecords="column", columns="segment,offset,value,error")
+    segment.append(events.encode(b"c"))
+    found = [(row["value"], row["offset"]) for row in stream.drain()]
+    assert found == [(None, 18), (b"c", 33)]
+    segment.append(events.encode(b"d"))
+    assert stream.values() == [b"d"]
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_join_to_what_was_appended(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment, seed: int
+) -> None:
+    """Any appends, flushes, limits and restarts: each record once, in order, for each segment."""
+    chance = random.Random(seed)
+    mode = ["lines", "events", "bytes"][seed % 3]
+    folder = segment.name.rpartition("/")[0]
+    limits: dict[str, object] = {}
+    if chance.random() < 0.7:
+        limits["maxBytesPerTrigger"] = chance.randint(1, 300)
+    if chance.random() < 0.7:
+        limits["maxRowsPerTrigger"] = chance.randint(1, 9)
+    if mode == "bytes":
+        limits["block_bytes"] = chance.randint(1, 40)
+    stream = make(prefix=folder + "/", mode=mode, range_bytes=chance.randint(1, 200), **limits)
+    segments, written = [segment], {segment.name: b""}
+    found: dict[str, list[Any]] = {}
+    for _ in range(25):
+        one = chance.choice(segments)
+        size = chance.randint(0, 60)
+        piece = chance.randbytes(size).replace(b"a", b"\n").replace(b"b", b"\n")
+        if mode == "events":
+            piece = events.encode_many([piece[:9], piece[9:]])
+        elif mode == "lines":
+            piece = piece.decode("latin-1").encode()
+        one.append(piece)
+        written[one.name] += piece
+        if chance.random() < 0.3:
+            one.flush()
+        if chance.random() < 0.1:
+            segments.append(store.create(f"{folder}/{len(segments)}"))
+            written[segments[-1].name] = b""
+        if chance.random() < 0.2:
+            stream.restart()
+        if chance.random() < 0.5:
+            for row in stream.batch():
+                found.setdefault(row["segment"], []).append(row["value"])
+    for one in segments:
+        one.seal()
+    for row in stream.drain():
+        found.setdefault(row["segment"], []).append(row["value"])
+    for name, data in written.items():
+        assert found.get(name, []) == _expected(mode, data, stream.options), name
+
+
+def _expected(mode: str, data: bytes, options: dict[str, str]) -> list[Any]:
+    if mode == "lines":
+        return [line.decode() for line in expected_lines(data)]
+    if mode == "events":
+        return [event.payload for event in events.EventDecoder().feed(data)]
+    size = int(options["block_bytes"])
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def test_a_limit_on_rows_is_kept(make: Make, segment: siltstone.Segment) -> None:
+    segment.append(b"".join(b"%d\n" % number for number in range(25)))
+    stream = make(segment=segment.name, maxRowsPerTrigger=10)
+    assert [len(stream.batch()) for _ in range(4)] == [10, 10, 5, 0]
+
+
+def test_a_limit_on_bytes_is_kept_and_shared(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    other = store.create(segment.name + "b")
+    segment.append(b"0123456\n" * 100)
+    other.append(b"0123456\n" * 3)
+    stream = make(prefix=segment.name, maxBytesPerTrigger=80)
+    counts = []
+    while rows := stream.batch():
+        counts.append((len(rows), len({row["segment"] for row in rows})))
+    # The small one has less than its share, and the other gets what is left.
+    assert counts[0] == (10, 2)
+    assert set(counts[1:-1]) == {(10, 1)}
+    assert sum(count for count, _ in counts) == 103
+
+
+def test_a_limit_on_rows_starves_nobody(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    other = store.create(segment.name + "b")
+    for one in (segment, other):
+        one.append(b"x\n" * 100)
+    stream = make(prefix=segment.name, maxRowsPerTrigger=5)
+    assert {row["segment"] for _ in range(2) for row in stream.batch()} == {
+        segment.name,
+        other.name,
+    }
+
+
+def test_everything_that_is_available_is_without_limit(
+    make: Make, segment: siltstone.Segment
+) -> None:
+    segment.append(b"x\n" * 100)
+    stream = make(segment=segment.name, maxRowsPerTrigger=5, maxBytesPerTrigger=7)
+    end = stream.reader.latestOffset(stream.offset, ReadAllAvailable())
+    assert len(stream.rows_between(stream.offset, end)) == 100
+
+
+def test_available_now_ends_where_the_segments_ended_then(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"x\n" * 20 + b"begun")
+    stream = make(prefix=segment.name, maxRowsPerTrigger=7)
+    stream.reader.prepareForTriggerAvailableNow()
+    segment.append(b" and ended\nmore\n")
+    store.create(segment.name + "later").append(b"later\n")
+    assert [row["value"] for row in stream.drain()] == ["x"] * 20
+    stream.restart()
+    stream.reader.prepareForTriggerAvailableNow()
+    assert [row["value"] for row in stream.drain()] == ["begun and ended", "more", "later"]
+
+
+# --- where it begins ------------------------------------------------------------------------------
+
+
+def test_the_latest_offset_is_behind_the_last_whole_record(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"old\nbeg")
+    stream = make(prefix=segment.name, startingOffsets="latest")
+    segment.append(b"un\nnew\n")
+    store.create(segment.name + "later").append(b"later\n")
+    assert stream.values() == ["begun", "new", "later"]
+
+
+def test_offsets_may_be_named(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    other = store.create(segment.name + "b")
+    for one in (segment, other):
+        one.append(b"ab\ncd\nef\n")
+    chosen = json.dumps({segment.name: 4})
+    stream = make(prefix=segment.name, startingOffsets=chosen)
+    assert stream.values() == ["ef", "ab", "cd", "ef"]
+    with pytest.raises(OffsetError, match="'startingOffsets' lies beyond the length"):
+        make(segment=segment.name, startingOffsets=json.dumps({segment.name: 10}))
+    segment.truncate(5)
+    with pytest.raises(SegmentTruncatedError):
+        make(segment=segment.name, startingOffsets=chosen)
+
+
+def test_a_truncated_segment_begins_with_what_is_left(
+    make: Make, segment: siltstone.Segment
+) -> None:
+    segment.append(b"first\nsecond\n")
+    segment.truncate(2)
+    assert make(segment=segment.name).values() == ["rst", "second"]
+
+
+def test_a_segment_that_is_not_there(make: Make, segment: siltstone.Segment) -> None:
+    with pytest.raises(SegmentNotFoundError, match="no such segment"):
+        make(segments=json.dumps([segment.name, "nobody"]))
+    assert make(prefix="nobody").drain() == []
+
+
+# --- what is gone ---------------------------------------------------------------------------------
+
+
+def test_bytes_truncated_before_they_were_read(make: Make, segment: siltstone.Segment) -> None:
+    segment.append(b"a\nb\nc\nd\n")
+    stream = make(segment=segment.name, maxRowsPerTrigger=1)
+    assert stream.values() == ["a"]
+    segment.truncate(2)
+    assert stream.values() == ["b"]  # what was truncated had been read
+    segment.truncate(6)
+    with pytest.raises(SegmentTruncatedError, match="offset=4 start_offset=6") as caught:
+        stream.batch()
+    assert "onTruncation=skip" in str(caught.value.__notes__)
+    stream.restart(onTruncation="skip")
+    assert stream.values() == ["d"]
+
+
+def test_bytes_truncated_between_the_plan_and_a_restart(
+    make: Make, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb\nc\nd\n")
+    stream = make(segment=segment.name)
+    start, end = stream.plan()
+    segment.truncate(4)
+    stream.restart()
+    with pytest.raises(SegmentTruncatedError):
+        stream.rows_between(start, end)
+    stream.restart(onTruncation="skip")
+    assert [row["value"] for row in stream.rows_between(start, end)] == ["c", "d"]
+
+
+def test_a_segment_deleted_before_it_was_read(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb\n")
+    stream = make(prefix=segment.name, maxRowsPerTrigger=1)
+    assert stream.values() == ["a"]
+    start, end = stream.plan()
+    segment.delete()
+    for ask in (stream.batch, lambda: stream.rows_between(start, end)):
+        with pytest.raises(SegmentNotFoundError, match="had not read all of it"):
+            ask()
+    stream.restart(onTruncation="skip")
+    assert stream.rows_between(start, end) == []
+    store.create(segment.name).append(b"anew\n")
+    assert stream.values() == ["anew"]
+
+
+def test_a_sealed_segment_that_was_read_may_go(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb")
+    segment.seal()
+    stream = make(prefix=segment.name)
+    assert stream.values() == ["a", "b"]
+    segment.delete()
+    assert stream.values() == []
+    assert stream.offset["segments"] == {}
+    store.create(segment.name).append(b"anew\n")
+    assert stream.values() == ["anew"]
+
+
+def test_a_store_that_lost_what_was_read(make: Make, segment: siltstone.Segment) -> None:
+    segment.append(b"a\nb\n")
+    stream = make(segment=segment.name)
+    stream.batch()
+    stream.offset["segments"][segment.name]["offset"] = 99
+    with pytest.raises(OffsetError, match="shorter than what the stream has read"):
+        stream.batch()
+
+
+# --- restarts -------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_the_same_when_it_is_planned_again(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    for number in range(20):
+        segment.append(b"line %d\n" % number * 3 + b"begun")
+    stream = make(segment=segment.name, maxBytesPerTrigger=150)
+    stream.batch()
+    start, end = stream.plan()
+    rows = stream.rows_between(start, end)
+    assert rows
+    segment.append(b"more\n")
+    assert stream.rows_between(start, end) == rows
+    segment.flush()
+    stream.restart(range_bytes=7)
+    assert stream.rows_between(start, end) == rows
+    source = store.create(segment.name + "-source")
+    source.append(b"joined\n")
+    source.seal()
+    segment.concat(source)
+    store.flush()
+    stream.restart()
+    assert stream.rows_between(start, end) == rows
+
+
+def test_what_travels_holds_no_store(make: Make, segment: siltstone.Segment) -> None:
+    segment.append(b"a\n")
+    stream = make(segment=segment.name)
+    stream.batch()
+    assert stream.reader._store is not None
+    copy = pickle.loads(pickle.dumps(stream.reader))
+    assert copy._store is None
+    assert len(pickle.dumps(stream.reader)) < 3_000
+
+
+def test_the_store_is_opened_once(
+    make: Make, segment: siltstone.Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    plain = assembled
+
+    def counted(*given: Any) -> Any:
+        opened.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(open_store, "assembled", counted)
+    stream = make(segment=segment.name)
+    for number in range(5):
+        segment.append(b"%d\n" % number)
+        assert len(stream.batch()) == 1
+    assert len(opened) == 1
+
+
+def test_options_of_a_stream() -> None:
+    needed = {"store": "/s", "segment": "a"}
+    for given, message in (
+        ({"from": "1"}, "option 'from' is for batches; a stream has 'startingOffsets'"),
+        ({"startingOffsets": "now"}, "'startingOffsets' is earliest, latest, or an object"),
+        ({"startingOffsets": '{"b": 1}'}, "'startingOffsets' names 'b', which is not read"),
+        ({"onTruncation": "ignore"}, "option 'onTruncation' is fail or skip, not 'ignore'"),
+        ({"maxBytesPerTrigger": "0"}, "'maxBytesPerTrigger' must be between 1 and"),
+        ({"maxRowsPerTrigger": "x"}, "'maxRowsPerTrigger' is a whole number of rows"),
+        ({"triggers": "x"}, "unknown option: 'triggers'; known are store.*startingOffsets"),
+    ):
+        with pytest.raises(siltstone.SettingsError, match=message):
+            parse_stream_options({**needed, **given})
+    found = parse_stream_options({**needed, "startingOffsets": " Latest ", "onTruncation": "SKIP"})
+    assert replace(found, read=found.read) == found
