@@ -16,8 +16,10 @@ from bench import (
     flushes,
     gcs,
     hdfs,
+    kafka,
     latencies,
     layouts,
+    lives,
     machine,
     mixed,
     openings,
@@ -28,6 +30,8 @@ from bench import (
     report,
     requests,
     s3,
+    silt,
+    spark_rows,
     takeovers,
     updates,
 )
@@ -37,6 +41,7 @@ from bench.workshop import Workshop
 PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "appends": ("Durable appends", appends.run),
     "latencies": ("Appends under load", latencies.run),
+    "lives": ("Appends of other sizes, and lives of segments", lives.run),
     "flushes": ("Append and flush", flushes.run),
     "packs": ("Many small segments", packs.run),
     "requests": ("Requests to long-term storage", requests.run),
@@ -48,12 +53,15 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "openings": ("Opening", openings.run),
     "populations": ("Opening very many segments", populations.run),
     "takeovers": ("The death of an owner", takeovers.run),
+    "kafka": ("The log kafka beside its client", kafka.run),
     "mixed": ("Everything at once", mixed.run),
     "ages": ("Opening an old store", ages.run),
     "azure": ("The binding azure beside its SDK", azure.run),
     "hdfs": ("The binding hdfs beside its client", hdfs.run),
     "gcs": ("The binding gcs beside its SDK", gcs.run),
     "s3": ("The binding s3 beside its SDK and obstore", s3.run),
+    "silt": ("Segments as files in Spark", silt.run),
+    "spark_rows": ("Segments as rows in Spark", spark_rows.run),
 }
 PAGE = Path(__file__).with_name("README.md")
 

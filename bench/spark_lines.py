@@ -133,8 +133,8 @@ def cpu_s() -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def report(timings: dict[str, Timing], length: int) -> None:
-    peer = timings["spark.read.text"]
+def report(timings: dict[str, Timing], length: int, peer_name: str = "spark.read.text") -> None:
+    peer = timings[peer_name]
     for name, timing in timings.items():
         wall, cpu = statistics.median(timing.wall_s), statistics.median(timing.cpu_s)
         walls = sorted(b / a for a, b in zip(timing.wall_s, peer.wall_s, strict=True))
@@ -142,7 +142,7 @@ def report(timings: dict[str, Timing], length: int) -> None:
         print(
             f"{name:16} wall {wall:6.2f} s {length / MIB / wall:6.0f} MiB/s   "
             f"cpu {cpu:6.2f} s {length / MIB / cpu:6.0f} MiB per CPU second   "
-            f"speed to spark.read.text: wall {spread(walls)}, cpu {spread(cpus)}"
+            f"speed to {peer_name}: wall {spread(walls)}, cpu {spread(cpus)}"
         )
 
 
