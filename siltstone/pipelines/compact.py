@@ -9,7 +9,7 @@ leaves chunks that nothing names, and the sweep of the epoch finds them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -74,12 +74,9 @@ class MergeWork:
     def open(self) -> Iterator[Step]:
         """Open long-term storage, which must hold this very store: see ``check_uuid``."""
         settings = load_settings(self.store)
-        storage = open_storage(settings, SystemEnvironment())
-        try:
+        with closing(open_storage(settings, SystemEnvironment())) as storage:
             check_uuid(read_manifest(storage), settings.uuid)
             yield partial(_written, storage, settings.container.read_back)
-        finally:
-            storage.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,6 @@ from siltstone.container.import_views import (
 )
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     AttributeLimitError,
     CorruptDataError,
@@ -54,7 +53,7 @@ from siltstone.pipelines.work import (
     Step,
     packed,
 )
-from siltstone.store.assemble import open_storage
+from siltstone.store.assemble import storage_of
 from siltstone.store.effective_settings import load_settings
 from siltstone.store.import_writer import ImportWriter
 
@@ -109,11 +108,8 @@ class CopyWork:
     def open(self) -> Iterator[Step]:
         """Open the source's long-term storage, and see that the target's settings are there."""
         load_settings(self.target)
-        storage = open_storage(load_settings(self.source), SystemEnvironment())
-        try:
+        with closing(storage_of(self.source)) as storage:
             yield partial(_copied, self, storage)
-        finally:
-            storage.close()
 
 
 def copy(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
 from siltstone.core.words import MIB
 from siltstone.pipelines.export_layout import (
@@ -44,8 +43,7 @@ from siltstone.pipelines.work import (
     Step,
     packed,
 )
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import storage_of
 
 UNREADABLE: Final = "unreadable"
 """The bytes are damaged, or are not the records that were asked for."""
@@ -92,11 +90,8 @@ class ExportWork:
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open long-term storage."""
-        storage = open_storage(load_settings(self.store), SystemEnvironment())
-        try:
+        with closing(storage_of(self.store)) as storage:
             yield partial(_exported, self.store, storage)
-        finally:
-            storage.close()
 
 
 def plan_export(

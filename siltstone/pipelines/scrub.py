@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import local
@@ -15,7 +15,6 @@ from siltstone.core.block_sums import block_count
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     ChunkNotFoundError,
     CorruptDataError,
@@ -26,8 +25,7 @@ from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import storage_of
 
 MISSING: Final = "missing"
 SHORT: Final = "short"
@@ -74,11 +72,8 @@ class ScrubWork:
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open long-term storage."""
-        storage = open_storage(load_settings(self.store), SystemEnvironment())
-        try:
+        with closing(storage_of(self.store)) as storage:
             yield partial(_scrubbed, uncached(storage), _Buffer())
-        finally:
-            storage.close()
 
 
 def plan_scrub(rows: Sequence[ChunkRows]) -> list[ScrubItem]:

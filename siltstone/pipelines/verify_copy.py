@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.export import UNREADABLE
@@ -25,8 +24,7 @@ from siltstone.pipelines.work import (
     Step,
     packed,
 )
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +60,10 @@ class VerifyCopyWork:
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open long-term storage of both."""
-        with ExitStack() as stack:
-            environment = SystemEnvironment()
-            source = open_storage(load_settings(self.source), environment)
-            stack.callback(source.close)
-            target = open_storage(load_settings(self.target), environment)
-            stack.callback(target.close)
+        with (
+            closing(storage_of(self.source)) as source,
+            closing(storage_of(self.target)) as target,
+        ):
             yield partial(_compared, self, source, target)
 
 

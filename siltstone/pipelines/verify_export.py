@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
 from siltstone.pipelines.export import UNREADABLE
 from siltstone.pipelines.export_layout import (
@@ -34,8 +33,7 @@ from siltstone.pipelines.segment_ranges import (
 )
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import storage_of
 
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"
@@ -83,11 +81,8 @@ class VerifyExportWork:
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open long-term storage."""
-        storage = open_storage(load_settings(self.store), SystemEnvironment())
-        try:
+        with closing(storage_of(self.store)) as storage:
             yield partial(_compared, self.store, storage)
-        finally:
-            storage.close()
 
 
 def plan_verify_export(

@@ -8,15 +8,13 @@ is what connects them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SettingsError, StoreInUseError
 from siltstone.core.words import container_of
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
-from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.store.assemble import container_count
 from siltstone.store.store import Store, open_store
 
 PLAN_WAIT_S: Final = 3.0
@@ -36,12 +34,11 @@ def owned(store: str, container: int, wait_s: float) -> Iterator[Store]:
         StoreInUseError: somebody else has it for longer than ``wait_s``.
         SiltstoneError: whatever opening a store raises.
     """
-    environment = SystemEnvironment()
-    try:
-        with _opened(store, container, wait_s, environment) as opened:
-            yield opened
-    finally:
-        environment.close()
+    with (
+        closing(SystemEnvironment()) as environment,
+        _opened(store, container, wait_s, environment) as opened,
+    ):
+        yield opened
 
 
 def _opened(store: str, container: int, wait_s: float, environment: Environment) -> Store:
@@ -67,16 +64,7 @@ def container_for(store: str, segment: str, *, several: bool) -> int:
         SettingsError: they might not share one.
         StoreNotFoundError: there is no store.
     """
-    settings = load_settings(store)
-    environment = SystemEnvironment()
-    storage = open_storage(settings, environment)
-    try:
-        manifest = read_manifest(storage)
-        check_uuid(manifest, settings.uuid)
-    finally:
-        storage.close()
-        environment.close()
-    count = manifest.container_count
+    count = container_count(store)
     if several and count > 1 and not _has_tag(segment):
         raise SettingsError(
             f"option 'segment': a write into several segments is one step in one container, and "

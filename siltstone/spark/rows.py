@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -11,7 +12,6 @@ import numpy
 import pyarrow
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.words import MIB
 from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
@@ -25,8 +25,7 @@ from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
 from siltstone.spark.resolve import resolve_window
-from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import storage_of
 
 EVENT_READ_BYTES: Final = 4 * MIB
 """Events are looked for in many places of a read at once, so larger reads cost less for each."""
@@ -160,9 +159,6 @@ def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.
     """Read the rows of some ranges of one store, one behind the other."""
     if not task:
         return
-    storage = open_storage(load_settings(task[0].store), SystemEnvironment())
-    try:
+    with closing(storage_of(task[0].store)) as storage:
         for part in task:
             yield from shape.read(storage, part, partial(resolve_window, part))
-    finally:
-        storage.close()

@@ -14,10 +14,8 @@ from siltstone.core.errors import SettingsError
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
 from siltstone.spark.local_session import FILE_SYSTEM
-from siltstone.store.assemble import open_binding
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.assemble import container_count
 from siltstone.store.file_verbs import PublishedFiles
-from siltstone.store.manifest import check_uuid, read_manifest
 from siltstone.store.name_match import NameMatch
 from siltstone.store.store import Store, open_store
 from siltstone.store.units import parse_time
@@ -130,11 +128,5 @@ def _seconds(ttl: str | float | timedelta) -> float:
 
 def _containers(store: Path | str, names: Sequence[str]) -> list[int]:
     """The containers that own names, so that no other one is opened."""
-    settings = load_settings(store)
-    storage = open_binding(settings)
-    try:
-        manifest = read_manifest(storage)
-        check_uuid(manifest, settings.uuid)
-    finally:
-        storage.close()
-    return sorted({container_of(check_segment_name(n), manifest.container_count) for n in names})
+    count = container_count(store)
+    return sorted({container_of(check_segment_name(name), count) for name in names})

@@ -17,6 +17,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -270,6 +271,18 @@ def open_storage(
     return RetryingChunkStorage(storage, environment, retries)
 
 
+def storage_of(path: Path | str) -> ChunkStorage:
+    """Return a new client of long-term storage for the store whose settings file is ``path``.
+
+    For whoever opens no store, such as the tasks of a job; throttled calls are repeated.
+
+    Raises:
+        StoreNotFoundError: there is no settings file.
+        SettingsError: the settings file is wrong.
+    """
+    return open_storage(load_settings(path), SystemEnvironment())
+
+
 def open_binding(settings: EffectiveSettings) -> ChunkStorage:
     """Return a new client of the service itself, without any wrapper."""
     place = f"{settings.file}: long_term_storage.{settings.binding}"
@@ -291,13 +304,17 @@ def assembled(path: Path | str, environment: Environment) -> Assembly:
     Raises like ``open_async_store``; nothing is claimed.
     """
     settings = load_settings(path)
-    storage = open_storage(settings, environment)
-    try:
+    with closing(open_storage(settings, environment)) as storage:
         manifest = read_manifest(storage)
         check_uuid(manifest, settings.uuid)
-    finally:
-        storage.close()
     return Assembly(settings, environment, manifest)
+
+
+def container_count(path: Path | str) -> int:
+    """How many containers the store has whose settings file is ``path``; see ``assembled``."""
+    environment = SystemEnvironment()
+    with closing(environment), closing(assembled(path, environment)) as assembly:
+        return assembly.manifest.container_count
 
 
 def _chosen(containers: Sequence[int] | None, count: int) -> list[int]:
