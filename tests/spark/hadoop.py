@@ -12,8 +12,10 @@ class Hadoop:
     """Hadoop's classes inside the JVM of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.jvm: Any = spark.sparkContext._jvm
+        jvm: Any = spark.sparkContext._jvm
+        self.jvm = jvm
         self.conf = spark.sparkContext._jsc.hadoopConfiguration()
+        self._small = self.jvm.org.apache.hadoop.conf.Configuration(self.conf)
 
     def path(self, path: str) -> Any:
         """A path of Hadoop."""
@@ -51,6 +53,44 @@ class Hadoop:
             wanted.add(self.jvm.org.apache.hadoop.fs.FileRange.createFileRange(offset, length))
         stream.readVectored(wanted, self._allocate(direct=direct))
         return [self._bytes(each.getData().join()) for each in wanted]
+
+    def read_at(self, stream: Any, offset: int, length: int) -> bytes:
+        """Read by one positioned call. Java fills the array of a list, as Python gets copies."""
+        invoke, lang = self.jvm.java.lang.invoke, self.jvm.java.lang
+        number, buffer = lang.Long.TYPE, lang.Class.forName("[B")
+        rest = self.jvm.java.util.ArrayList()
+        for each in (buffer, lang.Integer.TYPE, lang.Integer.TYPE):
+            rest.add(each)
+        kind = invoke.MethodType.methodType(lang.Void.TYPE, rest).insertParameterTypes(0, [number])
+        handle = invoke.MethodHandles.publicLookup().findVirtual(
+            stream.getClass(), "readFully", kind
+        )
+        arguments = self.jvm.java.util.ArrayList()
+        for each in (stream, offset, bytes(length), 0, length):
+            arguments.add(each)
+        handle.invokeWithArguments(arguments)
+        return bytes(arguments.get(2))
+
+    def records(
+        self, path: str, start: int, length: int, separator: bytes | None, buffer_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        """Offset and value of the records of one split, by the reader that Spark's sources use.
+
+        ``separator`` is what ends a record; without it LF, CR, or both.
+        """
+        hadoop = self.jvm.org.apache.hadoop
+        self._small.setInt("io.file.buffer.size", buffer_bytes)
+        given = [] if separator is None else [separator]
+        reader = hadoop.mapreduce.lib.input.LineRecordReader(*given)
+        split = hadoop.mapreduce.lib.input.FileSplit(self.path(path), start, length, None)
+        attempt = hadoop.mapreduce.TaskAttemptID()
+        reader.initialize(split, hadoop.mapreduce.task.TaskAttemptContextImpl(self._small, attempt))
+        found = []
+        while reader.nextKeyValue():
+            value = reader.getCurrentValue()
+            found.append((reader.getCurrentKey().get(), bytes(value.copyBytes())))
+        reader.close()
+        return found
 
     def _allocate(self, *, direct: bool) -> Any:
         invoke, lang = self.jvm.java.lang.invoke, self.jvm.java.lang
