@@ -57,10 +57,10 @@ GROUP_BYTES: Final = 32 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportItem:
-    """One file to be written.
+    """One file of an export, to be written or compared.
 
     Attributes:
-        part: what it holds.
+        part: what it holds, or should hold.
         head: of its folder.
         path: where it lies; the same path on every worker.
         name: the end of the path, for people.
@@ -73,7 +73,7 @@ class ExportItem:
 
     @property
     def size(self) -> int:
-        """Bytes that are read."""
+        """Bytes that are read of the segment."""
         return self.part.size
 
 

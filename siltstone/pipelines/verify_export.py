@@ -13,7 +13,7 @@ from typing import Any, Final
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
-from siltstone.pipelines.export import UNREADABLE
+from siltstone.pipelines.export import UNREADABLE, ExportItem
 from siltstone.pipelines.export_layout import (
     ExportHead,
     Form,
@@ -24,13 +24,7 @@ from siltstone.pipelines.export_layout import (
     read_head,
     segment_folder,
 )
-from siltstone.pipelines.segment_ranges import (
-    SegmentRange,
-    gaps,
-    last_line_end,
-    plan_range,
-    read_range,
-)
+from siltstone.pipelines.segment_ranges import gaps, last_line_end, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
 from siltstone.store.assemble import storage_of
@@ -44,28 +38,6 @@ TRUNCATED: Final = "truncated"
 """The store has not got these bytes any more: nothing to compare with."""
 
 _ROWS: Final = 4_096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedItem:
-    """One file to be compared.
-
-    Attributes:
-        part: what it should hold.
-        head: of its folder.
-        path: where it lies.
-        name: the end of the path, for people.
-    """
-
-    part: SegmentRange
-    head: ExportHead
-    path: str
-    name: str
-
-    @property
-    def size(self) -> int:
-        """Bytes that are read of the segment."""
-        return self.part.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +59,7 @@ class VerifyExportWork:
 
 def plan_verify_export(
     view: StoreView, folder: Path, names: Sequence[str] = ()
-) -> tuple[list[ExportedItem], list[Outcome]]:
+) -> tuple[list[ExportItem], list[Outcome]]:
     """Plan the comparison of every file in ``folder``; return it with what is known without it.
 
     Known are ranges that no file holds, ``missing``; what the store has more of, ``behind``; what
@@ -102,7 +74,7 @@ def plan_verify_export(
         SettingsError: a folder does not tell what it holds.
         SegmentNotFoundError: nothing of a segment was exported.
     """
-    items: list[ExportedItem] = []
+    items: list[ExportItem] = []
     known: list[Outcome] = []
     there = exported_segments(folder)
     for name in names:
@@ -122,7 +94,7 @@ def plan_verify_export(
 
 
 def verify_export(
-    view: StoreView, executor: Executor, items: Sequence[ExportedItem]
+    view: StoreView, executor: Executor, items: Sequence[ExportItem]
 ) -> Iterator[Outcome]:
     """Compare files and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
@@ -140,8 +112,8 @@ def _live(view: StoreView, name: str) -> SegmentInfo | None:
 
 def _plan_segment(
     view: StoreView, info: SegmentInfo, place: Path, head: ExportHead
-) -> tuple[list[ExportedItem], list[Outcome]]:
-    items: list[ExportedItem] = []
+) -> tuple[list[ExportItem], list[Outcome]]:
+    items: list[ExportItem] = []
     known: list[Outcome] = []
     ranges = exported_ranges(place, head)
     end = last_line_end(view, info) if head.records is Records.LINES else info.length
@@ -160,7 +132,7 @@ def _plan_segment(
         elif start < stop:
             part = plan_range(view, info, start, stop, max(end, stop))
             path = str(place / range_name(head, start, stop))
-            items.append(ExportedItem(part=part, head=head, path=path, name=name))
+            items.append(ExportItem(part=part, head=head, path=path, name=name))
     return items, known
 
 
@@ -168,7 +140,7 @@ def _outcome(subject: str, status: str, message: str) -> Outcome:
     return Outcome(subject=subject, status=status, message=message)
 
 
-def _compared(store: str, storage: ChunkStorage, item: ExportedItem) -> Outcome:
+def _compared(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
     try:
         if item.head.form is Form.PARQUET:
             message = _parquet_difference(store, storage, item)
@@ -183,7 +155,7 @@ def _compared(store: str, storage: ChunkStorage, item: ExportedItem) -> Outcome:
     return Outcome(subject=item.name, status=OK, length=item.size)
 
 
-def _bytes_difference(store: str, storage: ChunkStorage, item: ExportedItem) -> str:
+def _bytes_difference(store: str, storage: ChunkStorage, item: ExportItem) -> str:
     offset = item.part.start
     with Path(item.path).open("rb") as file:
         for piece in read_range(store, storage, item.part):
@@ -196,7 +168,7 @@ def _bytes_difference(store: str, storage: ChunkStorage, item: ExportedItem) -> 
     return ""
 
 
-def _parquet_difference(store: str, storage: ChunkStorage, item: ExportedItem) -> str:
+def _parquet_difference(store: str, storage: ChunkStorage, item: ExportItem) -> str:
     import pyarrow
     import pyarrow.parquet
 
