@@ -108,7 +108,6 @@ def export(
     size = parse_size(file_size)
     if size < 1:
         raise click.BadParameter("at least one byte", param_hint="--file-size")
-    counts: Counter[str] = Counter()
     with store_view(session.store_path()) as view:
         chosen = view.segments(segments, prefix)
         items = plan_export(view, chosen, folder, Form(form), kind, size)
@@ -116,8 +115,8 @@ def export(
         with open_executor(**choice) as executor:
             outcomes = run_export(view, executor, items)
             quiet = frozenset((OK, SAME))
-            for outcome in told(session, "export", outcomes, total, as_json=as_json, quiet=quiet):
-                counts[outcome.status] += 1
+            shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
+            counts = Counter(outcome.status for outcome in shown)
     finish(session, "export", counts, frozenset((UNREADABLE,)), FAILED)
 
 
@@ -154,7 +153,6 @@ def verify(
     from siltstone.pipelines.work import FAILED, OK
 
     _one_choice(segments, prefix)
-    counts: Counter[str] = Counter()
     is_store = target.is_file() or (target / FILE_NAME).exists()
     if prefix and not is_store:
         raise click.UsageError("--prefix is for copies; name the segments of an export")
@@ -172,8 +170,8 @@ def verify(
             found = verify_export(view, executor, items)
         quiet = frozenset((OK,))
         outcomes = chain(known, found)
-        for outcome in told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet):
-            counts[outcome.status] += 1
+        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)
 
 
@@ -205,15 +203,14 @@ def copy(
     from siltstone.pipelines.work import FAILED, OK, SAME
 
     _one_choice(segments, prefix)
-    counts: Counter[str] = Counter()
     with store_view(session.store_path()) as view, owned_store(target) as owned:
         chosen = view.segments(segments, prefix)
         with open_executor(**choice) as executor:
             total = lacking_bytes(view, owned, chosen)
             outcomes = run_copy(view, owned, executor, chosen)
             quiet = frozenset((OK, SAME))
-            for outcome in told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet):
-                counts[outcome.status] += 1
+            shown = told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
+            counts = Counter(outcome.status for outcome in shown)
     finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
 
 
@@ -251,7 +248,6 @@ def compact(
     from siltstone.pipelines.work import FAILED, OK
     from siltstone.store.units import parse_size
 
-    counts: Counter[str] = Counter()
     with owned_store(session.store_path()) as store:
         rules = chosen_rules(
             store,
@@ -264,8 +260,8 @@ def compact(
             total = planned_bytes(store, rules)
             outcomes = run_compact(store, executor, rules)
             quiet = frozenset((OK, CHANGED))
-            for outcome in told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet):
-                counts[outcome.status] += 1
+            shown = told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
+            counts = Counter(outcome.status for outcome in shown)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
 
 
