@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from siltstone.core.closing import Closing
 from siltstone.core.errors import SettingsError
 from siltstone.pipelines.work import Outcome
 
 VERSION: Final = 1
 
 
-class KeptOutcomes:
+class KeptOutcomes(Closing):
     """Outcomes of a job, a line of JSON each, behind a line that tells which job it is.
 
     Use it as a context manager. What was written is in the file when ``keep`` returns; a line that
@@ -82,14 +82,7 @@ class KeptOutcomes:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the file. Idempotent."""
         if self._path is not None:
             self._file.close()
