@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
     from siltstone.core.records.import_row import ImportState as ImportState
     from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
-    from siltstone.store.assemble import open_async_store as open_async
     from siltstone.store.async_buffered_writer import AsyncBufferedWriter as AsyncBufferedWriter
     from siltstone.store.async_segment import AsyncSegment as AsyncSegment
     from siltstone.store.async_store import AsyncStore as AsyncStore
@@ -103,6 +102,7 @@ if TYPE_CHECKING:
     from siltstone.store.event_buffer import DurableEvents as DurableEvents
     from siltstone.store.import_writer import ImportWriter as ImportWriter
     from siltstone.store.initialisation import init_store as init
+    from siltstone.store.opening import open_async_store as open_async
     from siltstone.store.recovery import recover_store as recover
     from siltstone.store.segment import Segment as Segment
     from siltstone.store.store import Store as Store
@@ -122,7 +122,7 @@ _IMPORTS = "siltstone.container.import_views"
 
 _PLACES = {
     "open": (f"{_STORE}.store", "open_store"),
-    "open_async": (f"{_STORE}.assemble", "open_async_store"),
+    "open_async": (f"{_STORE}.opening", "open_async_store"),
     "init": (f"{_STORE}.initialisation", "init_store"),
     "recover": (f"{_STORE}.recovery", "recover_store"),
     "RecoveryReport": ("siltstone.container.recovery_report", "RecoveryReport"),

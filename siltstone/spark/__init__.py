@@ -3,9 +3,15 @@
 ``files(spark, store, "name")`` gives paths for ``spark.read.text``, ``csv``, ``json``, ``parquet``
 and the like. ``register(spark)`` makes ``spark.read.format("siltstone")`` known to a session;
 ``session()`` makes a local one that knows both and brings its own Java when the machine has none.
+
+Spark plans every query in new processes. Everything here is loaded when it is first used, so that
+these load what they need and no more.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     import pyarrow as _pyarrow
@@ -16,11 +22,32 @@ except ImportError as error:
         'try: pip install "siltstone[spark]"'
     ) from error
 
-from siltstone.spark.data_source import register
-from siltstone.spark.java import java_home
-from siltstone.spark.local_session import session
-from siltstone.spark.segment_files import files
+if TYPE_CHECKING:
+    from siltstone.spark.data_source import register as register
+    from siltstone.spark.java import java_home as java_home
+    from siltstone.spark.local_session import session as session
+    from siltstone.spark.segment_files import files as files
 
 __all__ = ["files", "java_home", "register", "session"]
 
+_PLACES: Final = {
+    "files": "segment_files",
+    "java_home": "java",
+    "register": "data_source",
+    "session": "local_session",
+}
+
 del _pyarrow, _pyspark
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'siltstone.spark' has no attribute {name!r}")
+    value = getattr(import_module(f"siltstone.spark.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,12 +1,16 @@
-"""The data source itself: what Spark calls in the driver and in its workers."""
+"""The data source itself: what Spark calls in the driver and in its workers.
+
+Spark asks for the schema in one new process and plans in another, before any worker reads, for
+every query. So each method loads what it needs by itself: the planning of a read needs no sink,
+the schema no store.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,12 +24,13 @@ from pyspark.sql.types import StructType
 
 from siltstone.spark.columns import arrow_schema, default_schema
 from siltstone.spark.options import parse_options
-from siltstone.spark.resolve import resolve_tasks
-from siltstone.spark.rows import RowShape, read_task
-from siltstone.spark.sink import SegmentStreamWriter, SegmentWriter
-from siltstone.spark.stream import SegmentStreamReader
 from siltstone.spark.stream_options import ALL_KNOWN, parse_stream_options
 from siltstone.spark.write_options import parse_write_options
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from siltstone.spark.options import ReadOptions
 
 FORMAT: Final = "siltstone"
 
@@ -45,10 +50,13 @@ class SegmentSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the schema that the user asked for. Spark calls it by keyword."""
         options = parse_options(self.options)
-        return SegmentReader(RowShape(options=options, schema=arrow_schema(options, schema)))
+        return SegmentReader(options, arrow_schema(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream of the schema that the user asked for. Spark calls it by keyword."""
+        from siltstone.spark.rows import RowShape
+        from siltstone.spark.stream import SegmentStreamReader
+
         options = parse_stream_options(self.options)
         read = options.read
         return SegmentStreamReader(
@@ -57,10 +65,14 @@ class SegmentSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a data frame. It opens an import session, so no task runs in vain."""
+        from siltstone.spark.sink import SegmentWriter
+
         return SegmentWriter(parse_write_options(self.options, overwrite=overwrite), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer of the batches of a stream."""
+        from siltstone.spark.sink import SegmentStreamWriter
+
         return SegmentStreamWriter(parse_write_options(self.options, overwrite=overwrite), schema)
 
 
@@ -72,18 +84,24 @@ class SegmentReader(DataSourceReader):
     the next.
     """
 
-    def __init__(self, shape: RowShape) -> None:
-        self._shape = shape
+    def __init__(self, options: ReadOptions, schema: pyarrow.Schema) -> None:
+        self._options = options
+        self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Open the store read-only and plan over the segments as they are now."""
+        from siltstone.spark.resolve import resolve_tasks
+
         cores = len(os.sched_getaffinity(0))
-        return [InputPartition(task) for task in resolve_tasks(self._shape.options, cores)]
+        return [InputPartition(task) for task in resolve_tasks(self._options, cores)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read the rows of the ranges of one task."""
+        from siltstone.spark.rows import RowShape, read_task
+
         # ``None`` is what Spark makes of an empty list of partitions.
-        return read_task(self._shape, partition.value or ())
+        shape = RowShape(options=self._options, schema=self._schema)
+        return read_task(shape, partition.value or ())
 
 
 def register(spark: SparkSession) -> None:

@@ -8,8 +8,6 @@ from siltstone.container.reader import ReadContainer
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError
-from siltstone.pipelines.look_up import find_window
-from siltstone.pipelines.window import Window
 from siltstone.spark.open_store import PAGE, OpenStore
 from siltstone.spark.options import Mode, ReadOptions, Split
 from siltstone.spark.ranges import (
@@ -116,8 +114,3 @@ async def append_borders(container: ReadContainer, name: str, start: int, stop: 
         found.update(chunk.start for chunk in page)
         position = page[-1].start + page[-1].length
     return sorted(offset for offset in found if start < offset < stop)
-
-
-def resolve_window(part: RecordRange, offset: int) -> Window:
-    """See ``find_window``."""
-    return find_window(part.store, part.segment, part.segment_id, offset, part.end)

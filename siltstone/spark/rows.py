@@ -20,11 +20,11 @@ from siltstone.pipelines.byte_source import ByteSource
 from siltstone.pipelines.event_runs import BadStretch, EventRun, read_event_runs
 from siltstone.pipelines.event_starts import Numbers
 from siltstone.pipelines.lines import read_lines
+from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.window import Window
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
-from siltstone.spark.resolve import resolve_window
 from siltstone.store.assemble import storage_of
 
 EVENT_READ_BYTES: Final = 4 * MIB
@@ -161,4 +161,8 @@ def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.
         return
     with closing(storage_of(task[0].store)) as storage:
         for part in task:
-            yield from shape.read(storage, part, partial(resolve_window, part))
+            yield from shape.read(storage, part, partial(_window_again, part))
+
+
+def _window_again(part: RecordRange, offset: int) -> Window:
+    return find_window(part.store, part.segment, part.segment_id, offset, part.end)

@@ -7,23 +7,23 @@ updates, has its layout pinned in memory and written to the system journal. So a
 journal only: it gives the system segments, these give the tables, and the tables give everything
 else. Each container does this for itself; here it only gets a log, the long-term storage and a
 folder for its index.
+
+What only owners need is loaded by the first of them, so that a reader of one container, as every
+planning of a query of Spark is one, starts sooner.
 """
 
 from __future__ import annotations
 
-import asyncio
 import getpass
-import logging
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from siltstone.container.container import Container, open_container
 from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
@@ -31,7 +31,7 @@ from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
-from siltstone.core.errors import SettingsError, SiltstoneError
+from siltstone.core.errors import SettingsError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
@@ -40,17 +40,15 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.core.words import MIB
-from siltstone.store.arguments import check_offset
-from siltstone.store.async_store import AsyncStore
-from siltstone.store.container_slot import ContainerSlot
-from siltstone.store.container_verbs import read_only_container
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
 from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
 
-_log = logging.getLogger(__name__)
-_POOL: Final = Pool(name="siltstone-open", threads=1)
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+
+OPEN_POOL: Final = Pool(name="siltstone-open", threads=1)
 
 INDEX_WRITE_BYTES: Final = 32 * MIB
 """Memory for rows that no file of a local index has yet, all containers together, so that a store
@@ -95,6 +93,8 @@ class Assembly:
 
     async def open_owner(self, index: int, *, takeover: bool) -> Container:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
+        from siltstone.container.container import open_container
+
         folder = await self._run(lambda: self._folders.of_owner(index))
         metrics = self._metrics(index)
         log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
@@ -182,56 +182,7 @@ class Assembly:
         return _placed(place, lambda: load_fenced_log(settings.log, settings.log_options, index))
 
     async def _run(self, call: Callable[[], T]) -> T:
-        return await self.environment.run_blocking(_POOL, call)
-
-
-async def open_async_store(
-    path: Path | str,
-    *,
-    read_only: bool = False,
-    takeover: bool = False,
-    containers: Sequence[int] | None = None,
-    environment: Environment | None = None,
-) -> AsyncStore:
-    """Open the store whose settings file, or folder, is ``path``.
-
-    Args:
-        path: a settings file, or the folder that holds ``siltstone.yaml``.
-        read_only: claim nothing and write nothing; works beside a running owner.
-        takeover: claim although a live owner is known; it is fenced and stops.
-        containers: indexes of those to open, so that several processes share the others; ``None``
-            means all. Names of the others are refused, and listings leave them out.
-        environment: gives time, chance and threads; ``None`` means the real world.
-
-    Raises:
-        ValueError: there is no such container, or none is asked for.
-        StoreNotFoundError: there is no settings file, or no store on long-term storage.
-        SettingsError: the settings file is wrong.
-        StoreInUseError: a live owner holds a container.
-        FormatError: a newer version made the store.
-        LogLostError: the log is not the one that the store was written with.
-    """
-    if read_only and takeover:
-        raise ValueError("read_only and takeover exclude each other: a reader claims nothing")
-    world = SystemEnvironment() if environment is None else environment
-    try:
-        assembly = await world.run_blocking(_POOL, lambda: assembled(path, world))
-        try:
-            slots = await _opened(
-                assembly, read_only=read_only, takeover=takeover, containers=containers
-            )
-            if not read_only:
-                await world.run_blocking(_POOL, assembly.expose)
-        except BaseException:
-            assembly.close()
-            raise
-    except BaseException:
-        if environment is None:
-            world.close()
-        raise
-    return AsyncStore(
-        assembly, slots, read_only=read_only, closes=world if environment is None else None
-    )
+        return await self.environment.run_blocking(OPEN_POOL, call)
 
 
 def open_storage(
@@ -315,45 +266,6 @@ def container_count(path: Path | str) -> int:
     environment = SystemEnvironment()
     with closing(environment), closing(assembled(path, environment)) as assembly:
         return assembly.manifest.container_count
-
-
-def _chosen(containers: Sequence[int] | None, count: int) -> list[int]:
-    if containers is None:
-        return list(range(count))
-    chosen = sorted({check_offset(index, what="container") for index in containers})
-    if not chosen or chosen[-1] >= count:
-        raise ValueError(f"containers are some of 0 to {count - 1}, not {list(containers)}")
-    return chosen
-
-
-async def _opened(
-    assembly: Assembly,
-    *,
-    read_only: bool,
-    takeover: bool,
-    containers: Sequence[int] | None = None,
-) -> tuple[ContainerSlot, ...]:
-    """Open containers, all at a time; when one fails, close the others and raise its error."""
-    indexes = _chosen(containers, assembly.manifest.container_count)
-
-    async def one(index: int) -> ContainerSlot:
-        if read_only:
-            reader = await assembly.open_reader(index)
-            return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
-        owner = await assembly.open_owner(index, takeover=takeover)
-        return ContainerSlot(index, owner, owner.epoch)
-
-    results = await asyncio.gather(*(one(index) for index in indexes), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    slots = tuple(result for result in results if isinstance(result, ContainerSlot))
-    if not failures:
-        return slots
-    for slot in slots:
-        try:
-            await slot.container.close()
-        except (SiltstoneError, OSError) as error:
-            _log.warning("container %d did not close cleanly: %s", slot.index, error)
-    raise failures[0]
 
 
 def owner_text(environment: Environment) -> str:

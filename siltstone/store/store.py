@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siltstone.core.closing import Closing
-from siltstone.store.assemble import open_async_store
 from siltstone.store.background_loop import BackgroundLoop
 from siltstone.store.file_verbs import TTL_S, PublishedFiles
 from siltstone.store.import_verbs import LIFETIME
 from siltstone.store.name_match import NameMatch
+from siltstone.store.opening import open_async_store
 from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 

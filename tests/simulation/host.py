@@ -15,9 +15,10 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.store.assemble import Assembly, _opened
+from siltstone.store.assemble import Assembly
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.opening import open_containers
 from siltstone.testing.processes import Process
 from tests.simulation.application import Application
 from tests.simulation.asking import Plans
@@ -162,7 +163,7 @@ class Host:
     async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:
         """Open all containers, as the store does that people have."""
         parts = cast("Assembly", self.parts)
-        return await _opened(parts, read_only=read_only, takeover=takeover)
+        return await open_containers(parts, read_only=read_only, takeover=takeover)
 
     def _refused(self, error: SiltstoneError) -> None:
         """The store could not be opened."""

@@ -39,7 +39,7 @@ LOG_MUTANTS = (
     ),
     Mutant(
         "containers stay open when another one can not be opened",
-        "store/assemble.py",
+        "store/opening.py",
         "            await slot.container.close()\n",
         "            pass\n",
     ),

@@ -16,10 +16,10 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.store.assemble import open_async_store
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.manifest import create_manifest
+from siltstone.store.opening import open_async_store
 from siltstone.testing.virtual_time import VirtualEnvironment
 from siltstone.tier1.memory.shared_log import forget_logs
 

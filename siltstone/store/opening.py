@@ -1,0 +1,106 @@
+"""Opening a whole store: all its containers, or those that were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from siltstone.core.environment import Environment, SystemEnvironment
+from siltstone.core.errors import SiltstoneError
+from siltstone.store.arguments import check_offset
+from siltstone.store.assemble import OPEN_POOL, Assembly, assembled
+from siltstone.store.async_store import AsyncStore
+from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.container_verbs import read_only_container
+
+_log = logging.getLogger(__name__)
+
+
+async def open_async_store(
+    path: Path | str,
+    *,
+    read_only: bool = False,
+    takeover: bool = False,
+    containers: Sequence[int] | None = None,
+    environment: Environment | None = None,
+) -> AsyncStore:
+    """Open the store whose settings file, or folder, is ``path``.
+
+    Args:
+        path: a settings file, or the folder that holds ``siltstone.yaml``.
+        read_only: claim nothing and write nothing; works beside a running owner.
+        takeover: claim although a live owner is known; it is fenced and stops.
+        containers: indexes of those to open, so that several processes share the others; ``None``
+            means all. Names of the others are refused, and listings leave them out.
+        environment: gives time, chance and threads; ``None`` means the real world.
+
+    Raises:
+        ValueError: there is no such container, or none is asked for.
+        StoreNotFoundError: there is no settings file, or no store on long-term storage.
+        SettingsError: the settings file is wrong.
+        StoreInUseError: a live owner holds a container.
+        FormatError: a newer version made the store.
+        LogLostError: the log is not the one that the store was written with.
+    """
+    if read_only and takeover:
+        raise ValueError("read_only and takeover exclude each other: a reader claims nothing")
+    world = SystemEnvironment() if environment is None else environment
+    try:
+        assembly = await world.run_blocking(OPEN_POOL, lambda: assembled(path, world))
+        try:
+            slots = await open_containers(
+                assembly, read_only=read_only, takeover=takeover, containers=containers
+            )
+            if not read_only:
+                await world.run_blocking(OPEN_POOL, assembly.expose)
+        except BaseException:
+            assembly.close()
+            raise
+    except BaseException:
+        if environment is None:
+            world.close()
+        raise
+    return AsyncStore(
+        assembly, slots, read_only=read_only, closes=world if environment is None else None
+    )
+
+
+def _chosen(containers: Sequence[int] | None, count: int) -> list[int]:
+    if containers is None:
+        return list(range(count))
+    chosen = sorted({check_offset(index, what="container") for index in containers})
+    if not chosen or chosen[-1] >= count:
+        raise ValueError(f"containers are some of 0 to {count - 1}, not {list(containers)}")
+    return chosen
+
+
+async def open_containers(
+    assembly: Assembly,
+    *,
+    read_only: bool,
+    takeover: bool,
+    containers: Sequence[int] | None = None,
+) -> tuple[ContainerSlot, ...]:
+    """Open containers, all at a time; when one fails, close the others and raise its error."""
+    indexes = _chosen(containers, assembly.manifest.container_count)
+
+    async def one(index: int) -> ContainerSlot:
+        if read_only:
+            reader = await assembly.open_reader(index)
+            return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
+        owner = await assembly.open_owner(index, takeover=takeover)
+        return ContainerSlot(index, owner, owner.epoch)
+
+    results = await asyncio.gather(*(one(index) for index in indexes), return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    slots = tuple(result for result in results if isinstance(result, ContainerSlot))
+    if not failures:
+        return slots
+    for slot in slots:
+        try:
+            await slot.container.close()
+        except (SiltstoneError, OSError) as error:
+            _log.warning("container %d did not close cleanly: %s", slot.index, error)
+    raise failures[0]
