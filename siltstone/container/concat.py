@@ -35,7 +35,7 @@ from siltstone.core.records.table_record import TableEntry, record_length
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.words import MIB
-from siltstone.metadata.time_index import Appended, newest_times, plan_times
+from siltstone.metadata.time_index import joined_times
 
 SMALL_BYTES = MIB
 TRUNCATIONS_MAX = 10
@@ -47,7 +47,6 @@ class Concatenator:
 
     Attributes:
         on_joined: called with the id of a segment that got extents of another.
-        on_undo: called when a concat failed and may have left something to undo.
         on_bytes: called with how many bytes were joined, and ``copied`` or ``by_reference``.
     """
 
@@ -74,7 +73,6 @@ class Concatenator:
         self._deadline_s = deadline_s
         self._joins = joins
         self.on_joined: Callable[[int], None] = lambda _: None
-        self.on_undo: Callable[[], None] = lambda: None
         self.on_bytes: Callable[[int, str], None] = lambda length, how: None
 
     async def concat(self, target: str, source: str) -> int:
@@ -172,34 +170,18 @@ class Concatenator:
 
         Past the deadline nothing was joined, and what was placed is taken away in the background.
         """
-        held = asyncio.Event()
-        target.held = held
-        target.writable = False
-        target.users += 1
-        try:
-            async with AsyncExitStack() as stack:
-                try:
-                    async with asyncio.timeout(self._deadline_s) as deadline:
-                        hold = self._joins.hold(target.segment_id, source.segment_id)
-                        await stack.enter_async_context(hold)
-                        offset = await self._join_held(target, source, deadline)
-                except TimeoutError as error:
-                    raise BackPressureError(
-                        "target could not be held long enough for a concat",
-                        target=target.name,
-                        deadline_s=self._deadline_s,
-                    ) from error
-        except BaseException:
-            self.on_undo()
-            raise
-        finally:
-            target.users -= 1
-            target.held = None
-            held.set()
-            # Once this container has ended there is nothing to look up, and a failure to do so
-            # would hide what became of the concat.
-            if self._pipeline.failure is None:
-                self._pipeline.replica.recompute(target)
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._deadline_s) as deadline:
+                    still = self._joins.standing_still(target, source.segment_id)
+                    await stack.enter_async_context(still)
+                    offset = await self._join_held(target, source, deadline)
+            except TimeoutError as error:
+                raise BackPressureError(
+                    "target could not be held long enough for a concat",
+                    target=target.name,
+                    deadline_s=self._deadline_s,
+                ) from error
         self.on_joined(target.segment_id)
         return offset
 
@@ -248,7 +230,13 @@ class Concatenator:
         length = source.length - joining.start
         entries = (
             *self._ending(state, target, joining.offset, length),
-            *self._times(joining, length),
+            *joined_times(
+                self._pipeline.replica.tables,
+                joining.target_id,
+                joining.offset,
+                length,
+                self._now_ms(),
+            ),
         )
         if placed:
             await self._joins.show(joining, entries)
@@ -256,12 +244,8 @@ class Concatenator:
             await self._segments.concat(joining, extra=entries)
         self.on_bytes(length, "by_reference")
 
-    def _times(self, joining: Joining, length: int) -> list[TableEntry]:
-        """The time index of the target: bytes that are joined to it are appended to it now."""
-        begin, segment_id = joining.offset, joining.target_id
-        joined = Appended(begin, begin + length, int(self._environment.time() * 1000))
-        known = newest_times(self._pipeline.replica.tables, segment_id, begin)
-        return plan_times(segment_id, known, begin, [joined], joined.end)
+    def _now_ms(self) -> int:
+        return int(self._environment.time() * 1000)
 
     def _pending(self, source: OpenSegment) -> SegmentState:
         state = self._rows.pending_state(source.segment_id)
@@ -279,6 +263,6 @@ class Concatenator:
             target_id=target.segment_id,
             offset=offset,
             length=length,
-            made_ms=int(self._environment.time() * 1000),
+            made_ms=self._now_ms(),
         )
         return [*deletion_entries(state), *remember(tombstone, self._pipeline.replica.tables)]

@@ -46,7 +46,7 @@ from siltstone.metadata.changes import (
     remove_name,
     remove_tombstone,
 )
-from siltstone.metadata.time_index import Appended, newest_times, plan_times
+from siltstone.metadata.time_index import joined_times
 
 SMALL_BYTES = MIB
 """So few bytes are appended: a chunk for each small batch would be many small chunks."""
@@ -66,7 +66,7 @@ class Publisher:
 
     Attributes:
         on_joined: called with the id of a segment that got extents.
-        on_garbage: called when hidden segments are to be removed, or a join to be undone.
+        on_garbage: called when hidden segments are to be removed.
     """
 
     def __init__(
@@ -219,22 +219,8 @@ class Publisher:
             target = await self._appender.writable(name)
         except SegmentNotFoundError as error:
             raise _ChangedError from error
-        held = asyncio.Event()
-        target.held = held
-        target.writable = False
-        target.users += 1
-        try:
-            async with self._joins.hold(target.segment_id, source_id):
-                yield target
-        except BaseException:
-            self.on_garbage()
-            raise
-        finally:
-            target.users -= 1
-            target.held = None
-            held.set()
-            if self._pipeline.failure is None:
-                self._replica.recompute(target)
+        async with self._joins.standing_still(target, source_id):
+            yield target
 
     async def _prepare(self, target: OpenSegment, part: ImportedPart, chunks: int) -> Joining:
         """Flush the target; place the hidden extents if one transaction does not take them all."""
@@ -300,7 +286,10 @@ class Publisher:
             if found != joining.target_id:
                 raise _ChangedError
             place = replace(part, segment_id=joining.target_id, offset=joining.offset)
-            return place, [_removal(part), *self._times(joining, part.length)]
+            return place, [
+                _removal(part),
+                *self._times(joining.target_id, joining.offset, part.length),
+            ]
         if found is None:
             return part, self._naming(output, part)
         if output.mode is ImportMode.CREATE:
@@ -322,27 +311,21 @@ class Publisher:
     def _naming(self, output: ImportOutput, part: ImportedPart) -> list[TableEntry]:
         """The entries by which a hidden segment becomes one that is seen."""
         sealed = part.length if output.mode is ImportMode.CREATE else None
-        now_ms = self._now_ms()
         state = SegmentState(
             segment_id=part.segment_id,
             name=output.segment,
             sealed_length=sealed,
-            created_ms=now_ms,
+            created_ms=self._now_ms(),
         )
         entries = [put_name(output.segment, part.segment_id), put_state(state)]
         if part.length:
-            appended = [Appended(0, part.length, now_ms)]
-            entries += plan_times(part.segment_id, (), 0, appended, part.length)
+            entries += self._times(part.segment_id, 0, part.length)
         if self._rows.pending_tombstone(output.segment) is not None:
             entries.append(remove_tombstone(output.segment))
         return entries
 
-    def _times(self, joining: Joining, length: int) -> list[TableEntry]:
-        """The time index of a target: bytes that are joined to it are appended to it now."""
-        begin, segment_id = joining.offset, joining.target_id
-        joined = Appended(begin, begin + length, self._now_ms())
-        known = newest_times(self._replica.tables, segment_id, begin)
-        return plan_times(segment_id, known, begin, [joined], joined.end)
+    def _times(self, segment_id: int, begin: int, length: int) -> list[TableEntry]:
+        return joined_times(self._replica.tables, segment_id, begin, length, self._now_ms())
 
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:
         """Let nobody append to segments whose deletion is being assigned."""

@@ -1,17 +1,20 @@
-"""Concats of many extents on their way: one at a time for a target, undone unless they are shown.
+"""Joins on their way: one at a time for a target that stands still, undone unless they are shown.
 
-The first slice of a concat writes a task. The transaction that shows the concat removes it; the
-task that is left by a failure or a crash takes away what was placed.
+Concats and imports join extents to the end of a segment. The first slice of many writes a task. The
+transaction that shows them removes it; the task that is left by a failure or a crash takes away
+what was placed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+from siltstone.container.open_segment import OpenSegment
+from siltstone.container.pipeline import Pipeline
 from siltstone.core.operations.joining import Joining
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
@@ -25,10 +28,16 @@ def undo_task(target_id: int) -> Task:
 
 
 class Joins:
-    """The concats of one owned container that are on their way."""
+    """The joins of one owned container that are on their way.
 
-    def __init__(self, segments: ChunkedSegmentStorage) -> None:
+    Attributes:
+        on_undo: called when one failed and may have left something to undo.
+    """
+
+    def __init__(self, pipeline: Pipeline, segments: ChunkedSegmentStorage) -> None:
+        self._pipeline = pipeline
         self._segments = segments
+        self.on_undo: Callable[[], None] = lambda: None
         self._busy: Counter[int] = Counter()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
@@ -37,8 +46,29 @@ class Joins:
         return self._busy[segment_id] > 0
 
     @asynccontextmanager
-    async def hold(self, target_id: int, source_id: int) -> AsyncIterator[None]:
-        """Let no other concat into the target, and no rewrite of either begin."""
+    async def standing_still(self, target: OpenSegment, source_id: int) -> AsyncIterator[None]:
+        """Let appends to the target wait, no other join into it and no rewrite of either begin."""
+        held = asyncio.Event()
+        target.held = held
+        target.writable = False
+        target.users += 1
+        try:
+            async with self._hold(target.segment_id, source_id):
+                yield
+        except BaseException:
+            self.on_undo()
+            raise
+        finally:
+            target.users -= 1
+            target.held = None
+            held.set()
+            # Once this container has ended there is nothing to look up, and a failure to do so
+            # would hide what became of the join.
+            if self._pipeline.failure is None:
+                self._pipeline.replica.recompute(target)
+
+    @asynccontextmanager
+    async def _hold(self, target_id: int, source_id: int) -> AsyncIterator[None]:
         async with self._lock(target_id):
             ids = (target_id, source_id)
             self._busy.update(ids)

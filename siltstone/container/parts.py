@@ -132,7 +132,7 @@ class Parts:
         self.storage_writer = StorageWriter(
             pipeline, self.segments, environment, settings, self.policy, self.pressure
         )
-        self.joins = Joins(self.segments)
+        self.joins = Joins(pipeline, self.segments)
         fence = Fence(pipeline, storage, self.container)
         self.table_writer = TableWriter(
             pipeline,
@@ -297,7 +297,7 @@ class Parts:
             self.joins,
         )
         self.concatenator.on_joined = self.optimiser.hint
-        self.concatenator.on_undo = self.collector.wake
+        self.joins.on_undo = self.collector.wake
         self._build_imports()
         pipeline.replica.flush_bytes = self.policy.size_bytes
         pipeline.replica.on_large = self.storage_writer.wake

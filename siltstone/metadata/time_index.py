@@ -92,6 +92,23 @@ def newest_times(tables: Tables, segment_id: int, offset: int, limit: int = 2) -
     return _rows(tables.scan(METADATA_TABLE, low, high, reverse=True, limit=limit))
 
 
+def joined_times(
+    tables: Tables, segment_id: int, begin: int, length: int, time_ms: int
+) -> list[TableEntry]:
+    """Plan the rows of bytes that are joined to the end of a flushed segment at ``begin``.
+
+    Args:
+        tables: rows of the segment.
+        segment_id: the segment.
+        begin: its flushed length before.
+        length: bytes that are joined, at least one.
+        time_ms: milliseconds since 1970: they count as appended now, whenever they came.
+    """
+    joined = Appended(begin, begin + length, time_ms)
+    known = newest_times(tables, segment_id, begin)
+    return plan_times(segment_id, known, begin, [joined], joined.end)
+
+
 def append_borders(tables: Tables, segment_id: int, start: int, end: int) -> Iterator[int]:
     """Yield the append borders in ``(start, end)`` that rows know, ascending."""
     low, high = time_key(segment_id, start) + b"\0", time_key(segment_id, end)
