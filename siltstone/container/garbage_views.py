@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siltstone.core.chunk_storage import ChunkStat
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedDeletion:
@@ -85,3 +87,14 @@ class SweepFinding:
     length: int
     modified_ms: int
     reason: str
+
+    @classmethod
+    def of(cls, kind: str, stat: ChunkStat, reason: str) -> SweepFinding:
+        """What is found of a chunk as a listing shows it."""
+        return cls(
+            kind=kind,
+            name=stat.name,
+            length=stat.length,
+            modified_ms=int(stat.modified_s * 1000),
+            reason=reason,
+        )

@@ -73,23 +73,15 @@ def plan_leftovers(page: Sequence[ChunkStat], known: KnownImports) -> list[Sweep
     for stat in page:
         session_id = session_of(stat.name, known.container)
         if session_id is None:
-            found.append(_finding("foreign", stat, "not the name of an imported chunk"))
+            found.append(SweepFinding.of("foreign", stat, "not the name of an imported chunk"))
         elif session_id >= known.next_id:
             if 0 < stat.modified_s <= known.now_s - YOUNG_S:
-                found.append(_finding("foreign", stat, "its session never was"))
+                found.append(SweepFinding.of("foreign", stat, "its session never was"))
         elif session_id not in known.open_ids and not known.is_named(stat.name):
-            found.append(_finding("garbage", stat, "its session is closed and did not take it"))
+            found.append(
+                SweepFinding.of("garbage", stat, "its session is closed and did not take it")
+            )
     return found
-
-
-def _finding(kind: str, stat: ChunkStat, reason: str) -> SweepFinding:
-    return SweepFinding(
-        kind=kind,
-        name=stat.name,
-        length=stat.length,
-        modified_ms=int(stat.modified_s * 1000),
-        reason=reason,
-    )
 
 
 async def look_at_imports(

@@ -37,13 +37,5 @@ async def expired_manifests(
                 logger.warning("file manifest is left alone: %s", error)
                 continue
             if head.expires_ms < limit_ms:
-                found.append(
-                    SweepFinding(
-                        kind="manifest",
-                        name=stat.name,
-                        length=stat.length,
-                        modified_ms=int(stat.modified_s * 1000),
-                        reason="it expired more than 7 days ago",
-                    )
-                )
+                found.append(SweepFinding.of("manifest", stat, "it expired more than 7 days ago"))
     return found

@@ -188,22 +188,12 @@ def _listed(row: EpochRow, now_ms: int) -> EpochRow:
 
 def findings(page: SweepPage, waiting: Collection[int]) -> list[SweepFinding]:
     """What a person is told of a page; ``waiting`` are chunk ids that a task is to delete."""
-    told = [_finding("foreign", stat, reason) for stat, reason in page.foreign]
+    told = [SweepFinding.of("foreign", stat, reason) for stat, reason in page.foreign]
     kept = "nothing names it; it is kept for 24 hours"
-    told += [_finding("young", unnamed.stat, kept) for unnamed in page.young]
+    told += [SweepFinding.of("young", unnamed.stat, kept) for unnamed in page.young]
     for unnamed in page.old:
         if unnamed.chunk_id in waiting:
-            told.append(_finding("waiting", unnamed.stat, "a task is to delete it"))
+            told.append(SweepFinding.of("waiting", unnamed.stat, "a task is to delete it"))
         else:
-            told.append(_finding("garbage", unnamed.stat, "nothing names it"))
+            told.append(SweepFinding.of("garbage", unnamed.stat, "nothing names it"))
     return told
-
-
-def _finding(kind: str, stat: ChunkStat, reason: str) -> SweepFinding:
-    return SweepFinding(
-        kind=kind,
-        name=stat.name,
-        length=stat.length,
-        modified_ms=int(stat.modified_s * 1000),
-        reason=reason,
-    )

@@ -138,13 +138,7 @@ async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
     while page := await ground.storage.list(system_prefix(ground.container), start_after):
         for stat in page:
             if not is_system_file(stat.name, ground.container):
-                yield SweepFinding(
-                    kind="foreign",
-                    name=stat.name,
-                    length=stat.length,
-                    modified_ms=int(stat.modified_s * 1000),
-                    reason="not the name of a system file",
-                )
+                yield SweepFinding.of("foreign", stat, "not the name of a system file")
         start_after = page[-1].name
 
 
