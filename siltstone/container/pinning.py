@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from siltstone.container.pins import make_pin
+from siltstone.container.pins import FoundPin, make_pin, remove_pin
 from siltstone.container.segment_map import SegmentMap
 from siltstone.core.environment import Environment
-from siltstone.core.errors import StoreError
+from siltstone.core.errors import SiltstoneError, StoreError
 from siltstone.core.records.pin import Pin
 
 if TYPE_CHECKING:
     from siltstone.container.reading import Reading
     from siltstone.core.threads import AsyncChunkStorage
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 3
+"""How often a pin is made anew because the container was, which takes an operator each time."""
 
 Wanted = Callable[["Reading"], Sequence[tuple[str, int | None]]]
 """Chooses segments, each with the offset at which it is to end; ``None`` means the flushed length.
@@ -66,25 +73,44 @@ class PinCalls:
 
         Raises:
             SegmentNotFoundError, SegmentTruncatedError, OffsetError: as ``wanted`` asks.
-            StoreError: the container was recovered with loss meanwhile.
+            StoreError: the container was recovered with loss meanwhile, again and again.
             ChunkError: the pin could not be written, or storage did not answer.
         """
-        index, storage, environment = self._pin_place()
         reading = await self._reading_now()
         if not wanted(reading):
             return None
-        tables = reading.replica.tables
-        pin = Pin(lineage=tables.lineage, version=tables.applied_version, expires_ms=expires_ms)
-        made = await make_pin(storage, environment, index, pin)
-        reading = await self._reading_now()
-        if reading.replica.tables.lineage != pin.lineage:
-            raise StoreError("the container was recovered meanwhile; try again", container=index)
-        return PinnedMaps(
-            container=index,
-            lineage=pin.lineage,
-            version=pin.version,
-            pin=made.name,
-            maps=tuple(_flushed(reading, *one) for one in wanted(reading)),
+        async with self._behind_pin(reading, expires_ms) as (made, behind):
+            return PinnedMaps(
+                container=self._pin_place()[0],
+                lineage=made.pin.lineage,
+                version=made.pin.version,
+                pin=made.name,
+                maps=tuple(_flushed(behind, *one) for one in wanted(behind)),
+            )
+
+    @asynccontextmanager
+    async def _behind_pin(
+        self, reading: Reading, expires_ms: int
+    ) -> AsyncIterator[tuple[FoundPin, Reading]]:
+        """Pin what ``reading`` shows; give the block the pin, and what there is behind it.
+
+        When the look behind it fails, or shows another lineage, or the block fails, the pin is
+        given back at once: nobody knows of it.
+        """
+        index, storage, environment = self._pin_place()
+        for _ in range(_TRIES):
+            tables = reading.replica.tables
+            pin = Pin(lineage=tables.lineage, version=tables.applied_version, expires_ms=expires_ms)
+            made = await make_pin(storage, environment, index, pin)
+            async with AsyncExitStack() as stack:
+                stack.push_async_callback(_give_back, storage, made)
+                reading = await self._reading_now()
+                if reading.replica.tables.lineage == pin.lineage:
+                    yield made, reading
+                    stack.pop_all()
+                    return
+        raise StoreError(
+            "the container was made anew while it was pinned", container=index, tries=_TRIES
         )
 
     async def write_file_manifest(self, name: str, content: bytes) -> None:
@@ -94,6 +120,13 @@ class PinCalls:
     def uri_of(self, name: str) -> str | None:
         """See ``chunk_care.Addresses``."""
         return self._pin_place()[1].uri_of(name)
+
+
+async def _give_back(storage: AsyncChunkStorage, pin: FoundPin) -> None:
+    try:
+        await remove_pin(storage, pin)
+    except SiltstoneError as error:
+        logger.warning("%s stays until it expires: %s", pin.name, error)
 
 
 def _flushed(reading: Reading, name: str, end: int | None) -> SegmentMap:

@@ -19,7 +19,6 @@ from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.owner import LOG_POOL, bridged
-from siltstone.container.pinning import PinCalls
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reader_pins import ReaderPins
@@ -58,7 +57,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, PinCalls):
+class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from siltstone.container.pins import FoundPin, make_pin, remove_pin, renew_pin
-from siltstone.core.environment import Environment
-from siltstone.core.errors import StoreError
-from siltstone.core.records.pin import Pin
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.container.pinning import PinCalls
+from siltstone.container.pins import FoundPin, remove_pin, renew_pin
 
 if TYPE_CHECKING:
     from siltstone.container.view import View
 
-_TRIES: Final = 3
 
-
-class ReaderPins:
+class ReaderPins(PinCalls):
     """How a read-only container keeps chunks for whoever reads them; part of ``ReadContainer``."""
-
-    _container: int
-    _environment: Environment
-    _storage: AsyncChunkStorage
 
     if TYPE_CHECKING:
 
         def _current(self) -> View: ...
-
-    async def refresh(self) -> None:
-        """See what was acknowledged since."""
-        raise NotImplementedError
 
     async def pin(self, ttl_s: float) -> FoundPin:
         """Keep every chunk that this container shows from now on, for ``ttl_s`` seconds.
@@ -42,24 +29,15 @@ class ReaderPins:
             ChunkError: long-term storage did not answer, or refuses to create anything.
             StoreError: another lineage came, again and again.
         """
-        for _ in range(_TRIES):
-            view = self._current()
-            pin = Pin(
-                lineage=view.where.lineage,
-                version=view.replica.tables.applied_version,
-                expires_ms=int((self._environment.time() + ttl_s) * 1000),
-            )
-            made = await make_pin(self._storage, self._environment, self._container, pin)
-            await self.refresh()
-            if self._current().where.lineage == pin.lineage:
-                return made
-            await self.unpin(made)
-        raise StoreError("the container was made anew while it was pinned", tries=_TRIES)
+        expires_ms = int((self._pin_place()[2].time() + ttl_s) * 1000)
+        async with self._behind_pin(self._current().reading, expires_ms) as (made, _):
+            return made
 
     async def renew(self, pin: FoundPin, ttl_s: float) -> FoundPin:
         """Let a pin hold for ``ttl_s`` seconds from now on; use what is returned instead of it."""
-        return await renew_pin(self._storage, self._environment, self._container, pin, ttl_s)
+        index, storage, environment = self._pin_place()
+        return await renew_pin(storage, environment, index, pin, ttl_s)
 
     async def unpin(self, pin: FoundPin) -> None:
         """Give a pin back: what it held may go."""
-        await remove_pin(self._storage, pin)
+        await remove_pin(self._pin_place()[1], pin)

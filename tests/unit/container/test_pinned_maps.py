@@ -10,10 +10,12 @@ from siltstone.container.container import Container
 from siltstone.container.pinning import PinnedMaps, Wanted
 from siltstone.container.reader import ReadContainer
 from siltstone.container.reading import Reading
+from siltstone.container.recovering import recover_container
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import FencedError, SegmentNotFoundError
 from siltstone.core.records.pin import decode_pin
 from siltstone.core.words import KIB
+from siltstone.tier1.memory.shared_log import SharedLog
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -164,6 +166,72 @@ def test_nothing_that_is_wanted_leaves_no_pin() -> None:
             await owner.container.pinned_maps(segments("none"), await expiry(made))
         assert not made.names("system/pins/")
         await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
+    async def story(made: World) -> None:
+        owner = await filled(made)
+        reader = await made.open_reader()
+        look = reader._reading_now
+        pins: list[int] = []
+
+        async def looking() -> Reading:
+            found = await look()
+            pins.append(len(made.names("system/pins/")))
+            if len(pins) == 1:
+                await delete(owner)
+            return found
+
+        reader._reading_now = looking  # type: ignore[method-assign]
+        with pytest.raises(SegmentNotFoundError):
+            await reader.pinned_maps(segments("a"), await expiry(made))
+        assert pins == [0, 1]
+        assert not made.names("system/pins/")
+        await reader.close()
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next() -> None:
+    async def story(made: World) -> None:
+        owner = await filled(made)
+        reader = await made.open_reader()
+        look = reader._reading_now
+        newer: list[ReadContainer] = []
+        looks = 0
+
+        async def looking() -> Reading:
+            nonlocal looks
+            looks += 1
+            if looks == 2:
+                await owner.container.close()
+                made.shared_log = SharedLog()
+                await recover_container(
+                    container=0,
+                    new_log=made.new_log,
+                    storage=made.new_storage(),
+                    environment=made.environment,
+                    settings=made.settings,
+                    owner="a person",
+                    accept_loss=True,
+                )
+                newer.append(await made.open_reader())
+            return await (newer[0]._reading_now() if newer else look())
+
+        reader._reading_now = looking  # type: ignore[method-assign]
+        found = await reader.pinned_maps(segments("a"), await expiry(made))
+        assert looks == 3
+        assert content(made, found) == DATA
+        assert found is not None
+        assert found.lineage == newer[0]._current().replica.tables.lineage
+        assert made.names("system/pins/") == [found.pin]
+        for one in (reader, *newer):
+            await one.close()
 
     with world(settings=SETTINGS) as made:
         made.run(story(made))
