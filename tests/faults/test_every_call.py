@@ -456,16 +456,26 @@ def cases(operation: Operation) -> list[tuple[int, str]]:
     return found
 
 
+def play_some(name: str, operation: Operation, count: int) -> None:
+    """Play some of the cases, at most ``count``: those that ``name`` draws, always the same."""
+    every = cases(operation)
+    for number, fate in Random(name).sample(every, min(count, len(every))):
+        play(operation, number, fate)
+
+
+def play_every(operation: Operation) -> None:
+    """Play every case of this share of a soak."""
+    for number, fate in shared(cases(operation)):
+        play(operation, number, fate)
+
+
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_some_calls_fail(name: str) -> None:
-    every = cases(OPERATIONS[name])
-    for number, fate in Random(name).sample(every, min(SAMPLE, len(every))):
-        play(OPERATIONS[name], number, fate)
+    play_some(name, OPERATIONS[name], SAMPLE)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_call_fails(name: str) -> None:
-    for number, fate in shared(cases(OPERATIONS[name])):
-        play(OPERATIONS[name], number, fate)
+    play_every(OPERATIONS[name])

@@ -29,9 +29,9 @@ from tests.faults.test_every_call import (
     Mortal,
     Operation,
     a_source,
-    cases,
     open_chunk,
-    play,
+    play_every,
+    play_some,
 )
 from tests.faults.zombie import OldOwner, PausingEnvironment
 from tests.model.container_model import ModelSegment
@@ -162,17 +162,14 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_some_calls_fail(name: str) -> None:
-    every = cases(OPERATIONS[name])
-    for number, fate in Random(name).sample(every, min(SAMPLE, len(every))):
-        play(OPERATIONS[name], number, fate)
+    play_some(name, OPERATIONS[name], SAMPLE)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_call_fails(name: str) -> None:
-    for number, fate in shared(cases(OPERATIONS[name])):
-        play(OPERATIONS[name], number, fate)
+    play_every(OPERATIONS[name])
 
 
 # --- an owner is overtaken ------------------------------------------------------------------------

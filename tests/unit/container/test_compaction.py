@@ -9,7 +9,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.compaction import CompactionRules
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.operations.merge import write_merge
+from siltstone.core.operations.merge import Merge, Merging, write_merge
 from siltstone.core.words import KIB
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
 
@@ -39,6 +39,14 @@ async def rounds(made: World, count: int, *names: str) -> Owner:
     return await made.open()
 
 
+async def reserved(owner: Owner) -> tuple[Merge, Merging]:
+    """The one merge that is worth it, with a name for its chunk."""
+    (merge,) = await owner.container.compaction.plan(RULES)
+    merging = await owner.container.compaction.reserve(merge)
+    assert merging is not None
+    return merge, merging
+
+
 async def merged(made: World, owner: Owner) -> list[int]:
     compaction = owner.container.compaction
     counts = []
@@ -54,9 +62,7 @@ async def merged(made: World, owner: Owner) -> list[int]:
 def test_neighbours_are_joined_or_copied(native: bool, appends: bool) -> None:
     async def story(made: World) -> None:
         owner = await rounds(made, 5, "a")
-        (merge,) = await owner.container.compaction.plan(RULES)
-        merging = await owner.container.compaction.reserve(merge)
-        assert merging is not None
+        merge, merging = await reserved(owner)
         assert merging.native is native
         sums = write_merge(made.new_storage(), merging, check=True)
         assert await owner.container.compaction.state(merge, merging, sums) == 5
@@ -104,15 +110,12 @@ def test_segments_of_one_chunk_share_one_and_go_on() -> None:
 def test_damage_of_a_source_ends_it() -> None:
     async def story(made: World) -> None:
         owner = await rounds(made, 3, "a")
-        compaction = owner.container.compaction
-        (merge,) = await compaction.plan(RULES)
-        merging = await compaction.reserve(merge)
-        assert merging is not None
+        merge, merging = await reserved(owner)
         made.bucket.chunks[merging.sources[1].chunk.encode()].content[7] ^= 1
         with pytest.raises(CorruptDataError):
             write_merge(made.new_storage(), merging, check=False)
-        await compaction.abandon(merging)
-        assert compaction.stands(merge)
+        await owner.container.compaction.abandon(merging)
+        assert owner.container.compaction.stands(merge)
         await owner.container.close()
 
     play(story)
@@ -121,13 +124,10 @@ def test_damage_of_a_source_ends_it() -> None:
 def test_wrong_sums_of_a_worker_are_refused_by_the_next_read() -> None:
     async def story(made: World) -> None:
         owner = await rounds(made, 3, "a")
-        compaction = owner.container.compaction
-        (merge,) = await compaction.plan(RULES)
-        merging = await compaction.reserve(merge)
-        assert merging is not None
+        merge, merging = await reserved(owner)
         sums = write_merge(made.new_storage(), merging, check=True)
         with pytest.raises(CorruptDataError, match="another length"):
-            await compaction.state(merge, merging, [*sums, 0])
+            await owner.container.compaction.state(merge, merging, [*sums, 0])
         assert len(await owner.container.chunks("a")) == 3
         await made.check(owner)
         await owner.container.close()
