@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from siltstone.pipelines.byte_source import Stretch
+from siltstone.pipelines.event_starts import Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,11 @@ class BlockRun:
     def count(self) -> int:
         """How many there are."""
         return -(-len(self.view) // self.block_bytes)
+
+    @property
+    def offsets(self) -> Numbers:
+        """Where each begins in the segment."""
+        return self.base + self.block_bytes * numpy.arange(self.count, dtype=numpy.int64)
 
 
 def read_block_runs(

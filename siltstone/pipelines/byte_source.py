@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from siltstone.core.block_reads import read_blocks
@@ -118,3 +118,13 @@ class ByteSource:
 
     def _length(self, kept: bytes) -> int:
         return min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)
+
+
+def bounded(read: Callable[[bytes, int], Stretch], stop: int) -> Callable[[bytes, int], Stretch]:
+    """The same reading as if the segment ended at ``stop``."""
+
+    def read_below(kept: bytes, offset: int) -> Stretch:
+        stretch = read(kept, offset)
+        return replace(stretch, end=min(stretch.end, stretch.begin + len(kept) + stop - offset))
+
+    return read_below

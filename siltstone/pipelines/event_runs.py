@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy
 
+from siltstone.core.words import MIB
 from siltstone.events import MalformedEventError
 from siltstone.pipelines.byte_source import Stretch
 from siltstone.pipelines.event_starts import Numbers, find_events
@@ -49,6 +51,9 @@ class BadStretch:
     end: int
     reason: str
 
+
+EVENT_READ_BYTES: Final = 4 * MIB
+"""Events are looked for in many places of a read at once, so larger reads cost less for each."""
 
 NO_EVENT = "no event begins here"
 CUT_OFF = "event is cut off"

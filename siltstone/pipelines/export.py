@@ -218,8 +218,9 @@ def _write_parquet(store: str, storage: ChunkStorage, item: ExportItem, draft: P
 
 def _check_pyarrow() -> None:
     try:
-        import pyarrow.parquet  # noqa: F401 - only whether it is there
+        import numpy  # noqa: F401 - only whether it is there
+        import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise PipelineError(
-            "Parquet needs pyarrow, which is not installed; --form files needs nothing"
+            f"Parquet needs {error.name}, which is not installed; --form files needs nothing"
         ) from error

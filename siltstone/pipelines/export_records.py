@@ -11,11 +11,14 @@ import pyarrow.compute
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.words import MIB
-from siltstone.events import EventDecoder
+from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
+from siltstone.pipelines.blocks import block_values, read_block_runs
+from siltstone.pipelines.byte_source import bounded
+from siltstone.pipelines.event_runs import EVENT_READ_BYTES, EventRun, read_event_runs
 from siltstone.pipelines.export_layout import Records
 from siltstone.pipelines.lines import first_line, read_lines
-from siltstone.pipelines.segment_ranges import SegmentRange, read_range, source_of
+from siltstone.pipelines.segment_ranges import SegmentRange, source_of
 
 BLOCK_BYTES: Final = MIB
 """A row of ``bytes``."""
@@ -69,25 +72,20 @@ def _lines(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[py
 
 
 def _events(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
-    decoder = EventDecoder(part.start, segment=part.segment)
-    for piece in read_range(store, storage, part):
-        found = decoder.feed(piece)
-        if found:
-            yield _table((event.offset for event in found), (event.payload for event in found))
-    decoder.finish()
+    read = bounded(source_of(store, storage, part, EVENT_READ_BYTES).read, part.stop)
+    runs = read_event_runs(read, part.start, part.stop, part.stop, segment=part.segment)
+    for run in runs:
+        assert isinstance(run, EventRun), "a read that is not tolerant passes nothing over"
+        offsets = pyarrow.array(run.starts + run.base, pyarrow.int64())
+        yield pyarrow.table([offsets, event_payloads(run, pyarrow.binary())], schema=_BINARY)
 
 
 def _blocks(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
     """Rows of ``BLOCK_BYTES``, whatever pieces a range is read in."""
-    offset, held = part.start, bytearray()
-    for piece in read_range(store, storage, part):
-        held += piece
-        while len(held) >= BLOCK_BYTES:
-            yield _table((offset,), (bytes(held[:BLOCK_BYTES]),))
-            del held[:BLOCK_BYTES]
-            offset += BLOCK_BYTES
-    if held:
-        yield _table((offset,), (bytes(held),))
+    read = source_of(store, storage, part).read
+    for run in read_block_runs(read, part.start, part.stop, BLOCK_BYTES):
+        offsets = pyarrow.array(run.offsets, pyarrow.int64())
+        yield pyarrow.table([offsets, block_values(run, pyarrow.binary())], schema=_BINARY)
 
 
 def in_steps(tables: Iterable[pyarrow.Table], rows: int) -> Iterator[pyarrow.Table]:
@@ -103,11 +101,3 @@ def in_steps(tables: Iterable[pyarrow.Table], rows: int) -> Iterator[pyarrow.Tab
             held, count = [whole.slice(rows)], count - rows
     if count:
         yield pyarrow.concat_tables(held).combine_chunks()
-
-
-def _table(offsets: Iterable[int], values: Iterable[bytes]) -> pyarrow.Table:
-    columns = [
-        pyarrow.array(list(offsets), pyarrow.int64()),
-        pyarrow.array(list(values), pyarrow.binary()),
-    ]
-    return pyarrow.table(columns, schema=_BINARY)

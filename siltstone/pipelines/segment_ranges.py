@@ -10,7 +10,7 @@ from typing import Final
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.words import BLOCK_BYTES, MIB
-from siltstone.pipelines.byte_source import ByteSource
+from siltstone.pipelines.byte_source import ByteSource, bounded
 from siltstone.pipelines.lines import NEWLINE
 from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.store_view import StoreView
@@ -88,10 +88,12 @@ def gaps(start: int, stop: int, taken: Iterable[tuple[int, int]]) -> list[tuple[
     return found
 
 
-def source_of(store: str, storage: ChunkStorage, part: SegmentRange) -> ByteSource:
+def source_of(
+    store: str, storage: ChunkStorage, part: SegmentRange, read_bytes: int | None = None
+) -> ByteSource:
     """What reads a range, verified; it asks the store when the range's window is not enough."""
     look_up = partial(_window, store, part)
-    return ByteSource(storage, part.window, look_up)
+    return ByteSource(storage, part.window, look_up, read_bytes=read_bytes)
 
 
 def _window(store: str, part: SegmentRange, offset: int) -> Window:
@@ -100,13 +102,12 @@ def _window(store: str, part: SegmentRange, offset: int) -> Window:
 
 def read_range(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[memoryview]:
     """Yield the bytes of a range, piece by piece, each verified."""
-    source = source_of(store, storage, part)
+    read = bounded(source_of(store, storage, part).read, part.stop)
     offset = part.start
     while offset < part.stop:
-        stretch = source.read(b"", offset)
-        end = min(stretch.end, stretch.begin + part.stop - offset)
-        yield stretch.view(stretch.begin, end)
-        offset += end - stretch.begin
+        stretch = read(b"", offset)
+        yield stretch.view(stretch.begin, stretch.end)
+        offset += stretch.end - stretch.begin
 
 
 def last_line_end(view: StoreView, info: SegmentInfo) -> int:

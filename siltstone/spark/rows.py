@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import numpy
 import pyarrow
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.words import MIB
 from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
 from siltstone.pipelines.blocks import BlockRun, block_values, read_block_runs
 from siltstone.pipelines.byte_source import ByteSource
-from siltstone.pipelines.event_runs import BadStretch, EventRun, read_event_runs
+from siltstone.pipelines.event_runs import (
+    EVENT_READ_BYTES,
+    BadStretch,
+    EventRun,
+    read_event_runs,
+)
 from siltstone.pipelines.event_starts import Numbers
 from siltstone.pipelines.lines import read_lines
 from siltstone.pipelines.look_up import find_window
@@ -26,9 +29,6 @@ from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
 from siltstone.store.assemble import storage_of
-
-EVENT_READ_BYTES: Final = 4 * MIB
-"""Events are looked for in many places of a read at once, so larger reads cost less for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,7 @@ class RowShape:
 
     def _blocks(self, part: RecordRange, run: BlockRun) -> pyarrow.RecordBatch:
         values = block_values(run, pyarrow.binary())
-        offsets = run.base + run.block_bytes * numpy.arange(run.count, dtype=numpy.int64)
-        return self._batch(part, run.count, values, offsets)
+        return self._batch(part, run.count, values, run.offsets)
 
     def _has(self, column: str) -> bool:
         return column in self.schema.names

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from siltstone.core.errors import CapabilityError, SettingsError, StoreError
 from siltstone.pipelines.export import ExportWork, export, plan_export
 from siltstone.pipelines.export_layout import Form, Records, exported_segments
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.segment_ranges import cut_at_grid, gaps
+from siltstone.pipelines.segment_ranges import cut_at_grid, gaps, plan_range
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_export import (
     BEHIND,
@@ -32,6 +33,7 @@ from siltstone.pipelines.verify_export import (
     verify_export,
 )
 from siltstone.pipelines.work import FAILED, OK, Outcome
+from siltstone.store.assemble import storage_of
 from tests.unit.pipelines.conftest import Fill, text
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
@@ -132,6 +134,31 @@ def test_events_and_blocks(folder: Path, tmp_path: Path, store: siltstone.Store)
     assert b"".join(path.read_bytes() for path in files) == data
     for name in ("events", "blocks", "files"):
         assert set(verified(folder, tmp_path / name).values()) == {OK}
+
+
+def test_an_event_that_is_not_whole_waits_and_one_behind_the_range_is_not_read(
+    folder: Path, tmp_path: Path, store: siltstone.Store
+) -> None:
+    from siltstone.pipelines.export_records import tables_of
+
+    segment = store.create("e")
+    whole = events.encode_many([b"one", b"two" * 100])
+    segment.append(whole[:-1])
+    store.flush()
+    (found,) = exported(folder, tmp_path / "out", Form.PARQUET, Records.EVENTS)
+    assert found.status == "unreadable"
+    assert "event is cut off" in found.message
+    segment.append(whole[-1:] + events.encode_many([b"three"]))
+    store.flush()
+    with store_view(folder) as view:
+        (info,) = view.segments(["e"])
+        # The bytes behind a range come with its blocks, and are no part of it.
+        part = plan_range(view, info, 0, len(whole) - 1, info.length)
+        with closing(storage_of(folder)) as storage, pytest.raises(events.MalformedEventError):
+            list(tables_of(Records.EVENTS, view.path, storage, part))
+    exported(folder, tmp_path / "out", Form.PARQUET, Records.EVENTS)
+    found_rows = rows(tmp_path / "out")["e"]
+    assert found_rows == [(0, b"one"), (11, b"two" * 100), (len(whole), b"three")]
 
 
 def test_records_that_are_none_are_told_and_not_published(
