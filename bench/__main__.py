@@ -25,6 +25,7 @@ from bench import (
     openings,
     packs,
     peers,
+    pipelines,
     populations,
     reads,
     report,
@@ -32,6 +33,7 @@ from bench import (
     s3,
     silt,
     spark_rows,
+    spark_sink,
     takeovers,
     updates,
 )
@@ -62,6 +64,8 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "s3": ("The binding s3 beside its SDK and obstore", s3.run),
     "silt": ("Segments as files in Spark", silt.run),
     "spark_rows": ("Segments as rows in Spark", spark_rows.run),
+    "spark_sink": ("Rows of Spark into segments", spark_sink.run),
+    "pipelines": ("Scrubs on threads and in Spark", pipelines.run),
 }
 PAGE = Path(__file__).with_name("README.md")
 

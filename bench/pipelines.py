@@ -1,24 +1,24 @@
-"""``python -m bench.pipelines``: a scrub on threads, in tasks of Spark, and in plain Python.
+"""A scrub on threads, in tasks of Spark, and in plain Python.
 
 Two stores of the same bytes or so: very many small chunks, and a few large ones. Plain Python opens
 each file, reads it and computes one checksum, in one process; it knows the paths beforehand and
-checks nothing else. CPU is that of the driver, of the JVM and of its Python workers together.
+checks nothing else. Processor time is that of the driver, of the JVM and of its Python workers
+together.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import tempfile
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median
+from typing import Final
 
 import siltstone
-from bench.spark_lines import cpu_s
+from bench.figure import MIB_PER_SECOND, Better, Figure, Unit
+from bench.processor import spend
+from bench.workshop import Workshop
 from siltstone.core.checksums import crc32c
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import ScrubItem, plan_scrub, scrub
@@ -26,7 +26,11 @@ from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import OK, Executor
 
 KIB, MIB = 2**10, 2**20
-READ_BYTES = 4 * MIB
+READ_BYTES: Final = 4 * MIB
+CHUNKS_PER_SECOND: Final = Unit(text="chunks/s", better=Better.HIGHER)
+CHUNKS_PER_CPU_SECOND: Final = Unit(text="chunks a CPU second", better=Better.HIGHER)
+GOAL: Final = 0.5
+PLAIN: Final = "plain Python in one process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,106 +43,109 @@ class Shape:
     @property
     def name(self) -> str:
         size = self.chunk_bytes
-        return (
-            f"{self.chunks:,} of {size // MIB} MiB"
-            if size >= MIB
-            else (f"{self.chunks:,} of {size // KIB} KiB")
-        )
+        unit = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+        return f"{self.chunks:,} chunks of {unit}"
 
 
-SHAPES = (
-    Shape(chunks=10_000, chunk_bytes=16 * KIB),
-    Shape(chunks=16, chunk_bytes=64 * MIB),
-)
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure scrubs by wall and by processor."""
+    executors: dict[str, Executor] = {"1 thread": LocalExecutor(1), "2 threads": LocalExecutor(2)}
+    try:
+        from siltstone.spark import session
+        from siltstone.spark.executor import SparkExecutor
+    except ImportError as error:
+        print(f"without Spark: {error}")
+    else:
+        executors["Spark local[2]"] = SparkExecutor(session(master="local[2]"), stops=True)
+    try:
+        figures = []
+        for shape in (
+            Shape(chunks=workshop.pick(10_000, 100), chunk_bytes=16 * KIB),
+            Shape(chunks=workshop.pick(16, 2), chunk_bytes=workshop.pick(64, 4) * MIB),
+        ):
+            with workshop.place() as place:
+                figures += measure(workshop, shape, write(workshop, place, shape), executors)
+        return figures
+    finally:
+        for executor in executors.values():
+            executor.close()
 
 
-@dataclass(slots=True)
-class Timing:
-    wall_s: list[float] = field(default_factory=list)
-    cpu_s: list[float] = field(default_factory=list)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.pipelines", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--share", type=float, default=1.0, help="of the chunks; default: all")
-    parser.add_argument("--no-spark", action="store_true", help="threads and plain Python alone")
-    options = parser.parse_args()
-    Path("build").mkdir(exist_ok=True)
-    with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(dir="build", prefix="bench-jobs-"))
-        ).absolute()
-        executors: dict[str, Executor] = {
-            "1 thread": LocalExecutor(1),
-            "2 threads": LocalExecutor(2),
-        }
-        if not options.no_spark:
-            from siltstone.spark import session
-            from siltstone.spark.executor import SparkExecutor
-
-            spark = SparkExecutor(session(master="local[2]"), stops=True)
-            stack.callback(spark.close)
-            executors["Spark local[2]"] = spark
-        for shape in SHAPES:
-            count = max(1, int(shape.chunks * options.share))
-            store = write(folder / f"{shape.chunk_bytes}", count, shape.chunk_bytes)
-            measure(shape, store, executors, options.rounds)
-
-
-def write(store: Path, count: int, chunk_bytes: int) -> Path:
-    settings = siltstone.init(store)
-    with settings.open("a", encoding="utf-8") as file:
-        file.write(f"\nsegments:\n  chunk_size: {chunk_bytes}\nflush:\n  age: 1h\n")
-        file.write("optimiser:\n  enabled: false\n")
-    piece = min(4 * MIB, chunk_bytes * count)
-    with siltstone.open(store) as opened:
+def write(workshop: Workshop, place: Path, shape: Shape) -> Path:
+    file = workshop.store(
+        place,
+        f"\nsegments:\n  chunk_size: {shape.chunk_bytes}\nflush:\n  age: 1h\n"
+        "optimiser:\n  enabled: false\n",
+    )
+    left = shape.chunks * shape.chunk_bytes
+    with siltstone.open(file) as opened:
         segment = opened.create("bench")
-        left = count * chunk_bytes
         while left:
-            segment.append(os.urandom(min(piece, left)))
-            left -= min(piece, left)
+            segment.append(os.urandom(min(4 * MIB, left)))
+            left -= min(4 * MIB, left)
         opened.flush()
-    return store
+    return file
 
 
-def measure(shape: Shape, store: Path, executors: dict[str, Executor], rounds: int) -> None:
-    with store_view(store) as view:
+def measure(
+    workshop: Workshop, shape: Shape, file: Path, executors: dict[str, Executor]
+) -> list[Figure]:
+    with store_view(file) as view:
         rows = [row for row in view.chunk_rows() if row.chunk.name.startswith("data/")]
         items = plan_scrub(rows)
         total = sum(item.length for item in items)
-        ways: dict[str, Callable[[], int]] = {"plain Python": lambda: plain(store, items)}
-        for name, executor in executors.items():
-            ways[name] = lambda executor=executor: job(view, executor, items)  # type: ignore[misc]
-        timings = {name: Timing() for name in ways}
-        for number in range(rounds + 1):
-            for name, way in ways.items():
-                cpu, start = cpu_s(), time.monotonic()
-                if way() != total:
-                    raise SystemExit(f"{name}: not all bytes were read")
-                if number:  # the first round warms up
-                    timings[name].wall_s.append(time.monotonic() - start)
-                    timings[name].cpu_s.append(cpu_s() - cpu)
-    print(f"\n{shape.name}: {len(items):,} chunks, {total / MIB:,.0f} MiB, {rounds} rounds")
-    for name, timing in timings.items():
-        wall, cpu = median(timing.wall_s), median(timing.cpu_s)
-        plain_s = timings["plain Python"]
-        ratios = [
-            ours / max(theirs, 0.01)
-            for ours, theirs in zip(timing.cpu_s, plain_s.cpu_s, strict=True)
-        ]
-        print(
-            f"{name:16} {len(items) / wall:10,.0f} chunks/s {total / MIB / wall:8,.0f} MiB/s  "
-            f"wall {wall:6.2f} s  cpu {cpu:6.2f} s, {median(ratios):.1f} times that of plain Python"
-        )
+
+        def whole(way: Callable[[], int]) -> None:
+            if way() != total:
+                raise SystemExit("not all bytes were read")
+
+        ways: dict[str, Callable[[], None]] = {
+            name: partial(whole, partial(job, view, executor, items))
+            for name, executor in executors.items()
+        }
+        ways[PLAIN] = partial(whole, partial(plain, file.parent, items))
+        spent = spend(1, workshop.rounds, ways)
+    figures = []
+    for name in executors:
+        for what, unit, ours, theirs in (
+            (
+                "by processor",
+                CHUNKS_PER_CPU_SECOND,
+                spent[name].per_cpu(len(items)),
+                spent[PLAIN].per_cpu(len(items)),
+            ),
+            (
+                "by wall",
+                CHUNKS_PER_SECOND,
+                spent[name].per_wall(len(items)),
+                spent[PLAIN].per_wall(len(items)),
+            ),
+            (
+                "by wall, bytes",
+                MIB_PER_SECOND,
+                spent[name].per_wall(total / MIB),
+                spent[PLAIN].per_wall(total / MIB),
+            ),
+        ):
+            figures.append(
+                Figure(
+                    what=f"scrub, {shape.name}, {name}, {what}",
+                    peer=PLAIN,
+                    unit=unit,
+                    ours=ours,
+                    theirs=theirs,
+                    goal=GOAL if unit is CHUNKS_PER_CPU_SECOND else None,
+                )
+            )
+    return figures
 
 
-def plain(store: Path, items: list[ScrubItem]) -> int:
+def plain(folder: Path, items: list[ScrubItem]) -> int:
     total = 0
     buffer = memoryview(bytearray(READ_BYTES))
     for item in items:
         value = 0
-        with (store / "chunks" / item.name).open("rb", buffering=0) as file:
+        with (folder / "chunks" / item.name).open("rb", buffering=0) as file:
             while count := file.readinto(buffer):
                 value = crc32c(buffer[:count], value)
                 total += count
@@ -150,7 +157,3 @@ def job(view: StoreView, executor: Executor, items: list[ScrubItem]) -> int:
     if any(outcome.status != OK for outcome in found):
         raise SystemExit("a chunk is damaged")
     return sum(outcome.length for outcome in found)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -11,8 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 import siltstone
-from bench.figure import SECONDS, Figure, alternate
-from bench.spark_lines import cpu_s
+from bench.figure import SECONDS, Figure
+from bench.processor import spend
 from bench.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -118,31 +117,29 @@ def _pair(
 ) -> list[Figure]:
     """The figures of wall time and of processor time, from the same alternations."""
     wanted = theirs().collect()
-    used: dict[int, list[float]] = {0: [], 1: []}
 
-    def timed(index: int, make: Callable[[], DataFrame]) -> float:
-        cpu, start = cpu_s(), time.monotonic()
-        found = make().collect()
-        wall_s = time.monotonic() - start
-        used[index].append(cpu_s() - cpu)
-        if found != wanted:
+    def checked(make: Callable[[], DataFrame]) -> None:
+        if (found := make().collect()) != wanted:
             raise SystemExit(f"{what}: wrong result: {found} instead of {wanted}")
-        return wall_s
 
-    measures = (lambda: timed(0, ours), lambda: timed(1, theirs))
-    alternate(WARM_UPS, *measures)
-    for values in used.values():
-        values.clear()
-    walls = alternate(workshop.rounds, *measures)
+    ways = {"ours": partial(checked, ours), "theirs": partial(checked, theirs)}
+    spent = spend(WARM_UPS, workshop.rounds, ways)
     peer = "the same bytes as one plain file"
     return [
-        Figure(what=what, peer=peer, unit=SECONDS, ours=walls[0], theirs=walls[1], goal=GOAL),
+        Figure(
+            what=what,
+            peer=peer,
+            unit=SECONDS,
+            ours=spent["ours"].wall_s,
+            theirs=spent["theirs"].wall_s,
+            goal=GOAL,
+        ),
         Figure(
             what=f"… {what}: processor time",
             peer=peer,
             unit=SECONDS,
-            ours=used[0],
-            theirs=used[1],
+            ours=spent["ours"].cpu_s,
+            theirs=spent["theirs"].cpu_s,
             goal=GOAL,
         ),
     ]

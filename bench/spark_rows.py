@@ -16,8 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import siltstone
-from bench.figure import MIB_PER_SECOND, MILLISECONDS, Better, Figure, Unit, alternate
-from bench.spark_lines import cpu_s
+from bench.figure import MIB_PER_SECOND, MILLISECONDS, Figure, alternate
+from bench.processor import MIB_PER_CPU_SECOND, spend
 from bench.workshop import Workshop
 from siltstone.events import encode_many
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MIB: Final = 2**20
 PIECE_BYTES: Final = 4 * MIB
 SETTINGS: Final = "\nsegments:\n  chunk_size: 64MiB\n"
-PER_CPU_SECOND: Final = Unit(text="MiB a CPU second", better=Better.HIGHER)
 WARM_UPS: Final = 2
 LATENCIES: Final = (30, 2)
 ANSWER_S: Final = 60.0
@@ -119,20 +118,9 @@ class Bench:
             "events": lambda: counted(self._load("events", mode="events")),
             "stream": partial(self._stream, "lines"),
         }
-        cpus: dict[str, list[float]] = {name: [] for name in ways}
-
-        def timed(name: str) -> float:
-            cpu, start = cpu_s(), time.monotonic()
-            ways[name]()
-            wall_s = time.monotonic() - start
-            cpus[name].append(self._length / MIB / max(0.01, cpu_s() - cpu))
-            return self._length / MIB / wall_s
-
-        measures = [partial(timed, name) for name in ways]
-        alternate(1 if self._workshop.quick else WARM_UPS, *measures)
-        for values in cpus.values():
-            values.clear()
-        walls = dict(zip(ways, alternate(self._workshop.rounds, *measures), strict=True))
+        warm_ups = 1 if self._workshop.quick else WARM_UPS
+        spent = spend(warm_ups, self._workshop.rounds, ways)
+        mib = self._length / MIB
         figures = []
         for what, ours, peer, theirs, goal in (
             ("lines as rows", "lines", "spark.read.text of one file", "text", 0.5),
@@ -144,9 +132,9 @@ class Bench:
                 Figure(
                     what=what,
                     peer=peer,
-                    unit=PER_CPU_SECOND,
-                    ours=cpus[ours],
-                    theirs=cpus[theirs],
+                    unit=MIB_PER_CPU_SECOND,
+                    ours=spent[ours].per_cpu(mib),
+                    theirs=spent[theirs].per_cpu(mib),
                     goal=goal,
                 )
             )
@@ -155,8 +143,8 @@ class Bench:
                     what=f"… {what}: wall",
                     peer=peer,
                     unit=MIB_PER_SECOND,
-                    ours=walls[ours],
-                    theirs=walls[theirs],
+                    ours=spent[ours].per_wall(mib),
+                    theirs=spent[theirs].per_wall(mib),
                 )
             )
         return figures

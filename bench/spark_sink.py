@@ -1,82 +1,130 @@
-"""``python -m bench.spark_sink``: rows of Spark into a segment, against ``df.write.text``.
+"""Rows of Spark into a segment, beside ``df.write.text``, and commits of very many batches.
 
 The same lines, read from plain files, go by turns into a new segment and into a new folder of text.
-CPU is that of the JVM and of its Python workers together. Ours is durable when it returns; a text
-file of Spark is in the page cache. Then the ends of many batches of a stream, each with a session
-of its own: by one owner, and by the sink, which claims the store for each.
+Processor time is that of the JVM and of its Python workers together. Ours is durable when it
+returns; a text file of Spark is in the page cache.
+
+Then the ends of batches of a stream, each with a session of its own, compared with the first ones
+of the same run: with one owner, with a claim for each step, and all of it by Spark.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import shutil
-import statistics
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
 
 import siltstone
-from bench.spark_lines import MIB, Timing, cpu_s, report, write
+from bench.figure import MIB_PER_SECOND, MILLISECONDS, Figure
+from bench.processor import MIB_PER_CPU_SECOND, spend
+from bench.silt import write_lines
+from bench.workshop import Workshop
 
-BATCH = b"one line of a batch of a stream\n" * 100
-TENTHS = 10
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
+MIB: Final = 2**20
+FILE_BYTES: Final = 64 * MIB
+BATCH: Final = b"one line of a batch of a stream\n" * 100
+GOAL: Final = 0.6
+FLAT: Final = 0.8
+"""Of the time of the first batches; neighbours of one kind differ by as much."""
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.spark_sink", description=__doc__)
-    parser.add_argument("--mib", type=int, default=256, help="bytes; default: %(default)s MiB")
-    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--batches", type=int, default=10_000, help="default: %(default)s")
-    parser.add_argument("--claims", type=int, default=1_000, help="default: %(default)s")
-    options = parser.parse_args()
-    Path("build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="build", prefix="bench-spark-") as name:
-        folder = Path(name).absolute()
-        if options.rounds:
-            length, count = write(folder, options.mib * MIB)
-            print(f"{length:,} bytes in {count:,} lines; {options.rounds} rounds after a warm-up")
-            measure(folder, length, options.rounds)
-        if options.batches:
-            tell("batches of one owner", by_one_owner(folder / "owner", options.batches))
-        if options.claims:
-            tell("batches, a claim for each step", by_claims(folder / "claims", options.claims))
+TENTHS: Final = 10
 
 
-def measure(folder: Path, length: int, rounds: int) -> None:
-    from siltstone.spark import session
-
-    spark = session(master="local[2]", settings={"spark.driver.memory": "2g"})
-    frame = spark.read.text(str(folder / "texts"))
-    target = folder / "target"
-    siltstone.init(target)
-
-    def ours(number: int) -> None:
-        writer = frame.write.format("siltstone").mode("append").option("store", str(target))
-        writer.option("segment", f"s{number}").save()
-
-    def theirs(number: int) -> None:
-        frame.write.text(str(folder / f"text-{number}"))
-
-    sinks: dict[str, Callable[[int], None]] = {"df.write.text": theirs, "siltstone": ours}
-    timings = {name: Timing() for name in sinks}
+def run(workshop: Workshop) -> list[Figure]:
+    """Measure whole writes by processor and by wall, and whether commits take longer and longer."""
     try:
-        for number in range(rounds + 1):
-            for name, sink in sinks.items():
-                os.sync()
-                cpu, start = cpu_s(), time.monotonic()
-                sink(number)
-                if number:
-                    timings[name].wall_s.append(time.monotonic() - start)
-                    timings[name].cpu_s.append(cpu_s() - cpu)
-            check(target, f"s{number}", length)
-            remove(folder, target, number)
-    finally:
-        spark.stop()
-    report(timings, length, peer_name="df.write.text")
+        from siltstone.spark import session
+    except ImportError as error:
+        print(f"left out: {error}")
+        return []
+    with workshop.place() as place:
+        figures = [
+            flat("commit of a batch, one owner", by_one_owner(place, workshop.pick(10_000, 20))),
+            flat("commit of a batch by the sink", by_claims(place, workshop.pick(1_000, 10))),
+        ]
+        spark = session(master="local[2]", settings={"spark.driver.memory": "2g"})
+        try:
+            batches = by_spark(spark, place, workshop.pick(55, 10))
+            return [
+                *writes(workshop, spark, place),
+                *figures,
+                # A JVM that has just begun is slower, whatever it does.
+                flat("a batch from segment to segment by Spark", batches[len(batches) // TENTHS :]),
+            ]
+        finally:
+            spark.stop()
+
+
+def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]:
+    """Lines into a segment and into a folder."""
+    length = 0
+    texts = place / "texts"
+    texts.mkdir()
+    for number in range(workshop.pick(16, 2)):
+        path = texts / f"{number:02}.txt"
+        write_lines(path, workshop.pick(FILE_BYTES, 4 * MIB))
+        length += path.stat().st_size
+    frame = spark.read.text(str(texts))
+    target = siltstone.init(place / "target")
+    folder = place / "text"
+
+    def ours() -> None:
+        writer = frame.write.format("siltstone").mode("append").option("store", str(target))
+        writer.option("segment", "s").save()
+
+    def remove() -> None:
+        if folder.exists():
+            shutil.rmtree(folder)
+        else:
+            check(target, "s", length)
+            with siltstone.open(target) as store:
+                store.segment("s").delete()
+                store.collect()
+        os.sync()
+
+    ways = {"ours": ours, "theirs": lambda: frame.write.text(str(folder))}
+    spent = spend(1, workshop.rounds, ways, remove)
+    mib = length / MIB
+    what, peer = "lines from text files into a segment", "df.write.text"
+    return [
+        Figure(
+            what=what,
+            peer=peer,
+            unit=MIB_PER_CPU_SECOND,
+            ours=spent["ours"].per_cpu(mib),
+            theirs=spent["theirs"].per_cpu(mib),
+            goal=GOAL,
+        ),
+        Figure(
+            what=f"… {what}: wall",
+            peer=peer,
+            unit=MIB_PER_SECOND,
+            ours=spent["ours"].per_wall(mib),
+            theirs=spent["theirs"].per_wall(mib),
+        ),
+    ]
+
+
+def flat(what: str, took_s: Sequence[float]) -> Figure:
+    """The last tenth of what took so long, beside the first."""
+    size = max(1, len(took_s) // TENTHS)
+    return Figure(
+        what=f"{what}, the last {size:,} of {len(took_s):,}",
+        peer=f"the first {size:,}",
+        unit=MILLISECONDS,
+        ours=[1_000 * median(took_s[-size:])],
+        theirs=[1_000 * median(took_s[:size])],
+        goal=FLAT,
+    )
 
 
 def check(target: Path, segment: str, length: int) -> None:
@@ -86,20 +134,14 @@ def check(target: Path, segment: str, length: int) -> None:
         raise SystemExit(f"wrong length: {found} instead of {length}")
 
 
-def remove(folder: Path, target: Path, number: int) -> None:
-    shutil.rmtree(folder / f"text-{number}")
-    with siltstone.open(target) as store:
-        store.segment(f"s{number}").delete()
-
-
-def by_one_owner(folder: Path, count: int) -> list[float]:
+def by_one_owner(place: Path, batches: int) -> list[float]:
     """Seconds of each commit of a batch by a store that stays open."""
-    siltstone.init(folder)
+    file = siltstone.init(place / "owner")
     took = []
-    with siltstone.open(folder) as store:
-        for number in range(count):
+    with siltstone.open(file) as store:
+        for number in range(batches):
             ticket = store.open_import(f"batch {number}", "s")
-            with siltstone.ImportWriter(folder, ticket, partition=0, attempt=0) as writer:
+            with siltstone.ImportWriter(file, ticket, partition=0, attempt=0) as writer:
                 writer.write(BATCH)
                 chunks = writer.finish()
             mode = siltstone.ImportMode.APPEND
@@ -108,24 +150,24 @@ def by_one_owner(folder: Path, count: int) -> list[float]:
             start = time.monotonic()
             store.commit_import(ticket, [output], batch=batch)
             took.append(time.monotonic() - start)
-    check(folder, "s", count * len(BATCH))
+    check(file, "s", batches * len(BATCH))
     return took
 
 
-def by_claims(folder: Path, count: int) -> list[float]:
-    """Seconds of each commit of a batch by the class that Spark calls."""
+def by_claims(place: Path, batches: int) -> list[float]:
+    """Seconds of each commit of a batch by the class that Spark calls, which claims the store."""
     import pyarrow
     from pyspark.sql.types import StringType, StructField, StructType
 
     from siltstone.spark.data_source import SegmentSource
     from siltstone.spark.sink import SegmentStreamWriter
 
-    siltstone.init(folder)
-    source = SegmentSource({"store": str(folder), "segment": "s"})
+    file = siltstone.init(place / "claims")
+    source = SegmentSource({"store": str(file), "segment": "s"})
     schema = StructType([StructField("value", StringType())])
     lines = BATCH.decode().splitlines()
     took = []
-    for number in range(count):
+    for number in range(batches):
         planned: SegmentStreamWriter = pickle.loads(
             pickle.dumps(source.streamWriter(schema, overwrite=False))
         )
@@ -135,17 +177,25 @@ def by_claims(folder: Path, count: int) -> list[float]:
         start = time.monotonic()
         source.streamWriter(schema, overwrite=False).commit([message], number)
         took.append(time.monotonic() - start)
-    check(folder, "s", count * len(BATCH))
+    check(file, "s", batches * len(BATCH))
     return took
 
 
-def tell(what: str, took: list[float]) -> None:
-    """Print the median of each tenth of the commits."""
-    size = max(1, len(took) // TENTHS)
-    medians = [statistics.median(took[begin : begin + size]) for begin in range(0, len(took), size)]
-    shown = " ".join(f"{1_000 * median:.1f}" for median in medians[:TENTHS])
-    print(f"{len(took):,} {what}: commit {shown} ms, the median of each tenth")
-
-
-if __name__ == "__main__":
-    main()
+def by_spark(spark: SparkSession, place: Path, batches: int) -> list[float]:
+    """Seconds of each trigger of a query that copies a segment, so much in a batch."""
+    files = {name: siltstone.init(place / f"batches-{name}") for name in ("from", "to")}
+    with siltstone.open(files["from"]) as store:
+        segment = store.create("s")
+        for _ in range(batches):
+            segment.append(BATCH)
+    reader = spark.readStream.format("siltstone").option("store", str(files["from"]))
+    frame = reader.option("segment", "s").option("maxBytesPerTrigger", str(len(BATCH))).load()
+    writer = frame.writeStream.format("siltstone").option("store", str(files["to"]))
+    writer = writer.option("segment", "s").option("checkpointLocation", str(place / "point"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    check(files["to"], "s", batches * len(BATCH))
+    took = [step["durationMs"]["triggerExecution"] / 1_000 for step in query.recentProgress]
+    if len(took) < batches:
+        raise SystemExit(f"{len(took)} batches instead of {batches}")
+    return took[:batches]

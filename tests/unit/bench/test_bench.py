@@ -20,7 +20,7 @@ OPTIONAL = {"gcs": "fake-gcs-server", "azure": "azurite", "hdfs": "hdfs", "kafka
 """They need a server that not everybody has, and a plugin that is newer than some checkouts."""
 SERVED = {"s3", *OPTIONAL}
 """With a server they take up to a minute."""
-IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark"))}
+IN_SPARK = {name for name in command.PARTS if name.startswith(("silt", "spark", "pipelines"))}
 """They start a JVM of their own."""
 
 
