@@ -1,47 +1,19 @@
-"""Asking the store where a segment lies: a read-only open of one container, for one question.
+"""Asking the store again where a segment lies: a read-only open of one container, for one question.
 
-Used by planning, and by a task whose chunk is gone or whose record is longer than was planned.
-Claims nothing and writes nothing but a local index of its own, so it works beside a running writer
-and beside its like.
+Used by a task whose chunk is gone or whose record is longer than was planned.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
-from siltstone.container.reader import ReadContainer
-from siltstone.container.segment_map import SegmentMap
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SegmentNotFoundError
-from siltstone.core.words import MIB, container_of
+from siltstone.core.words import MIB
+from siltstone.pipelines.open_store import OpenStore
 from siltstone.pipelines.window import Window, cut_window
-from siltstone.store.assemble import assembled
-
-T = TypeVar("T")
 
 WINDOW_BYTES: Final = 64 * MIB
 """How much a task that has to look again asks for at a time."""
-
-
-def ask_container(store: str, segment: str, ask: Callable[[ReadContainer], Awaitable[T]]) -> T:
-    """Open the container of a segment read-only, ask it, and close it."""
-
-    async def run() -> T:
-        environment = SystemEnvironment()
-        try:
-            assembly = assembled(store, environment)
-            index = container_of(segment, assembly.manifest.container_count)
-            container = await assembly.open_reader(index)
-            try:
-                return await ask(container)
-            finally:
-                await container.close()
-        finally:
-            environment.close()
-
-    return asyncio.run(run())
 
 
 def find_window(store: str, segment: str, segment_id: int, offset: int, end: int) -> Window:
@@ -59,11 +31,8 @@ def find_window(store: str, segment: str, segment_id: int, offset: int, end: int
         SegmentTruncatedError: ``offset`` was truncated.
     """
     stop = min(end, offset + WINDOW_BYTES)
-
-    async def ask(container: ReadContainer) -> SegmentMap:
-        return await container.map(segment, offset, stop)
-
-    found = ask_container(store, segment, ask)
+    with OpenStore(store) as opened:
+        found = opened.ask(segment, lambda container: container.map(segment, offset, stop))
     if found.info.segment_id != segment_id:
         raise SegmentNotFoundError(
             "the segment was deleted and made anew while it was read", segment=segment

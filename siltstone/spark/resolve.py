@@ -8,8 +8,8 @@ from siltstone.container.reader import ReadContainer
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError
-from siltstone.spark.open_store import PAGE, OpenStore
-from siltstone.spark.options import Mode, ReadOptions, Split
+from siltstone.pipelines.open_store import PAGE, OpenStore
+from siltstone.spark.options import SEGMENTS_MAX, Mode, ReadOptions, Split
 from siltstone.spark.ranges import (
     RecordRange,
     SegmentSpan,
@@ -45,7 +45,7 @@ def resolve_tasks(options: ReadOptions, cores: int) -> list[tuple[RecordRange, .
 
 async def _chosen(store: OpenStore, options: ReadOptions) -> list[SegmentInfo]:
     if not options.segments:
-        found = await store.list(options.prefix)
+        found = await store.list(options.prefix, SEGMENTS_MAX)
         if not found:
             raise SegmentNotFoundError("no segment begins so", segment=f"{options.prefix}*")
         return found

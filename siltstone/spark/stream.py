@@ -19,8 +19,8 @@ from pyspark.sql.streaming.datasource import (
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
-from siltstone.spark.open_store import OpenStore
-from siltstone.spark.options import Mode
+from siltstone.pipelines.open_store import OpenStore
+from siltstone.spark.options import SEGMENTS_MAX, Mode
 from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
 from siltstone.spark.resolve import append_borders, plan_tasks
@@ -118,7 +118,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         await store.refresh()
         read = self._options.read
         if not read.segments:
-            return {info.name: info for info in await store.list(read.prefix)}
+            return {info.name: info for info in await store.list(read.prefix, SEGMENTS_MAX)}
         found = {}
         for name in read.segments:
             try:

@@ -22,7 +22,8 @@ import siltstone
 from siltstone import events
 from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
 from siltstone.events import MalformedEventError
-from siltstone.spark import open_store, record_ends
+from siltstone.pipelines import open_store
+from siltstone.spark import record_ends
 from siltstone.spark.columns import arrow_schema, default_schema
 from siltstone.spark.rows import RowShape
 from siltstone.spark.stream import SegmentStreamReader

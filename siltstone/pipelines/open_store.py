@@ -1,0 +1,131 @@
+"""A store opened read-only for questions, a container when it is first asked.
+
+Claims nothing and writes nothing but local indexes of its own, so it works beside a running writer
+and beside its like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from siltstone.container.reader import ReadContainer
+from siltstone.container.views import SegmentInfo
+from siltstone.core.closing import Closing
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import CapabilityError
+from siltstone.core.words import container_of
+from siltstone.store.assemble import assembled
+from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.manifest import uuid_text
+
+T = TypeVar("T")
+
+PAGE: Final = 1_000
+
+
+class OpenStore(Closing):
+    """A store, opened read-only for blocking callers: a container when it is first asked.
+
+    What is no coroutine may be called from any thread but the loop's own, on which all coroutines
+    run.
+
+    Args:
+        store: the settings file, or the folder that holds it.
+
+    Attributes:
+        path: the settings file, absolute, as workers find it.
+        uuid: of the store.
+        environment: gives time and waits.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        SettingsError: the settings file is wrong.
+    """
+
+    def __init__(self, store: Path | str) -> None:
+        self.environment = SystemEnvironment()
+        try:
+            self._assembly = assembled(store, self.environment)
+        except BaseException:
+            self.environment.close()
+            raise
+        # The file itself, not what names it: workers may have another folder.
+        self.path = str(Path(self._assembly.settings.file).absolute())
+        self.uuid = uuid_text(self._assembly.manifest.store_id)
+        self._containers: dict[int, ReadContainer] = {}
+        self._opening = asyncio.Lock()
+        self._loop = BackgroundLoop(name="siltstone-view")
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run what asks the containers, and wait for it."""
+        return self._loop.run(work)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start what goes on beside the questions; cancel it before ``close``."""
+        return self._loop.submit(work)
+
+    def ask(self, segment: str, question: Callable[[ReadContainer], Awaitable[T]]) -> T:
+        """Ask the container of a segment, and wait for the answer."""
+
+        async def asked() -> T:
+            return await question(await self.container_of(segment))
+
+        return self.run(asked())
+
+    async def container_of(self, segment: str) -> ReadContainer:
+        """The container that has a segment of this name, opened."""
+        count = self._assembly.manifest.container_count
+        return await self._opened(container_of(segment, count))
+
+    async def containers(self) -> list[ReadContainer]:
+        """All containers, opened, in the order of their indexes."""
+        count = self._assembly.manifest.container_count
+        return [await self._opened(index) for index in range(count)]
+
+    async def _opened(self, index: int) -> ReadContainer:
+        async with self._opening:
+            if index not in self._containers:
+                self._containers[index] = await self._assembly.open_reader(index)
+            return self._containers[index]
+
+    async def refresh(self) -> None:
+        """See what was acknowledged since, in every container that is open."""
+        for container in self._containers.values():
+            await container.refresh()
+
+    async def list(self, prefix: str, count_max: int | None = None) -> list[SegmentInfo]:
+        """All segments whose names begin with ``prefix``, in the order of names.
+
+        Raises:
+            CapabilityError: they are more than ``count_max``.
+        """
+        found: list[SegmentInfo] = []
+        for container in await self.containers():
+            after = ""
+            while page := await container.list_segments(prefix, after, PAGE):
+                found += page
+                after = page[-1].name
+                if count_max is not None and len(found) > count_max:
+                    raise CapabilityError(
+                        "too many segments for one read", prefix=prefix, limit=count_max
+                    )
+        return sorted(found, key=lambda info: info.name)
+
+    def close(self) -> None:
+        """Close what was opened. Idempotent."""
+        try:
+            if self._containers:
+                self.run(self._close_all())
+        finally:
+            self._loop.close()
+            self._assembly.close()
+            self.environment.close()
+
+    async def _close_all(self) -> None:
+        while self._containers:
+            _, container = self._containers.popitem()
+            await container.close()
