@@ -6,6 +6,7 @@ Blocking functions over a ``ChunkStorage``. They know one chunk and one range, n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +63,29 @@ class BlockRange:
                 return False
             begin += BLOCK_BYTES
         return True
+
+
+def chunk_parts(
+    name: str, length: int, sums: tuple[int, ...], part_bytes: int
+) -> Iterator[BlockRange]:
+    """Yield a whole chunk in parts, in their order.
+
+    Args:
+        name: the chunk.
+        length: its committed length.
+        sums: of all its blocks.
+        part_bytes: of each part but the last, a multiple of ``BLOCK_BYTES``.
+    """
+    blocks = part_bytes // BLOCK_BYTES
+    for start in range(0, length, part_bytes):
+        first = start // BLOCK_BYTES
+        yield BlockRange(
+            name=name,
+            chunk_length=length,
+            offset=start,
+            length=min(part_bytes, length - start),
+            sums=sums[first : first + blocks],
+        )
 
 
 class Scratch:

@@ -10,8 +10,7 @@ from threading import local
 from typing import Final
 
 from siltstone.container.chunk_rows import ChunkRows
-from siltstone.core.block_reads import BlockRange, read_blocks
-from siltstone.core.block_sums import block_count
+from siltstone.core.block_reads import chunk_parts, read_blocks
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
@@ -161,15 +160,5 @@ def _reads_well(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> boo
 
 
 def _read_all(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> None:
-    sums = unpack_sums(item.sums)
-    for start in range(0, item.length, READ_BYTES):
-        length = min(READ_BYTES, item.length - start)
-        first = start // BLOCK_BYTES
-        blocks = BlockRange(
-            name=item.name,
-            chunk_length=item.length,
-            offset=start,
-            length=length,
-            sums=sums[first : first + block_count(length)],
-        )
-        read_blocks(storage, blocks, view[:length])
+    for part in chunk_parts(item.name, item.length, unpack_sums(item.sums), READ_BYTES):
+        read_blocks(storage, part, view[: part.length])

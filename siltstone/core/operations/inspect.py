@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from siltstone.core.block_reads import BlockRange, read_blocks
+from siltstone.core.block_reads import BlockRange, chunk_parts, read_blocks
 from siltstone.core.block_sums import block_count, combined
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
@@ -15,7 +15,6 @@ from siltstone.core.operations.context import Context
 from siltstone.core.operations.read import PART_BYTES, sums_between
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
-from siltstone.core.words import BLOCK_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +89,9 @@ async def run_verify(context: Context, chunk: Chunk, *, deep: bool) -> ChunkFind
 
 async def _read_all(context: Context, chunk: Chunk, sums: tuple[int, ...]) -> None:
     buffer = memoryview(bytearray(min(chunk.length, PART_BYTES)))
-    for start in range(0, chunk.length, PART_BYTES):
-        length = min(PART_BYTES, chunk.length - start)
-        first = start // BLOCK_BYTES
-        blocks = BlockRange(
-            name=chunk.name,
-            chunk_length=chunk.length,
-            offset=start,
-            length=length,
-            sums=sums[first : first + block_count(length)],
-        )
+    for part in chunk_parts(chunk.name, chunk.length, sums, PART_BYTES):
 
-        def call(storage: ChunkStorage, blocks: BlockRange = blocks, length: int = length) -> None:
-            read_blocks(uncached(storage), blocks, buffer[:length])
+        def call(storage: ChunkStorage, part: BlockRange = part) -> None:
+            read_blocks(uncached(storage), part, buffer[: part.length])
 
-        await context.storage.run("read_into", chunk.name, call, moved=length)
+        await context.storage.run("read_into", chunk.name, call, moved=part.length)
