@@ -177,7 +177,7 @@ class Publisher:
                         if output.mode is ImportMode.REPLACE:
                             old = await stack.enter_async_context(self._kept(output.segment))
                             replaced.update({} if old is None else {output.segment: old})
-                        elif output.mode is ImportMode.APPEND and part.length:
+                        elif output.mode is ImportMode.APPEND:
                             held = self._held(output.segment, part.segment_id)
                             target = await stack.enter_async_context(held)
                             if target is not None:
@@ -224,9 +224,6 @@ class Publisher:
 
     async def _prepare(self, target: OpenSegment, part: ImportedPart, chunks: int) -> Joining:
         """Flush the target; place the hidden extents if one transaction does not take them all."""
-        await self._pipeline.settled()
-        await self._storage_writer.flush(target)
-        await self._joins.clear(target.segment_id)
         joining = Joining(
             target_id=target.segment_id,
             source_id=part.segment_id,
@@ -234,6 +231,11 @@ class Publisher:
             start=0,
             hidden=True,
         )
+        if not part.length:
+            return joining
+        await self._pipeline.settled()
+        await self._storage_writer.flush(target)
+        await self._joins.clear(target.segment_id)
         if chunks > CONCAT_EXTENTS_MAX:
             await self._joins.place(joining)
         return joining
@@ -247,6 +249,9 @@ class Publisher:
         closing: Closing,
     ) -> tuple[ImportedPart, ...]:
         done: list[ImportedPart] = []
+        moving = [
+            joinings[p.segment_id] for p in row.parts if p.length and p.segment_id in joinings
+        ]
 
         def entries() -> list[TableEntry]:
             """All of it as it is now; called when the transaction is assigned."""
@@ -261,14 +266,14 @@ class Publisher:
             return found + closing(done)
 
         try:
-            if joinings:
-                await self._segments.publish(list(joinings.values()), entries)
+            if moving:
+                await self._segments.publish(moving, entries)
             else:
                 await self._pipeline.update(entries(), relief=False)
         except SegmentExistsError:
             await self._pipeline.barrier()
             raise
-        for joining in joinings.values():
+        for joining in moving:
             self.on_joined(joining.target_id)
         self.on_garbage()
         return tuple(done)
@@ -286,18 +291,14 @@ class Publisher:
             if found != joining.target_id:
                 raise _ChangedError
             place = replace(part, segment_id=joining.target_id, offset=joining.offset)
-            return place, [
-                _removal(part),
-                *self._times(joining.target_id, joining.offset, part.length),
-            ]
+            times = self._times(joining.target_id, joining.offset, part.length)
+            return place, [_removal(part), *times]
         if found is None:
             return part, self._naming(output, part)
         if output.mode is ImportMode.CREATE:
             raise SegmentExistsError("segment exists", segment=output.segment)
         if output.mode is ImportMode.APPEND:
-            if part.length:
-                raise _ChangedError
-            return replace(part, segment_id=found), [_removal(part)]
+            raise _ChangedError
         state = self._rows.pending_state(found)
         if old is None or state is None or found != old.segment_id:
             raise _ChangedError
@@ -318,13 +319,14 @@ class Publisher:
             created_ms=self._now_ms(),
         )
         entries = [put_name(output.segment, part.segment_id), put_state(state)]
-        if part.length:
-            entries += self._times(part.segment_id, 0, part.length)
+        entries += self._times(part.segment_id, 0, part.length)
         if self._rows.pending_tombstone(output.segment) is not None:
             entries.append(remove_tombstone(output.segment))
         return entries
 
     def _times(self, segment_id: int, begin: int, length: int) -> list[TableEntry]:
+        if not length:
+            return []
         return joined_times(self._replica.tables, segment_id, begin, length, self._now_ms())
 
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:

@@ -223,6 +223,29 @@ def test_an_empty_import_makes_or_leaves_segments() -> None:
         made.run(story(made))
 
 
+@pytest.mark.parametrize("beside", [b"", LARGE], ids=["alone", "beside much"])
+def test_nothing_that_is_appended_begins_where_the_segment_ends(beside: bytes) -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.append("a", b"known")
+        ticket = await opened(owner)
+        chunks = bring(made.new_storage(), ticket, [beside] if beside else [])
+        outputs = [gives("a", [], ImportMode.APPEND), gives("b", chunks, ImportMode.APPEND)]
+        result = await owner.container.imports.commit("job", outputs)
+        assert [(part.segment, part.offset) for part in result.segments] == [("a", 5), ("b", 0)]
+        assert await content(owner, "a") == b"known"
+        await opened(owner, "another")
+        await owner.container.seal("a")
+        with pytest.raises(SegmentSealedError):
+            await owner.container.imports.commit("another", [*outputs[:1], gives("c", [])])
+        await made.check(owner)
+        await close_quietly(owner)
+
+    with world() as made:
+        made.run(story(made))
+
+
 def test_what_was_said_of_a_chunk_must_be_so() -> None:
     async def story(made: World) -> None:
         owner = await made.open()
