@@ -1,102 +1,168 @@
-"""A driver is killed again and again while it streams; every record is in its output once.
+"""A driver is killed again and again while it streams; every record arrives once.
 
-The output is Spark's own sink of files, which is exactly once for a source that gives the same rows
-for the same offsets. The program that is killed is ``stream_driver.py``, with all below it.
+What dies: the driver with its JVM, by signal 9, at random instants, or just ahead of our end of a
+batch or behind it, which is between our commit and Spark's. Its workers live on for a moment. What
+must hold, against a plain list of what was written: Spark's own sink of files has each record once,
+which tells of the source; so has our sink, those of each segment in their order.
+
+The program that is killed is ``stream_driver.py``, with all below it.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
 import siltstone
 from tests.soak import share_of
+from tests.spark.killing_sink import ORDER
+from tests.spark.stream_driver import TARGET
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 
 ROUNDS = 20
-BATCH_S = 120.0
+STARTS = 3
+"""Starts for each round: Spark gives a worker ten seconds to begin, and ends when there is too much
+else to do on the machine. The next driver goes on."""
+DRIVER_S = 300.0
+"""No driver takes that long to come to the end that it was told to come to."""
+PREFIX = "killed/"
 
 
-def batches(place: Path) -> int:
-    """How many batches Spark has noted as done."""
-    folder = place / "checkpoint" / "commits"
-    with suppress(FileNotFoundError):
-        return sum(1 for path in folder.iterdir() if path.name.isdecimal())
-    return 0
+@dataclass
+class Streams:
+    """A store that is read, what was written into it, and what drivers make of it."""
+
+    store: siltstone.Store
+    source: Path
+    target: Path
+    place: Path
+    chance: Random
+    written: dict[str, list[str]] = field(default_factory=dict)
+    count: int = 0
+
+    def write(self) -> None:
+        """Some lines, one after the other, into the segments and into a new one."""
+        new = f"{PREFIX}{len(self.written)}"
+        self.store.create(new)
+        self.written[new] = []
+        for _ in range(self.chance.randint(20, 60)):
+            name = self.chance.choice(sorted(self.written))
+            offset = self.store.segment(name).append(f"line {self.count}\n".encode())
+            self.written[name].append(f"{name} {offset} line {self.count}")
+            self.count += 1
+        if self.chance.random() < 0.5:
+            self.store.flush()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        (self.place / "running").unlink(missing_ok=True)
+        command = [sys.executable, "-m", "tests.spark.stream_driver"]
+        return subprocess.Popen(
+            [*command, str(self.source), PREFIX, str(self.place), str(self.target)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def wait_until_running(self, driver: subprocess.Popen[bytes]) -> None:
+        end = time.monotonic() + DRIVER_S
+        while not (self.place / "running").exists() and driver.poll() is None:
+            assert time.monotonic() < end, "the driver does not start"
+            time.sleep(0.05)
+
+    def copied(self) -> list[str]:
+        """The lines that our sink wrote."""
+        with siltstone.open(self.target, read_only=True) as store:
+            try:
+                length = store.segment(TARGET).info().length
+            except siltstone.SegmentNotFoundError:
+                return []
+            return store.segment(TARGET).read(0, length).decode().splitlines()
 
 
-def wait_for_batches(place: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
-    """Wait for so many batches, or until the driver ended by itself: the next one goes on.
+def kill(driver: subprocess.Popen[bytes]) -> bool:
+    """End a driver; whether it lived until it was killed."""
+    with suppress(ProcessLookupError):
+        os.killpg(driver.pid, signal.SIGKILL)
+    return driver.wait() == -signal.SIGKILL
 
-    Spark gives a worker ten seconds to start, which is too little on a machine with much to do.
-    """
-    end = time.monotonic() + BATCH_S
-    while batches(place) < count and driver.poll() is None:
-        assert time.monotonic() < end, "no batch was done"
-        time.sleep(0.05)
+
+def play_round(streams: Streams, fate: str) -> bool:
+    """Start a driver and let it die; whether it did not end by itself."""
+    order = streams.target / ORDER
+    order.unlink(missing_ok=True)
+    if fate != "anywhere":
+        order.write_text(f"{fate} {streams.chance.randrange(3)}")
+    with streams.start() as driver:
+        try:
+            if fate != "anywhere":
+                driver.wait(DRIVER_S)
+            else:
+                streams.wait_until_running(driver)
+                with suppress(subprocess.TimeoutExpired):
+                    driver.wait(streams.chance.uniform(0, 10))
+        finally:
+            killed = kill(driver)
+    return killed
+
+
+def drain(spark: SparkSession, streams: Streams) -> bool:
+    """Let a driver come to the end of what was written; whether it did."""
+    end = time.monotonic() + 4 * DRIVER_S
+    with streams.start() as driver:
+        try:
+            streams.wait_until_running(driver)
+            while driver.poll() is None:
+                assert time.monotonic() < end, "the streams do not catch up"
+                rows = spark.read.parquet(str(streams.place / "rows")).count()
+                if min(rows, len(streams.copied())) >= streams.count:
+                    return True
+                time.sleep(1)
+        finally:
+            kill(driver)
+    return False
+
+
+def by_segment(lines: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        found.setdefault(line.partition(" ")[0], []).append(line)
+    return found
 
 
 @pytest.mark.soak
 def test_every_record_is_there_once(
     spark: SparkSession, store: siltstone.Store, folder: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(7)
-    prefix = "killed/"
-    segments = [store.create(f"{prefix}0")]
-    written: list[str] = []
-    command = [
-        sys.executable,
-        "-m",
-        "tests.spark.stream_driver",
-        str(folder),
-        prefix,
-        str(tmp_path),
-    ]
-    for number in range(share_of(ROUNDS) + 1):
-        for _ in range(chance.randint(30, 90)):
-            written.append(f"{number}-{len(written)}")
-            chance.choice(segments).append(f"{written[-1]}\n".encode())
-        if chance.random() < 0.5:
-            store.flush()
-        segments.append(store.create(f"{prefix}{number + 1}"))
-        last = number == share_of(ROUNDS)
-        with subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        ) as driver:
-            try:
-                if last:
-                    wait_until_drained(spark, tmp_path, len(written), driver)
-                else:
-                    wait_for_batches(tmp_path, batches(tmp_path) + 1, driver)
-                    time.sleep(chance.random() * 2)
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(driver.pid, signal.SIGKILL)
-    rows = spark.read.parquet(str(tmp_path / "rows")).collect()
-    assert sorted(row.value for row in rows) == sorted(written)
-    by_segment: dict[str, list[tuple[int, str]]] = {}
-    for row in rows:
-        by_segment.setdefault(row.segment, []).append((row.offset, row.value))
-    for name, found in by_segment.items():
-        data = store.segment(name).read(0, 1 << 20).decode()
-        assert [value for _, value in sorted(found)] == data.splitlines()
-
-
-def wait_until_drained(
-    spark: SparkSession, place: Path, count: int, driver: subprocess.Popen[bytes]
-) -> None:
-    end = time.monotonic() + 10 * BATCH_S
-    while spark.read.parquet(str(place / "rows")).count() < count:
-        assert driver.poll() is None, "the driver ended by itself"
-        assert time.monotonic() < end, "the stream does not catch up"
-        time.sleep(1)
+    target, place = tmp_path / "target", tmp_path / "place"
+    siltstone.init(target)
+    place.mkdir()
+    streams = Streams(store, folder, target, place, Random(7))
+    rounds = share_of(ROUNDS)
+    fates = ["behind", "anywhere", "ahead", "anywhere"]
+    kills = Counter[str]()
+    for _ in range(STARTS * rounds):
+        fate = fates[kills.total() % len(fates)]
+        streams.write()
+        kills[fate] += play_round(streams, fate)
+        copied = streams.copied()
+        assert len(copied) == len(set(copied)), f"a record is there twice, after {kills}"
+        if kills.total() == rounds:
+            break
+    assert kills.total() == rounds, f"drivers end by themselves: {kills}"
+    assert any(drain(spark, streams) for _ in range(STARTS)), "the streams end by themselves"
+    assert by_segment(streams.copied()) == {k: v for k, v in streams.written.items() if v}
+    rows = spark.read.parquet(str(place / "rows")).collect()
+    found = [f"{row.segment} {row.offset} {row.value}" for row in rows]
+    assert sorted(found) == sorted(line for lines in streams.written.values() for line in lines)
