@@ -124,7 +124,8 @@ class Imports:
         Args:
             name: of the session.
             outputs: what each segment gets, at most 1,000 different ones.
-            batch: what the session is of a stream; if that was imported, the session is aborted.
+            batch: what the session is of a stream; if that was imported, an open session is
+                aborted, and whoever repeats the call hears the same.
 
         Raises:
             ValueError: a chunk does not lie under the session's prefix, or something is named
@@ -142,13 +143,16 @@ class Imports:
         self._check(outputs, batch)
         self._pipeline.check_alive()
         async with self._lock:
-            row = await self._known(name)
-            if row.state is ImportState.COMMITTED:
-                return _result(row.parts, repeated=True)
-            if batch is not None and await self._came_before(batch):
-                await self._end(row, ImportState.ABORTED)
+            row = pending_import(self._tables, name)
+            if batch is not None and await self._came_with_another(row, batch):
                 result = ImportResult(segments=(), repeated=True)
+                if row is None or row.state is not ImportState.OPEN:
+                    return result  # a repeat, behind the call that aborted the session
+                await self._end(row, ImportState.ABORTED)
             else:
+                row = await self._known(name)
+                if row.state is ImportState.COMMITTED:
+                    return _result(row.parts, repeated=True)
                 self._check_names(row, outputs)
                 await self._check_chunks(outputs)
                 self._check_open(row)
@@ -270,7 +274,10 @@ class Imports:
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from failed
 
-    async def _came_before(self, batch: ImportBatch) -> bool:
+    async def _came_with_another(self, row: ImportRow | None, batch: ImportBatch) -> bool:
+        """Whether a batch was imported, and by another session than that of ``row``."""
+        if row is not None and row.state is ImportState.COMMITTED:
+            return False
         known = pending_import_batch(self._tables, batch.query)
         if known is None or known.batch < batch.number:
             return False
