@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 import siltstone
+from siltstone.core.errors import SettingsError
 from siltstone.spark.data_source import register
 from siltstone.spark.java import java_home
 from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
@@ -24,6 +26,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
 }
 
+REMOTE: Final = "SPARK_REMOTE"
+"""The variable by which Spark is told of a server of Spark Connect."""
+
 FILE_SYSTEM: Final = "spark.hadoop.fs.silt.impl"
 """The setting by which Hadoop knows ``silt://``."""
 
@@ -36,8 +41,8 @@ def session(
 ) -> SparkSession:
     """Return a local session that knows the format ``siltstone``, and stop it when you are done.
 
-    An active session of this process is returned as it is, the format added. A new one also knows
-    ``silt://``, if its jar was built. Java is found, or
+    An active session of this process is returned as it is, the format added, one of Spark Connect
+    as well. A new one also knows ``silt://``, if its jar was built. Java is found, or
     brought along by ``pip install "siltstone[spark]"``.
 
     Args:
@@ -46,10 +51,17 @@ def session(
         settings: of Spark; they go before those that are chosen here. ``spark.jars`` adds to them.
 
     Raises:
-        SettingsError: there is no Java 17 or newer.
+        SettingsError: there is no Java 17 or newer; or the environment asks for Spark Connect, and
+            no session is active.
     """
     active = SparkSession.getActiveSession()
     if active is None:
+        if is_remote() or REMOTE in os.environ:
+            raise SettingsError(
+                "session() makes a session inside this process, and the environment asks for Spark "
+                "Connect; make one by SparkSession.builder.remote(), and give it to "
+                "siltstone.spark.register()"
+            )
         _prepare_environment()
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in session_settings(settings or {}).items():

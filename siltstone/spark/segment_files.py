@@ -22,6 +22,9 @@ from siltstone.store.units import parse_time
 
 TTL: Final = "1d"
 
+CONNECT: Final = "pyspark.sql.connect."
+"""Where the classes of Spark Connect are, which can not be imported without its packages."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -100,19 +103,25 @@ def check_session(spark: SparkSession) -> None:
     """Refuse a session that can not read ``silt://``.
 
     Raises:
-        SettingsError: there is no jar, or the session was made without it.
+        SettingsError: there is no jar, or the session was made without it; one of Spark Connect is
+            as its server was made.
     """
+    if spark.conf.get(FILE_SYSTEM, None) is not None:
+        return
     try:
         jar = find_jar()
     except JarError as error:
-        if spark.conf.get(FILE_SYSTEM, None) is None:
-            raise SettingsError(f"Spark can not read segments as files: {error}") from error
-        return
-    if spark.conf.get(FILE_SYSTEM, None) is None:
+        raise SettingsError(f"Spark can not read segments as files: {error}") from error
+    needed = f"spark.jars={jar} and {FILE_SYSTEM}={CLASS_NAME}"
+    if type(spark).__module__.startswith(CONNECT):
         raise SettingsError(
-            "this session does not know silt://; make it with siltstone.spark.session(), or with "
-            f"spark.jars={jar} and {FILE_SYSTEM}={CLASS_NAME}"
+            "the server of this session of Spark Connect does not know silt://, and no client can "
+            f"teach it; start the server with {needed}"
         )
+    raise SettingsError(
+        "this session does not know silt://; make it with siltstone.spark.session(), or with "
+        f"{needed}"
+    )
 
 
 def _seconds(ttl: str | float | timedelta) -> float:
