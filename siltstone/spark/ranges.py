@@ -14,11 +14,12 @@ from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.spark.options import ANY, Mode, Offsets, ReadOptions, Split
 
-RANGE_BYTES: Final = 64 * MIB
-"""Large enough that starting a task costs little beside its reading."""
+RANGE_BYTES: Final = 128 * MIB
+"""What Spark reads of files in one task, unless told otherwise. Starting a task costs as much as
+reading some 25 MiB, so shorter ones would be felt."""
 
-RANGE_BYTES_MIN: Final = 4 * MIB
-"""A task of a Python data source costs some 20 ms, about the reading of so many bytes."""
+RANGE_BYTES_MIN: Final = 16 * MIB
+"""Of a small read, so that its tasks do more than begin."""
 
 RANGES_PER_CORE: Final = 3
 """So that cores which finish early find more to do."""

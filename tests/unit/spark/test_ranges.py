@@ -18,12 +18,12 @@ from tests.unit.spark.layouts import LaidOut, options
     [
         (0, 2, 0),
         (1, 2, 1),
-        (4 * MIB, 2, 1),
-        (4 * MIB + 1, 2, 2),
-        (30 * MIB, 2, 6),
-        (30 * MIB, 1, 3),
+        (16 * MIB, 2, 1),
+        (16 * MIB + 1, 2, 2),
+        (120 * MIB, 2, 6),
+        (120 * MIB, 1, 3),
         (384 * MIB, 2, 6),
-        (GIB, 2, 16),
+        (GIB, 2, 8),
         (GIB, 16, 48),
     ],
 )
