@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class FolderOrAddress(click.Path):
+    """A path, as ``click.Path`` checks it, or the address of a bucket, which it lets pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text as it is."""
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
 def executor_options(verb: F) -> F:
     """Where a verb works; the verb gets ``choice``, a dictionary for ``open_executor``."""
     for option in (

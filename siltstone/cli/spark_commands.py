@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from siltstone.cli.pipeline_options import executor_options, finish, open_executor, told
+from siltstone.cli.pipeline_options import (
+    FolderOrAddress,
+    executor_options,
+    finish,
+    open_executor,
+    told,
+)
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.store.settings_file import FILE_NAME
 
@@ -58,7 +64,7 @@ def scrub(session: Session, /, resume: Path | None, *, as_json: bool, **choice: 
 
 
 @spark.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=FolderOrAddress(file_okay=False))
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Export all segments whose names begin so.")
 @click.option(
@@ -82,7 +88,7 @@ def scrub(session: Session, /, resume: Path | None, *, as_json: bool, **choice: 
 def export(
     session: Session,
     /,
-    folder: Path,
+    folder: str,
     segments: tuple[str, ...],
     prefix: str,
     form: str,
@@ -94,6 +100,7 @@ def export(
 ) -> None:
     """Write segments into files of FOLDER, a folder for each; later runs write what is missing.
 
+    FOLDER may be s3://BUCKET/PREFIX; credentials come from the environment, here and of workers.
     Without SEGMENTS and --prefix all of them.
     """
     from siltstone.pipelines.export import UNREADABLE, plan_export
@@ -121,7 +128,7 @@ def export(
 
 
 @spark.command()
-@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", type=FolderOrAddress(exists=True))
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Of a copy, all segments whose names begin so.")
 @executor_options
@@ -130,14 +137,14 @@ def export(
 def verify(
     session: Session,
     /,
-    target: Path,
+    target: str,
     segments: tuple[str, ...],
     prefix: str,
     *,
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Compare TARGET, the folder of an export or another store, with the store, byte for byte.
+    """Compare TARGET, the place of an export or another store, with the store, byte for byte.
 
     Exits with 6 on a difference.
     """
@@ -153,7 +160,7 @@ def verify(
     from siltstone.pipelines.work import FAILED, OK
 
     _one_choice(segments, prefix)
-    is_store = target.is_file() or (target / FILE_NAME).exists()
+    is_store = Path(target).is_file() or Path(target, FILE_NAME).exists()
     if prefix and not is_store:
         raise click.UsageError("--prefix is for copies; name the segments of an export")
     with ExitStack() as stack:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from siltstone.pipelines.export_layout import (
     Form,
     Records,
     exported_ranges,
+    folder_name,
     range_name,
-    segment_folder,
     write_head,
 )
-from siltstone.pipelines.folder_files import draft_of, publish, remove_old_drafts
+from siltstone.pipelines.export_place import Place, draft_of, place_of, prepare, publish, target_of
 from siltstone.pipelines.segment_ranges import (
     SegmentRange,
     cut_at_grid,
@@ -62,13 +61,13 @@ class ExportItem:
     Attributes:
         part: what it holds, or should hold.
         head: of its folder.
-        path: where it lies; the same path on every worker.
-        name: the end of the path, for people.
+        target: where the export lies, the same for every worker; see ``place_of``.
+        name: of the folder, and of the file in it.
     """
 
     part: SegmentRange
     head: ExportHead
-    path: str
+    target: str
     name: str
 
     @property
@@ -97,12 +96,12 @@ class ExportWork:
 def plan_export(
     view: StoreView,
     segments: Sequence[SegmentInfo],
-    folder: Path,
+    folder: Path | str,
     form: Form,
     records: Records,
     file_bytes: int = FILE_BYTES,
 ) -> list[ExportItem]:
-    """Plan the files that are missing in ``folder``.
+    """Plan the files that are missing in ``folder``, which may be the address of a bucket.
 
     Lines end at the last newline unless the segment is sealed, and the rest of it comes with a
     later export. Events of one segment are written one file at a time, as they have to be read
@@ -119,14 +118,16 @@ def plan_export(
     Raises:
         SettingsError: the form and the records do not go together, or pyarrow is missing.
         StoreError: the folder holds another export of a segment.
+        OSError: the folder, or the service of the bucket, gives no answer.
         CapabilityError: a name is too long for a folder.
     """
     if form is Form.FILES and records is not Records.BYTES:
         raise SettingsError(f"files hold bytes as they are, not {records}")
     if form is Form.PARQUET:
         _check_pyarrow()
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_old_drafts(folder, time.time())
+    target = target_of(folder)
+    root = place_of(target)
+    prepare(root)
     items = []
     for info in segments:
         head = ExportHead(
@@ -136,19 +137,13 @@ def plan_export(
             form=form,
             records=records,
         )
-        place = segment_folder(folder.absolute(), info.name)
+        place = root / folder_name(info.name)
         write_head(place, head)
         end = last_line_end(view, info) if records is Records.LINES else info.length
         for start, stop in _missing(place, head, info.start_offset, end, file_bytes):
-            path = place / range_name(head, start, stop)
-            items.append(
-                ExportItem(
-                    part=plan_range(view, info, start, stop, end),
-                    head=head,
-                    path=str(path),
-                    name=f"{place.name}/{path.name}",
-                )
-            )
+            part = plan_range(view, info, start, stop, end)
+            name = f"{place.name}/{range_name(head, start, stop)}"
+            items.append(ExportItem(part=part, head=head, target=target, name=name))
     return items
 
 
@@ -162,7 +157,7 @@ def export(view: StoreView, executor: Executor, items: Sequence[ExportItem]) -> 
 
 
 def _missing(
-    folder: Path, head: ExportHead, start: int, end: int, file_bytes: int
+    folder: Place, head: ExportHead, start: int, end: int, file_bytes: int
 ) -> Iterator[tuple[int, int]]:
     for low, high in gaps(start, end, exported_ranges(folder, head)):
         if head.records is Records.EVENTS:
@@ -172,8 +167,8 @@ def _missing(
 
 
 def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
-    path = Path(item.path)
     try:
+        path = place_of(item.target) / item.name
         if path.exists():
             return Outcome(subject=item.name, status=SAME, length=item.size)
         with draft_of(path) as draft:

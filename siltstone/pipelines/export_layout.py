@@ -16,12 +16,11 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from siltstone.core.errors import CapabilityError, SettingsError, StoreError
-from siltstone.pipelines.folder_files import draft_of, publish
+from siltstone.pipelines.export_place import Place, draft_of, names_in, publish
 
 VERSION: Final = 1
 HEAD_NAME: Final = "_export.json"
@@ -71,12 +70,12 @@ class ExportHead:
         return "parquet" if self.form is Form.PARQUET else "bin"
 
 
-def segment_folder(folder: Path, segment: str) -> Path:
+def folder_name(segment: str) -> str:
     """The folder of one segment. Raises ``CapabilityError`` when no folder can have its name."""
     name = f"{_FOLDER}{quote(segment, safe='')}"
     if len(name) > _FOLDER_BYTES_MAX:
         raise CapabilityError("the name is too long for a folder of an export", segment=segment)
-    return folder / name
+    return name
 
 
 def range_name(head: ExportHead, start: int, stop: int) -> str:
@@ -84,17 +83,17 @@ def range_name(head: ExportHead, start: int, stop: int) -> str:
     return f"{start:020d}-{stop:020d}.{head.ending}"
 
 
-def exported_ranges(folder: Path, head: ExportHead) -> list[tuple[int, int]]:
+def exported_ranges(folder: Place, head: ExportHead) -> list[tuple[int, int]]:
     """The ranges that the folder of a segment holds, in order."""
     found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        match = _RANGE.fullmatch(path.name)
+    for name in names_in(folder):
+        match = _RANGE.fullmatch(name)
         if match is not None and match[3] == head.ending:
             found.append((int(match[1]), int(match[2])))
     return sorted(found)
 
 
-def write_head(folder: Path, head: ExportHead) -> None:
+def write_head(folder: Place, head: ExportHead) -> None:
     """Say what a folder holds, or find that it says so.
 
     Raises:
@@ -111,7 +110,7 @@ def write_head(folder: Path, head: ExportHead) -> None:
         raise StoreError("the folder holds another export", folder=folder, found=found, wanted=head)
 
 
-def read_head(folder: Path) -> ExportHead:
+def read_head(folder: Place) -> ExportHead:
     """What the folder of a segment says of itself. Raises ``SettingsError``."""
     path = folder / HEAD_NAME
     try:
@@ -126,10 +125,10 @@ def read_head(folder: Path) -> ExportHead:
     return head
 
 
-def exported_segments(folder: Path) -> list[str]:
+def exported_segments(folder: Place) -> list[str]:
     """Names of the segments that a folder has exports of, in order."""
     return sorted(
-        unquote(path.name.removeprefix(_FOLDER))
-        for path in (folder.iterdir() if folder.is_dir() else ())
-        if path.name.startswith(_FOLDER) and (path / HEAD_NAME).exists()
+        unquote(name.removeprefix(_FOLDER))
+        for name in names_in(folder)
+        if name.startswith(_FOLDER) and (folder / name / HEAD_NAME).exists()
     )

@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
+from siltstone.core.errors import (
+    CorruptDataError,
+    SegmentNotFoundError,
+    SettingsError,
+    SiltstoneError,
+)
 from siltstone.pipelines.export import UNREADABLE, ExportItem
 from siltstone.pipelines.export_layout import (
     ExportHead,
@@ -20,10 +25,11 @@ from siltstone.pipelines.export_layout import (
     Records,
     exported_ranges,
     exported_segments,
+    folder_name,
     range_name,
     read_head,
-    segment_folder,
 )
+from siltstone.pipelines.export_place import Place, opened, place_of, target_of
 from siltstone.pipelines.segment_ranges import gaps, last_line_end, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
@@ -58,7 +64,7 @@ class VerifyExportWork:
 
 
 def plan_verify_export(
-    view: StoreView, folder: Path, names: Sequence[str] = ()
+    view: StoreView, folder: Path | str, names: Sequence[str] = ()
 ) -> tuple[list[ExportItem], list[Outcome]]:
     """Plan the comparison of every file in ``folder``; return it with what is known without it.
 
@@ -71,23 +77,28 @@ def plan_verify_export(
         names: segments that are compared; none means all that were exported.
 
     Raises:
-        SettingsError: a folder does not tell what it holds.
+        SettingsError: there is no export, or a folder does not tell what it holds.
+        OSError: the folder, or the service of the bucket, gives no answer.
         SegmentNotFoundError: nothing of a segment was exported.
     """
     items: list[ExportItem] = []
     known: list[Outcome] = []
-    there = exported_segments(folder)
+    target = target_of(folder)
+    root = place_of(target)
+    if not root.exists():
+        raise SettingsError(f"there is no export in {root}")
+    there = exported_segments(root)
     for name in names:
         if name not in there:
             raise SegmentNotFoundError("nothing of the segment was exported", segment=name)
     for name in names or there:
-        place = segment_folder(folder.absolute(), name)
+        place = root / folder_name(name)
         head = read_head(place)
         info = _live(view, name)
         if info is None or (head.store, head.segment_id) != (view.uuid, info.segment_id):
             known.append(Outcome(subject=name, status=DIFFERS, message="the store has it not"))
             continue
-        found, more = _plan_segment(view, info, place, head)
+        found, more = _plan_segment(view, info, place, target, head)
         items += found
         known += more
     return items, known
@@ -111,7 +122,7 @@ def _live(view: StoreView, name: str) -> SegmentInfo | None:
 
 
 def _plan_segment(
-    view: StoreView, info: SegmentInfo, place: Path, head: ExportHead
+    view: StoreView, info: SegmentInfo, place: Place, target: str, head: ExportHead
 ) -> tuple[list[ExportItem], list[Outcome]]:
     items: list[ExportItem] = []
     known: list[Outcome] = []
@@ -131,8 +142,7 @@ def _plan_segment(
             known.append(_outcome(name, TRUNCATED, f"the segment begins at {info.start_offset}"))
         elif start < stop:
             part = plan_range(view, info, start, stop, max(end, stop))
-            path = str(place / range_name(head, start, stop))
-            items.append(ExportItem(part=part, head=head, path=path, name=name))
+            items.append(ExportItem(part=part, head=head, target=target, name=name))
     return items, known
 
 
@@ -157,7 +167,7 @@ def _compared(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
 
 def _bytes_difference(store: str, storage: ChunkStorage, item: ExportItem) -> str:
     offset = item.part.start
-    with Path(item.path).open("rb") as file:
+    with opened(place_of(item.target) / item.name) as file:
         for piece in read_range(store, storage, item.part):
             found = file.read(len(piece))
             if found != piece:
@@ -181,7 +191,10 @@ def _parquet_difference(store: str, storage: ChunkStorage, item: ExportItem) -> 
     wanted = in_steps(tables_of(item.head.records, store, storage, item.part), _ROWS)
     row = 0
     try:
-        with pyarrow.parquet.ParquetFile(item.path) as file:
+        with (
+            opened(place_of(item.target) / item.name) as source,
+            pyarrow.parquet.ParquetFile(source) as file,
+        ):
             if file.schema_arrow != schema_of(item.head.records):
                 return "the columns are others"
             for ours, theirs in zip_longest(wanted, in_steps(read(file), _ROWS)):

@@ -134,6 +134,20 @@ def test_wrong_choices_of_an_export_are_told(
         assert message in ran.err
 
 
+@pytest.mark.parametrize("verb", ["export", "verify"])
+def test_a_place_that_no_export_can_be_in_is_told(
+    command: Command, chunks: list[Path], tmp_path: Path, verb: str
+) -> None:
+    ran = command("spark", verb, "gs://bucket/x", *LOCAL)
+    assert ran.code == 2
+    assert "to a folder or to s3://, not to gs://" in ran.err
+    chunks[0].chmod(0o644)
+    wrong = chunks[0] if verb == "export" else tmp_path / "none"
+    ran = command("spark", verb, str(wrong), *LOCAL)
+    assert ran.code == 2
+    assert "is a file" in ran.err or "does not exist" in ran.err
+
+
 def test_a_compaction_merges_and_needs_the_claim(
     command: Command, chunks: list[Path], folder: Path
 ) -> None:

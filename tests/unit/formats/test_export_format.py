@@ -14,9 +14,9 @@ from siltstone.pipelines.export_layout import (
     Records,
     exported_ranges,
     exported_segments,
+    folder_name,
     range_name,
     read_head,
-    segment_folder,
     write_head,
 )
 from tests.unit.formats.page import example
@@ -56,7 +56,7 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a/b", "ž=% ", ".", "..", "x" * 240])
 def test_names_become_folders_and_back(tmp_path: Path, name: str) -> None:
-    place = segment_folder(tmp_path, name)
+    place = tmp_path / folder_name(name)
     assert place.parent == tmp_path
     place.mkdir()
     write_head(place, HEAD)

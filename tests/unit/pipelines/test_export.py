@@ -250,7 +250,7 @@ def test_a_folder_that_can_not_be_written_is_an_outcome(
     out = tmp_path / "out"
     with store_view(folder) as view:
         items = plan_export(view, view.segments(), out, Form.FILES, Records.BYTES)
-        place = Path(items[0].path)
+        place = Path(items[0].target, items[0].name)
         place.mkdir()
         (place / "in the way").touch()
         with ExportWork(store=view.path).open() as step:
