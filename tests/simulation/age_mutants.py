@@ -77,8 +77,8 @@ AGE_MUTANTS = (
     ),
     Mutant(
         "bytes that are joined are as old as their source",
-        "container/concat.py",
-        "joined = Appended(begin, begin + length, int(self._environment.time() * 1000))",
+        "metadata/time_index.py",
+        "joined = Appended(begin, begin + length, time_ms)",
         "joined = Appended(begin, begin + length, 0)",
     ),
     Mutant(

@@ -112,7 +112,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "a concat does not hold back appends to its target",
-        "container/concat.py",
+        "container/joins.py",
         "        target.writable = False\n",
         "",
     ),
