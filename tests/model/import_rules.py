@@ -103,7 +103,12 @@ class ImportRules(OwnerRules):
     def abort_import(self, which: int) -> None:
         job = self.taken(which)
         assert self.run(self.container.imports.abort(job.ticket.name)) or self.expired(job)
-        self.fails(ImportSessionError, self.committing(self.owner, job))
+        if self.is_stale(job):
+            assert self.run(self.committing(self.owner, job)) == ImportResult(
+                segments=(), repeated=True
+            )
+        else:
+            self.fails(ImportSessionError, self.committing(self.owner, job))
 
     @precondition(has_jobs)
     @rule(
@@ -161,7 +166,7 @@ class ImportRules(OwnerRules):
         try:
             result: ImportResult = self.run(self.committing(self.owner, job))
         except ImportSessionError:
-            assert self.expired(job) or self.is_stale(job)
+            assert self.expired(job)
             return False
         except REFUSED:
             assert refused
