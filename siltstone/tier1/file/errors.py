@@ -9,7 +9,7 @@ from errno import EDQUOT, ENOSPC
 from siltstone.core.errors import LogError
 
 FULL = frozenset({ENOSPC, EDQUOT})
-"""What a file system says when there is no room; only preallocation may meet it."""
+"""What a file system says when there is no room; preallocation and new names may meet it."""
 
 
 @contextmanager

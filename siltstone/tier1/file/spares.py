@@ -20,6 +20,7 @@ from typing import Final
 from siltstone.core.errors import StorageFullError
 from siltstone.core.posix import write_fully
 from siltstone.core.words import KIB
+from siltstone.tier1.file.errors import FULL
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.names import FileKey
 
@@ -113,17 +114,17 @@ class Spares:
             return spare.file, spare.filled == self._file_bytes or not self._fills
 
     def keep(self, key: FileKey) -> bool:
-        """Take a file out of the log, to be used again; return False if there are enough of them.
+        """Take a file out of the log, to be used again; return False if it is better unlinked.
 
+        There are enough of them, or the disk has no room for another name.
         The log is without it, durably, as if it had been unlinked.
         """
         with self._changed:
             count = len(self._spares) + len(self._old) + (self._renewal is not None)
             if self._closed or not self._fills or count >= KEPT_MAX:
                 return False
-            folder = self._folder
-            folder.calls.rename(folder.file(key.name), folder.file(key.old_name))
-            folder.sync()
+            if not self._renamed(key.name, key.old_name):
+                return False
             self._old.append(key)
             return True
 
@@ -211,10 +212,22 @@ class Spares:
 
     def _renewed(self, renewal: _Renewal) -> None:
         """All of it is zeros, durably: give it the name of the next file."""
-        folder = self._folder
         key = FileKey(self._newest.epoch, self._newest.number + 1)
-        folder.calls.rename(folder.file(renewal.key.old_name), folder.file(key.name))
-        folder.sync()
+        if not self._renamed(renewal.key.old_name, key.name):
+            self._drop_old()
+            return
         self._newest, self._renewal = key, None
         file = OpenFile(key, renewal.fd, self._file_bytes)
         self._spares.append(_Spare(file, self._file_bytes))
+
+    def _renamed(self, old: str, new: str) -> bool:
+        """Rename a file durably, unless the disk is so full that the new name has no room."""
+        folder = self._folder
+        try:
+            folder.calls.rename(folder.file(old), folder.file(new))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return False
+        folder.sync()
+        return True

@@ -7,6 +7,7 @@ frames are as they were; room that only waits to be used again is room.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -94,6 +95,32 @@ def test_a_log_file_was_all_zeros_when_it_got_its_name(tmp_path: Path) -> None:
     assert len(found) > 5
     assert all(content == bytes(FILE_BYTES) for content in found)
     log.abandon()
+
+
+@pytest.mark.parametrize("suffix", [".old", ".log"])
+def test_no_room_for_a_name_costs_the_file_and_nothing_else(tmp_path: Path, suffix: str) -> None:
+    """As on ext4, where a name may need one more block of the folder."""
+    refused: list[str] = []
+
+    def before(call: Call) -> None:
+        if call.kind == "rename" and call.target.endswith(suffix):
+            refused.append(call.target)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    calls = FileLayer(Unsynced())
+    log = made(tmp_path, calls)
+    live(log, 0, 10)
+    calls.before = before
+    live(log, 10, 30)
+    assert len(refused) > 5
+    assert len(files(tmp_path)) + len(old_files(tmp_path)) <= KEPT_MAX + 3
+    calls.before = lambda _: None
+    live(log, 40, 20)
+    assert shown(tmp_path) == bodies(log.read(log.first()))
+    log.abandon()
+    again = claim(tmp_path)
+    assert bodies(again.read(again.first()))[-3:] == [body(57), body(58), body(59)]
+    again.abandon()
 
 
 def test_frames_go_on_in_a_file_that_is_written_already(tmp_path: Path) -> None:
