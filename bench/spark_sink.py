@@ -49,7 +49,7 @@ def run(workshop: Workshop) -> list[Figure]:
     with workshop.place() as place:
         figures = [
             flat("commit of a batch, one owner", by_one_owner(place, workshop.pick(10_000, 20))),
-            flat("commit of a batch by the sink", by_claims(place, workshop.pick(1_000, 10))),
+            flat("commit of a batch by the sink", by_claims(place, workshop.pick(200, 10))),
         ]
         spark = session(master="local[2]", settings={"spark.driver.memory": "2g"})
         try:
