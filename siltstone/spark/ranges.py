@@ -16,7 +16,7 @@ from siltstone.spark.options import ANY, Mode, Offsets, ReadOptions, Split
 
 RANGE_BYTES: Final = 128 * MIB
 """What Spark reads of files in one task, unless told otherwise. Starting a task costs as much as
-reading some 25 MiB, so shorter ones would be felt."""
+reading some 40 MiB of it, so shorter ones would be felt."""
 
 RANGE_BYTES_MIN: Final = 16 * MIB
 """Of a small read, so that its tasks do more than begin."""
