@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from siltstone.cli.main import run as command
 from siltstone.core.errors import CorruptDataError, SettingsError
 from siltstone.pipelines.export import UNREADABLE, export, plan_export
 from siltstone.pipelines.export_layout import Form, Records, folder_name
-from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_export import (
     BEHIND,
@@ -26,30 +24,14 @@ from siltstone.pipelines.verify_export import (
     plan_verify_export,
     verify_export,
 )
-from siltstone.pipelines.work import OK, SAME, Item, Outcome, Work
+from siltstone.pipelines.work import OK, SAME
 from tests.contract.raw_s3 import RawS3
 from tests.contract.s3_services import new_bucket
+from tests.contract.seeing import Seeing
 
 FILE_BYTES = 100_000
 NAMES = ("a", "flights/2013 ü%", "empty")
 ROOT = "some/where"
-
-
-class Seeing:
-    """Threads, and what travels to them."""
-
-    workers = 4
-
-    def __init__(self) -> None:
-        self.seen = b""
-
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
-        kept = [list(pack) for pack in packs]
-        self.seen += pickle.dumps((work, kept))
-        yield from LocalExecutor(4).run(work, kept)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

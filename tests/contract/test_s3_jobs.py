@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,28 +20,12 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.scrub import MISSING, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
-from siltstone.pipelines.work import OK, Item, Outcome, Work
+from siltstone.pipelines.work import OK
 from tests.contract.s3_services import new_bucket
+from tests.contract.seeing import Seeing
 from tests.contract.test_s3_store import options, variables
 
 __all__ = ["variables"]
-
-
-class Seeing:
-    """Threads, and what travels to them."""
-
-    workers = 4
-
-    def __init__(self) -> None:
-        self.seen = b""
-
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
-        kept = [list(pack) for pack in packs]
-        self.seen += pickle.dumps((work, kept))
-        yield from LocalExecutor(4).run(work, kept)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.usefixtures("variables")

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
-from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import WriterCommitMessage
 
-from siltstone.spark.data_source import SegmentSource
 from siltstone.spark.sink import SegmentStreamWriter
-from siltstone.spark.write_options import parse_write_options
+from tests.spark.own_streams import OwnStreamSource
 
 DRIVER: Final = "SILTSTONE_TEST_DRIVER"
 """The variable that has the process group of the driver."""
@@ -44,17 +42,11 @@ class KillingStreamWriter(SegmentStreamWriter):
         os.killpg(int(os.environ[DRIVER]), signal.SIGKILL)
 
 
-class KillingSource(SegmentSource):
+class KillingSource(OwnStreamSource):
     """The format ``killing``."""
+
+    ends = KillingStreamWriter
 
     @classmethod
     def name(cls) -> str:
         return "killing"
-
-    def streamWriter(  # noqa: N802 - Spark's name
-        self,
-        schema: StructType,
-        overwrite: bool,
-    ) -> DataSourceStreamWriter:
-        options = parse_write_options(self.options, overwrite=overwrite)
-        return cast("DataSourceStreamWriter", KillingStreamWriter(options, schema))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pyarrow
 import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 import siltstone
@@ -20,6 +19,7 @@ from siltstone.spark.data_source import SegmentSource
 from siltstone.spark.sink import SegmentStreamWriter, SegmentWriter
 from siltstone.spark.task_writer import Written
 from siltstone.spark.write_options import parse_write_options
+from tests.spark.own_streams import OwnStreamSource
 from tests.unit.spark.sink_world import Sink, new_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -130,18 +130,12 @@ class CrashingStreamWriter(SegmentStreamWriter):
             raise RuntimeError("the driver failed")
 
 
-class CrashingSource(SegmentSource):
+class CrashingSource(OwnStreamSource):
+    ends = CrashingStreamWriter
+
     @classmethod
     def name(cls) -> str:
         return "crashing"
-
-    def streamWriter(  # noqa: N802 - Spark's name
-        self,
-        schema: StructType,
-        overwrite: bool,
-    ) -> DataSourceStreamWriter:
-        options = parse_write_options(self.options, overwrite=overwrite)
-        return cast("DataSourceStreamWriter", CrashingStreamWriter(options, schema))
 
 
 def test_a_batch_that_was_published_is_not_published_again(
