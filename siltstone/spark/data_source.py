@@ -1,8 +1,8 @@
 """The data source itself: what Spark calls in the driver and in its workers.
 
-Spark asks for the schema in one new process and plans in another, before any worker reads, for
-every query. So each method loads what it needs by itself: the planning of a read needs no sink,
-the schema no store.
+Spark asks for the schema in one process and plans in another, which end when they have been idle.
+So each method loads what it needs by itself, and the first query of a session waits less: the
+planning of a read needs no sink, the schema no store.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ journal only: it gives the system segments, these give the tables, and the table
 else. Each container does this for itself; here it only gets a log, the long-term storage and a
 folder for its index.
 
-What only owners need is loaded by the first of them, so that a reader of one container, as every
-planning of a query of Spark is one, starts sooner.
+What only owners need is loaded by the first of them, so that a process which only reads, as those
+do that plan queries of Spark, starts sooner.
 """
 
 from __future__ import annotations
