@@ -7,9 +7,12 @@ imports pytest, so it is imported only when somebody asks for it.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -44,8 +47,9 @@ def check_conformance(path: Path | str, tell: Callable[[Probe], None], only: str
     """Run every check, each in an empty folder below ``system/doctor/``, and ``tell`` of each one.
 
     Nothing else of the service is read or changed, and nothing is claimed. What was made is deleted
-    when it ends, also by an interrupt. Calls are not repeated and not slowed down: the binding
-    itself is looked at. At most ``CALLS_MAX`` calls and ``BYTES_MAX`` bytes are sent.
+    when it ends, also by a signal, which ends no call half-way. Calls are not repeated and not
+    slowed down: the binding itself is looked at. At most ``CALLS_MAX`` calls and ``BYTES_MAX``
+    bytes are sent.
 
     Args:
         path: settings file of the store, or its folder.
@@ -76,13 +80,46 @@ def run_suite(
     prefix = f"{PROBES_PREFIX}{environment.random_bytes(8).hex()}/"
     with closing(open_client()) as outside:
         run = _Run(open_client, outside, prefix, spent, tell)
-        try:
-            code = pytest.main([*OPTIONS, "-k", only], plugins=[run])
-        finally:
-            left = emptied(outside, prefix)
-            if left:
-                tell(_probe("cleaning up", "warning", f"left: {left} chunks below {prefix}"))
-        run.told(code)
+        with _stopped_by_signals(spent):
+            try:
+                code = pytest.main([*OPTIONS, "-k", only], plugins=[run])
+            finally:
+                left = emptied(outside, prefix)
+                if left:
+                    tell(_probe("cleaning up", "warning", f"left: {left} chunks below {prefix}"))
+            run.told(code)
+
+
+@contextmanager
+def _stopped_by_signals(spending: Spending) -> Iterator[None]:
+    """Let the first signal break into no call.
+
+    It stops the run, and what it does otherwise comes in the end. A second one does that at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in found.items() if callable(handler)}
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        spending.is_stopped = True
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+        if came:
+            signal.raise_signal(came[0])
 
 
 class _Run:
@@ -133,8 +170,8 @@ class _Run:
             self._cases.append((report.outcome, _reason(report, case.rstrip("]"))))
 
     def pytest_runtest_logfinish(self) -> None:
-        """Go no further when there is nothing left to spend."""
-        if self._spending.is_spent():
+        """Go no further when there is nothing left to spend, or somebody wants it to end."""
+        if self._spending.is_spent() or self._spending.is_stopped:
             raise pytest.exit.Exception("spent", 0)
 
     def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
@@ -151,10 +188,12 @@ class _Run:
 
     def told(self, code: int) -> None:
         """Tell of the last check and of the cost; raise what ended the run early."""
-        self._finish()
         spent = self._spending
+        if spent.is_stopped:
+            self._cases.clear()
+        self._finish()
         cost = f"{spent.calls} calls, {spent.sent} bytes sent, {spent.received} bytes received"
-        if spent.is_spent():
+        if spent.is_spent() and not spent.is_stopped:
             self._tell(_probe("cost", "failed", f"{cost}: no more is allowed, and checks are left"))
         else:
             self._tell(_probe("cost", "ok", cost))

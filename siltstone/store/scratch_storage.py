@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SpentError(SiltstoneError):
-    """All calls or bytes that were allowed are spent; the call was not sent."""
+    """All that was allowed is spent, or the run is stopped; the call was not sent."""
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class Spending:
         calls: calls of the contract; one may be several requests.
         sent: bytes of creates and writes.
         received: bytes of reads.
+        is_stopped: somebody wants it to end, so nothing more is sent.
     """
 
     calls_max: int
@@ -37,11 +38,14 @@ class Spending:
     calls: int = 0
     sent: int = 0
     received: int = 0
+    is_stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, sent: int = 0) -> None:
         """Count a call ahead of it. Raises ``SpentError``."""
         with self._lock:
+            if self.is_stopped:
+                raise SpentError("the run is stopped", calls=self.calls, bytes=self.sent)
             if self.is_spent(sent):
                 raise SpentError("all that was allowed is spent", calls=self.calls, bytes=self.sent)
             self.calls += 1

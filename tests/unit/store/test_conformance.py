@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageC
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-import json, sys
+import json, signal, sys
 from dataclasses import asdict
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
@@ -39,6 +40,9 @@ class Service(MemoryChunkStorage):
     def stat(self, name):
         if lie == "stat is signalled":
             raise SystemExit(7)
+        if lie == "a signal comes":
+            signal.raise_signal(signal.SIGINT)
+            print("this call went on", file=sys.__stderr__)
         return super().stat(name)
 
 def client():
@@ -101,6 +105,15 @@ def test_what_is_no_failure_of_a_check_ends_the_run() -> None:
     code, found, errors = run("stat", "stat is signalled")
     assert code == 7, errors
     assert len(found) < 5
+
+
+def test_a_signal_breaks_into_no_call() -> None:
+    code, found, errors = run("stat", "a signal comes")
+    assert code == -signal.SIGINT
+    assert errors.count("this call went on") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert [probe["outcome"] for probe in found.values()] == ["ok"]
+    assert list(found) == ["cost"]
 
 
 def test_no_check_of_such_a_name() -> None:
