@@ -1,0 +1,3 @@
+"""The layout of Pravega's RollingStorage: a header beside the chunks of each segment."""
+
+__all__: list[str] = []

@@ -1,0 +1,134 @@
+"""From the chunks of a header and the files that are there to the bytes of a segment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from siltstone.migration.legacy.files import LegacyFile
+from siltstone.migration.legacy.findings import Note, Oddity, Piece, Reason
+from siltstone.migration.legacy.header import HeaderChunk
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a segment can not be imported."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Spans:
+    """Where the bytes of a segment lie.
+
+    Attributes:
+        pieces: in order, without gap.
+        start: first readable offset.
+        length: offset behind the last byte.
+        names: of all chunks that the header lists.
+        empty_keys: files that it lists and that hold nothing of the segment.
+        last_key: file of the last chunk; empty without chunks.
+        last_sealed: whether that one is sealed.
+        notes: oddities.
+        refused: why there are no pieces, else ``None``.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    start: int = 0
+    length: int = 0
+    names: frozenset[str] = frozenset()
+    empty_keys: tuple[str, ...] = ()
+    last_key: str = ""
+    last_sealed: bool = False
+    notes: list[Note] = field(default_factory=list)
+    refused: Refused | None = None
+
+
+def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Spans:
+    """Tell where the bytes of a segment lie.
+
+    Args:
+        chunks: as its header lists them.
+        files: what is there, by the names that headers know.
+    """
+    spans = Spans(names=frozenset(chunk.name for chunk in chunks))
+    if not chunks:
+        return spans
+    spans.refused = (
+        _named_twice(chunks) or _ambiguous(chunks, files) or _missing_last(chunks, files)
+    )
+    if spans.refused is not None:
+        return spans
+    last = chunks[-1]
+    last_file = files[last.name]
+    spans.last_key, spans.last_sealed = last_file.key, bool(last_file.sealed)
+    # Between two chunks of one start nothing lies; the last one alone may be empty and count.
+    held = [
+        (chunk, following.start)
+        for chunk, following in pairwise(chunks)
+        if chunk.start < following.start
+    ]
+    for chunk, following in pairwise(chunks):
+        file = files.get(chunk.name)
+        if chunk.start == following.start and chunk.name != following.name and file and file.length:
+            text = f"no byte of {file.key}, {file.length} bytes, belongs to the segment"
+            spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
+    present = [index for index, (chunk, _) in enumerate(held) if chunk.name in files]
+    first = present[0] if present else len(held)
+    pieces: list[Piece] = []
+    for chunk, end in held[first:]:
+        expected = end - chunk.start
+        file = files.get(chunk.name)
+        if file is None:
+            text = f"{chunk.name} is gone, and chunks before and behind it are there"
+            spans.refused = Refused(Reason.MISSING_CHUNK, text)
+            return spans
+        if file.length < expected:
+            text = f"{file.key} has {file.length} bytes, and should have {expected}"
+            spans.refused = Refused(Reason.SHORT_CHUNK, text)
+            return spans
+        if file.length > expected:
+            text = f"{file.key} has {file.length - expected} bytes more than belong to the segment"
+            spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
+        pieces.append(Piece(key=file.key, start=chunk.start, length=expected, physical=file.length))
+    size = last_file.length
+    if size:
+        pieces.append(Piece(key=last_file.key, start=last.start, length=size, physical=size))
+    spans.pieces = tuple(pieces)
+    spans.start = pieces[0].start if pieces else last.start
+    spans.length = last.start + size
+    used = {piece.key for piece in pieces}
+    keys = {files[chunk.name].key for chunk in chunks if chunk.name in files}
+    spans.empty_keys = tuple(sorted(keys - used))
+    return spans
+
+
+def _named_twice(chunks: Sequence[HeaderChunk]) -> Refused | None:
+    starts: dict[str, int] = {}
+    for chunk in chunks:
+        before = starts.setdefault(chunk.name, chunk.start)
+        if before != chunk.start:
+            text = f"{chunk.name} is listed at {before} and at {chunk.start}"
+            return Refused(Reason.DUPLICATE_CHUNK, text)
+    return None
+
+
+def _ambiguous(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Refused | None:
+    for chunk in chunks:
+        file = files.get(chunk.name)
+        if file is not None and file.rivals:
+            text = f"{file.key} and {', '.join(file.rivals)} hold bytes, and stand for one chunk"
+            return Refused(Reason.AMBIGUOUS_FILES, text)
+    return None
+
+
+def _missing_last(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Refused | None:
+    if chunks[-1].name in files:
+        return None
+    if any(chunk.name in files for chunk in chunks):
+        text = f"the last chunk {chunks[-1].name} is gone"
+    else:
+        text = "no chunk is there: merged into another segment, or deleted, up to the header"
+    return Refused(Reason.MISSING_LAST_CHUNK, text)

@@ -1,0 +1,323 @@
+"""From the files of a legacy layout to what each of its segments is, byte for byte.
+
+A header says where chunks begin; files say how long they are. A chunk ends where the next one
+begins, the last one with its file. What is not there at the head was truncated. All else that does
+not add up is a refusal: no segment is imported with a byte that may not be its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from siltstone.core.errors import ChunkError, SegmentNameError
+from siltstone.core.words import MIB, check_segment_name
+from siltstone.migration.legacy.chunk_list import Refused, Spans, spans_of
+from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
+from siltstone.migration.legacy.findings import (
+    Finding,
+    LayoutFindings,
+    Note,
+    Oddity,
+    Piece,
+    Reason,
+    Verdict,
+)
+from siltstone.migration.legacy.header import (
+    NO_ROLLING,
+    ChunkOrderError,
+    Header,
+    HeaderChunk,
+    HeaderError,
+    parse_header,
+)
+from siltstone.migration.legacy.names import HEADER, naming_of, segment_of_chunk
+from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.shared import settle_shared
+
+HEADER_BYTES_MAX: Final = 256 * MIB
+"""Of some three million chunks; a longer file is no header."""
+
+
+def examine(place: LegacyPlace) -> LayoutFindings:
+    """Look at every file of a place, read every header, and write nothing.
+
+    Raises:
+        LegacyLayoutError: no file is of a legacy layout, or several layouts are mixed.
+        OSError, ChunkError: the place can not be listed.
+    """
+    found = list(place.files())
+    naming = naming_of((file.key for file in found), place.where)
+    files = resolve(found, naming)
+    examiner = _Examiner(place, files)
+    findings = settle_shared(examiner.findings())
+    return LayoutFindings(
+        where=place.where,
+        naming=naming,
+        segments=tuple(sorted(findings, key=lambda finding: finding.segment)),
+        strays=tuple(sorted((*files.strays, *examiner.strays))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A header that was read: what it says, or why it can not be taken."""
+
+    header: Header | None
+    refused: Refused | None
+
+
+class _Examiner:
+    """Looks at the files of one place."""
+
+    def __init__(self, place: LegacyPlace, files: LegacyFiles) -> None:
+        self._place = place
+        self._files = files.by_name
+        self._ignored = files.ignored
+        self._chunks_of: dict[str, list[tuple[int, LegacyFile]]] = {}
+        self.strays: list[str] = []
+
+    def findings(self) -> list[Finding]:
+        """One for each segment; fills ``strays``."""
+        for name, file in self._files.items():
+            made = segment_of_chunk(name)
+            if made is not None:
+                self._chunks_of.setdefault(made[0], []).append((made[1], file))
+        headers = {
+            name.removesuffix(HEADER): file
+            for name, file in self._files.items()
+            if name.endswith(HEADER) and name != HEADER
+        }
+        parsed = {
+            segment: self._parse(file) for segment, file in headers.items() if file.length > 0
+        }
+        listed = {
+            chunk.name
+            for each in parsed.values()
+            if each.header is not None
+            for chunk in (*each.header.chunks, *_taken(each.header))
+        }
+        found = [
+            self._with_header(segment, headers[segment], each, listed)
+            for segment, each in parsed.items()
+        ]
+        found += [
+            self._empty_header(segment, file)
+            for segment, file in headers.items()
+            if segment not in parsed and segment not in self._files
+        ]
+        found += self._bare(headers, parsed, listed)
+        return found
+
+    # --- segments with a header -------------------------------------------------------------------
+
+    def _parse(self, file: LegacyFile) -> _Parsed:
+        if file.length > HEADER_BYTES_MAX:
+            text = f"{file.key} has {file.length} bytes, more than a header can have"
+            return _Parsed(None, Refused(Reason.BAD_HEADER, text))
+        raw = bytearray(file.length)
+        try:
+            count = self._place.read_into(file.key, 0, memoryview(raw))
+        except (OSError, ChunkError) as error:
+            return _Parsed(None, Refused(Reason.UNREADABLE, f"{file.key}: {_told(error)}"))
+        try:
+            return _Parsed(parse_header(bytes(raw[:count]), file.key), None)
+        except ChunkOrderError as error:
+            text = f"{error}; a source that itself held a concat does this"
+            return _Parsed(None, Refused(Reason.NESTED_CONCAT, text))
+        except HeaderError as error:
+            return _Parsed(None, Refused(Reason.BAD_HEADER, str(error)))
+
+    def _with_header(
+        self, segment: str, file: LegacyFile, parsed: _Parsed, listed: set[str]
+    ) -> Finding:
+        refused = parsed.refused or _name_problem(segment) or _rivals(file)
+        if refused is None and file.sealed is None:
+            text = f"nothing tells whether {file.key} is sealed"
+            refused = Refused(Reason.SEALED_UNKNOWN, text)
+        header = parsed.header
+        if refused is not None or header is None:
+            assert refused is not None, "what can not be parsed is refused"
+            return _refusal(segment, file.key, refused)
+        if not header.entries:
+            torn = self._first_entry_torn(segment, file, header)
+            if torn is not None:
+                return torn
+        chunks = [*header.chunks, *self._torn(segment, header)]
+        spans = spans_of(chunks, self._files)
+        refused = _span_problem(header, spans)
+        if refused is not None:
+            return _refusal(segment, file.key, refused)
+        notes = [*file.notes, *self._notes(segment, header, spans, file, listed)]
+        used = {piece.key for piece in spans.pieces}
+        mine = {one.key for _, one in self._chunks_of.get(segment, ()) if one.name in listed}
+        return Finding(
+            segment=segment,
+            verdict=Verdict.IMPORTABLE,
+            pieces=spans.pieces,
+            start=spans.start,
+            length=spans.length,
+            sealed=bool(file.sealed),
+            rolling_bytes=header.rolling_bytes,
+            header_key=file.key,
+            other_keys=tuple(sorted((mine | set(spans.empty_keys)) - used)),
+            notes=tuple(notes),
+        )
+
+    def _first_entry_torn(self, segment: str, file: LegacyFile, header: Header) -> Finding | None:
+        """What a header that holds no whole entry comes to, unless the original reads it."""
+        if any(chunk.length for _, chunk in self._chunks_of.get(segment, ())):
+            text = f"{file.key} is torn in its first entry, though chunks lie there"
+            return _refusal(segment, file.key, Refused(Reason.BAD_HEADER, text))
+        return None if header.torn[-1:].isdecimal() else self._absent(segment, file)
+
+    def _torn(self, segment: str, header: Header) -> tuple[HeaderChunk, ...]:
+        """The torn entry, if nothing but its end is missing: the original writes there too."""
+        chunk = header.torn_chunk
+        whole = chunk is not None and segment_of_chunk(chunk.name) == (segment, chunk.start)
+        return (chunk,) if chunk is not None and whole and chunk.name in self._files else ()
+
+    def _notes(
+        self,
+        segment: str,
+        header: Header,
+        spans: Spans,
+        file: LegacyFile,
+        listed: set[str],
+    ) -> Iterable[Note]:
+        if segment + HEADER in self._ignored:
+            text = f"{self._ignored[segment + HEADER]} was never finished"
+            yield Note(oddity=Oddity.REPLACING, text=text)
+        if header.torn:
+            yield Note(oddity=Oddity.TORN_HEADER, text=f"ends with {header.torn!r}")
+        if header.dead_markers:
+            text = f"{header.dead_markers} concats began and did not take place"
+            yield Note(oddity=Oddity.FAILED_CONCAT, text=text)
+        yield from spans.notes
+        if spans.start and file.sealed:
+            text = f"sealed and cut at a chunk, up to {spans.start}: truncated, or half deleted"
+            yield Note(oddity=Oddity.MAYBE_HALF_DELETED, text=text)
+        elif spans.start:
+            yield Note(oddity=Oddity.TRUNCATED, text=f"begins at {spans.start}")
+        if spans.last_sealed and not file.sealed:
+            text = f"{spans.last_key} is sealed, the segment is not"
+            yield Note(oddity=Oddity.LAST_CHUNK_SEALED, text=text)
+        longest = max((piece.length for piece in spans.pieces), default=0)
+        if longest > header.rolling_bytes:
+            text = f"a chunk has {longest} bytes, the limit is {header.rolling_bytes}"
+            yield Note(oddity=Oddity.LONG_CHUNK, text=text)
+        for start, chunk in sorted(self._chunks_of.get(segment, ()), key=lambda one: one[0]):
+            if chunk.name not in listed and chunk.name not in spans.names:
+                text = f"{chunk.key} at {start}, {chunk.length} bytes, is in no header"
+                yield Note(oddity=Oddity.UNLISTED_CHUNK, text=text)
+
+    def _empty_header(self, segment: str, file: LegacyFile) -> Finding:
+        if any(chunk.length for _, chunk in self._chunks_of.get(segment, ())):
+            text = f"{file.key} is empty, though chunks lie there"
+            return _refusal(segment, file.key, Refused(Reason.EMPTY_HEADER, text))
+        return self._absent(segment, file)
+
+    def _absent(self, segment: str, file: LegacyFile) -> Finding:
+        note = Note(oddity=Oddity.EMPTY_HEADER, text=f"{file.key} was never written")
+        return Finding(
+            segment=segment,
+            verdict=Verdict.ABSENT,
+            header_key=file.key,
+            message="its creation died half-way",
+            notes=(note,),
+        )
+
+    # --- segments without one ---------------------------------------------------------------------
+
+    def _bare(
+        self, headers: dict[str, LegacyFile], parsed: dict[str, _Parsed], listed: set[str]
+    ) -> Iterable[Finding]:
+        """Segments without a header; what is none of them goes to ``strays``."""
+        self.strays += self._ignored.values()
+        for name, file in self._files.items():
+            self.strays += file.empty_rivals
+            if name.endswith(HEADER) or name in listed:
+                continue
+            made = segment_of_chunk(name)
+            if made is not None:
+                if made[0] not in parsed:
+                    self.strays.append(file.key)
+            elif name in parsed:
+                self.strays.append(file.key)
+            else:
+                yield self._bare_segment(name, file, headers.get(name))
+
+    def _bare_segment(self, name: str, file: LegacyFile, header: LegacyFile | None) -> Finding:
+        refused = _name_problem(name) or _rivals(file)
+        if refused is None and file.sealed is None:
+            text = f"nothing tells whether {file.key} is sealed"
+            refused = Refused(Reason.SEALED_UNKNOWN, text)
+        if refused is not None:
+            return _refusal(name, None, refused)
+        notes = [*file.notes, Note(oddity=Oddity.NO_HEADER, text="one file, made before rolling")]
+        if header is not None:
+            text = f"{header.key} was never written"
+            notes.append(Note(oddity=Oddity.EMPTY_HEADER, text=text))
+        length = file.length
+        piece = Piece(key=file.key, start=0, length=length, physical=length)
+        return Finding(
+            segment=name,
+            verdict=Verdict.IMPORTABLE,
+            pieces=(piece,) if length else (),
+            length=length,
+            sealed=bool(file.sealed),
+            rolling_bytes=NO_ROLLING,
+            other_keys=() if length else (file.key,),
+            notes=tuple(notes),
+        )
+
+
+def _refusal(segment: str, header_key: str | None, refused: Refused) -> Finding:
+    return Finding(
+        segment=segment,
+        verdict=Verdict.REFUSED,
+        reason=refused.reason,
+        message=refused.message,
+        header_key=header_key,
+    )
+
+
+def _name_problem(segment: str) -> Refused | None:
+    if "&" in segment:
+        return Refused(Reason.BAD_NAME, "the name holds &, which no header can hold")
+    try:
+        check_segment_name(segment)
+    except SegmentNameError as error:
+        return Refused(Reason.BAD_NAME, str(error))
+    return None
+
+
+def _rivals(file: LegacyFile) -> Refused | None:
+    if not file.rivals:
+        return None
+    text = f"{file.key} and {', '.join(file.rivals)} hold bytes, and stand for one file"
+    return Refused(Reason.AMBIGUOUS_FILES, text)
+
+
+def _span_problem(header: Header, spans: Spans) -> Refused | None:
+    if header.missing_chunks:
+        text = f"{header.missing_chunks} chunks of the last concat are not in the header"
+        return Refused(Reason.UNFINISHED_CONCAT, text)
+    if spans.refused is not None and header.nested:
+        text = f"a source that itself held a concat was merged: {spans.refused.message}"
+        return replace(spans.refused, reason=Reason.NESTED_CONCAT, message=text)
+    if header.nested and any(note.oddity is Oddity.GARBAGE_TAIL for note in spans.notes):
+        text = "a source that itself held a concat was merged, and chunks do not fit"
+        return Refused(Reason.NESTED_CONCAT, text)
+    return spans.refused
+
+
+def _taken(header: Header) -> tuple[HeaderChunk, ...]:
+    return () if header.torn_chunk is None else (header.torn_chunk,)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

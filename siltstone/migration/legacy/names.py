@@ -1,0 +1,124 @@
+"""How the files of a legacy layout are called, by either of its two bindings.
+
+::
+
+    <segment>$header               what the segment's chunks are
+    <segment>$offset.<start>       a chunk
+    <segment>                      a segment without header: one file, which is its one chunk
+    <name>.replace.tmp             a file that was being replaced, on a file system
+    <name>_<epoch>, <name>_sealed  each of these on HDFS, open or sealed
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from siltstone.core.errors import StoreError
+
+HEADER: Final = "$header"
+REPLACING: Final = ".replace.tmp"
+
+_CHUNK = re.compile(r"(.+)\$offset\.([0-9]+)", re.DOTALL)
+_ON_FILES = re.compile(r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?", re.DOTALL)
+_ON_HDFS = re.compile(r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?_([0-9]+|sealed)", re.DOTALL)
+_SUFFIX = re.compile(r"(.+)_([0-9]{1,19}|sealed)", re.DOTALL)
+_NEWER = re.compile(r".+\.E-[0-9]+-O-[0-9]+\.[0-9a-fA-F-]{36}", re.DOTALL)
+
+
+class LegacyLayoutError(StoreError):
+    """What is there is no legacy layout, or not one alone. Nothing was changed.
+
+    Attributes:
+        where: the folder, or one file of it.
+    """
+
+    def __init__(self, message: str, *, where: str, **facts: Any) -> None:
+        super().__init__(message, where=where, **facts)
+        self.where = where
+
+
+class Naming(StrEnum):
+    """Which binding wrote the files."""
+
+    FILES = "files"
+    """Sealed is a file without the owner's right to write."""
+    HDFS = "hdfs"
+    """Names end with the epoch of the writer, or say that the file is sealed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyName:
+    """A name without what its binding put behind it.
+
+    Attributes:
+        name: as headers know it.
+        sealed: whether it says so; ``None`` where names do not tell.
+        epoch: of the writer; ``None`` where names do not tell, or when it is sealed.
+    """
+
+    name: str
+    sealed: bool | None = None
+    epoch: int | None = None
+
+
+def header_of(segment: str) -> str:
+    """Name of a segment's header."""
+    return segment + HEADER
+
+
+def chunk_of(segment: str, start: int) -> str:
+    """Name of the chunk that a segment begins at an offset."""
+    return f"{segment}$offset.{start}"
+
+
+def segment_of_chunk(name: str) -> tuple[str, int] | None:
+    """The segment that made a chunk, and where it began then; ``None`` for other names."""
+    match = _CHUNK.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]))
+
+
+def read_name(key: str, naming: Naming) -> LegacyName | None:
+    """Take a file's name apart; ``None`` for one that the binding can not have written."""
+    if naming is Naming.FILES:
+        return LegacyName(name=key)
+    match = _SUFFIX.fullmatch(key)
+    if match is None:
+        return None
+    if match[2] == "sealed":
+        return LegacyName(name=match[1], sealed=True)
+    return LegacyName(name=match[1], sealed=False, epoch=int(match[2]))
+
+
+def naming_of(keys: Iterable[str], where: str) -> Naming:
+    """Tell which binding wrote these files.
+
+    Args:
+        keys: all of them.
+        where: their folder, for messages.
+
+    Raises:
+        LegacyLayoutError: no file is of a legacy layout, or files of several layouts are mixed.
+    """
+    seen: dict[str, str] = {}
+    for key in keys:
+        if _NEWER.fullmatch(key):
+            seen.setdefault("chunked", key)
+        elif _ON_HDFS.fullmatch(key):
+            seen.setdefault(Naming.HDFS, key)
+        elif _ON_FILES.fullmatch(key):
+            seen.setdefault(Naming.FILES, key)
+    if len(seen) > 1:
+        raise LegacyLayoutError(
+            "files of several layouts are mixed", where=where, files=sorted(seen.values())
+        )
+    if "chunked" in seen:
+        raise LegacyLayoutError(
+            "this is the layout that followed the legacy one", where=seen["chunked"]
+        )
+    if not seen:
+        raise LegacyLayoutError("not a legacy layout: no file is a header or chunk", where=where)
+    return Naming(next(iter(seen)))

@@ -1,0 +1,127 @@
+"""Where a legacy layout lies: a folder, or a prefix of a binding's keys. Nothing here writes."""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from siltstone.core.chunk_storage import ChunkStorage
+
+OUR_PREFIXES: Final = ("data/", "system/", "import/")
+"""What a store keeps beside an old layout when both share a root."""
+
+_LITTER: Final = ".nfs"
+"""What an NFS client leaves in place of a file that is removed while it is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedFile:
+    """One file of a place.
+
+    Attributes:
+        key: its path below the place, with ``/`` between parts.
+        length: bytes.
+        sealed: whether its owner may not write to it; ``None`` where the place does not tell.
+    """
+
+    key: str
+    length: int
+    sealed: bool | None
+
+
+class LegacyPlace(Protocol):
+    """Read access to all files of a layout."""
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        ...
+
+    def files(self) -> Iterator[PlacedFile]:
+        """Yield every file, in any order. Raises ``OSError`` or ``ChunkError``."""
+        ...
+
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
+
+        Raises:
+            OSError, ChunkError: the file can not be read.
+        """
+        ...
+
+
+class FolderPlace:
+    """A folder of this machine. Links and other things that are no files are not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def files(self) -> Iterator[PlacedFile]:
+        """Walk the folder. Raises ``OSError`` for one that can not be listed."""
+        shared = (self._folder / "system" / "store").is_file()
+        for folder, folders, names in os.walk(self._folder, onerror=_fail):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                status = os.lstat(path)
+                key = Path(path).relative_to(self._folder).as_posix()
+                ours = shared and key.startswith(OUR_PREFIXES)
+                if name.startswith(_LITTER) or ours or not modes.S_ISREG(status.st_mode):
+                    continue
+                sealed = not status.st_mode & modes.S_IWUSR
+                yield PlacedFile(key=key, length=status.st_size, sealed=sealed)
+
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
+        """See ``LegacyPlace.read_into``."""
+        done = 0
+        with (self._folder / key).open("rb", buffering=0) as file:
+            file.seek(offset)
+            while done < len(buffer):
+                count = file.readinto(buffer[done:])
+                if not count:
+                    break
+                done += count
+        return done
+
+
+class StoragePlace:
+    """A prefix of the keys of a binding, such as of a bucket. It does not tell what is sealed.
+
+    Args:
+        storage: who reads; whoever made it closes it.
+        prefix: of the keys; empty, or with ``/`` at its end.
+    """
+
+    def __init__(self, storage: ChunkStorage, prefix: str) -> None:
+        self._storage = storage
+        self._prefix = prefix
+
+    @property
+    def where(self) -> str:
+        """The prefix."""
+        return self._prefix or "long-term storage"
+
+    def files(self) -> Iterator[PlacedFile]:
+        """List the prefix, without what a store has at its root. Raises ``ChunkError``."""
+        for found in self._storage.list(self._prefix):
+            if not self._prefix and found.name.startswith(OUR_PREFIXES):
+                continue
+            key = found.name.removeprefix(self._prefix)
+            yield PlacedFile(key=key, length=found.length, sealed=None)
+
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
+        """See ``LegacyPlace.read_into``."""
+        return self._storage.read_into(self._prefix + key, offset, buffer)
+
+
+def _fail(error: OSError) -> None:
+    raise error

@@ -1,0 +1,294 @@
+"""Layouts to which something happened: what is imported, and what is refused for which reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.findings import Finding, Oddity, Reason, Verdict
+from siltstone.migration.legacy.names import LegacyLayoutError, Naming
+from siltstone.migration.legacy.places import FolderPlace, StoragePlace
+from tests.unit.migration.legacy.places_of_tests import MemoryPlace, bytes_of, of_texts
+
+TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
+
+
+def one(place: MemoryPlace, segment: str = "a") -> Finding:
+    (found,) = (found for found in examine(place).segments if found.segment == segment)
+    return found
+
+
+def reason(files: Mapping[str, str | bytes], segment: str = "a") -> Reason | None:
+    found = one(of_texts(files), segment)
+    assert found.verdict is Verdict.REFUSED
+    assert found.message
+    assert not found.pieces
+    return found.reason
+
+
+def oddities(found: Finding) -> set[Oddity]:
+    return {note.oddity for note in found.notes}
+
+
+def test_a_garbage_tail_is_left_out() -> None:
+    place = of_texts({**TWO, "a$offset.0": "abcXX"})
+    found = one(place)
+    assert (found.length, bytes_of(place, found)) == (5, b"abcde")
+    assert oddities(found) == {Oddity.GARBAGE_TAIL}
+
+
+def test_lost_bytes_are_refused() -> None:
+    assert reason({**TWO, "a$offset.0": "ab"}) is Reason.SHORT_CHUNK
+
+
+def test_a_missing_last_chunk_is_refused() -> None:
+    files = {key: data for key, data in TWO.items() if key != "a$offset.3"}
+    assert reason(files) is Reason.MISSING_LAST_CHUNK
+
+
+def test_a_chunk_missing_in_the_middle_is_refused() -> None:
+    header = "maxsize=1&0=a$offset.0&1=a$offset.1&2=a$offset.2&"
+    files = {"a$header": header, "a$offset.0": "x", "a$offset.2": "z"}
+    assert reason(files) is Reason.MISSING_CHUNK
+
+
+def test_a_missing_head_is_a_truncation() -> None:
+    found = one(of_texts({key: data for key, data in TWO.items() if key != "a$offset.0"}))
+    assert (found.start, found.length) == (3, 5)
+    assert oddities(found) == {Oddity.TRUNCATED}
+
+
+def test_empty_chunks_between_others_may_be_gone() -> None:
+    header = "maxsize=9&0=a$offset.0&3=b&3=a$offset.3&"
+    place = of_texts({"a$header": header, "a$offset.0": "abc", "a$offset.3": "d"})
+    assert bytes_of(place, one(place)) == b"abcd"
+
+
+def test_a_chunk_listed_twice_at_one_place_is_one() -> None:
+    header = "maxsize=3&0=a$offset.0&3=a$offset.3&3=a$offset.3&"
+    place = of_texts({**TWO, "a$header": header})
+    assert bytes_of(place, one(place)) == b"abcde"
+
+
+def test_a_torn_entry_is_ignored_and_told() -> None:
+    place = of_texts({"a$header": "maxsize=3&0=a$offset.0&3=a$off", "a$offset.0": "abc"})
+    found = one(place)
+    assert (found.length, bytes_of(place, found)) == (3, b"abc")
+    assert oddities(found) == {Oddity.TORN_HEADER}
+
+
+def test_bytes_behind_a_torn_entry_are_told() -> None:
+    found = one(of_texts({**TWO, "a$header": "maxsize=3&0=a$offset.0&3=a$off"}))
+    assert found.length == 3
+    assert oddities(found) == {Oddity.TORN_HEADER, Oddity.UNLISTED_CHUNK}
+    assert "2 bytes" in found.notes[-1].text
+
+
+def test_an_entry_that_lacks_its_end_alone_counts_with_its_chunk() -> None:
+    """The original reads it, and goes on writing there."""
+    place = of_texts({**TWO, "a$header": TWO["a$header"][:-1]})
+    found = one(place)
+    assert (found.length, bytes_of(place, found)) == (5, b"abcde")
+    assert oddities(found) == {Oddity.TORN_HEADER}
+
+
+@pytest.mark.parametrize("header", ["", "max", "maxsize", "maxsize="])
+def test_a_create_that_died_made_nothing(header: str) -> None:
+    place = of_texts({**TWO, "b$header": header})
+    assert one(place, "b").verdict is Verdict.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [("", Reason.EMPTY_HEADER), ("max", Reason.BAD_HEADER), ("nonsense&", Reason.BAD_HEADER)],
+)
+def test_a_lost_header_is_no_create_that_died(header: str, expected: Reason) -> None:
+    assert reason({**TWO, "a$header": header}) is expected
+
+
+def test_a_headerless_segment_whose_header_was_begun() -> None:
+    place = of_texts({**TWO, "b$header": "", "b": "xyz"}, "b")
+    found = one(place, "b")
+    assert (bytes_of(place, found), found.sealed) == (b"xyz", True)
+    assert oddities(found) == {Oddity.NO_HEADER, Oddity.EMPTY_HEADER}
+
+
+def test_sealed_is_what_the_header_says() -> None:
+    assert one(of_texts(TWO, "a$header")).sealed
+    assert not one(of_texts(TWO, "a$offset.0", "a$offset.3")).sealed
+
+
+def test_attribute_segments_are_segments() -> None:
+    name = "a$attributes.index"
+    files = {f"{name}$header": f"maxsize=9&0={name}$offset.0&", f"{name}$offset.0": "tree"}
+    place = of_texts({**TWO, **files})
+    assert bytes_of(place, one(place, name)) == b"tree"
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def test_the_names_of_hdfs() -> None:
+    place = MemoryPlace(
+        {
+            "a$header_sealed": (TWO["a$header"].encode(), None),
+            "a$offset.0_sealed": (b"abc", None),
+            "a$offset.3_7": (b"de", None),
+            "b_4": (b"bare", None),
+            "b_c_sealed": (b"", None),
+            "odd": (b"", None),
+        }
+    )
+    found = examine(place)
+    assert found.naming is Naming.HDFS
+    assert found.strays == ("odd",)
+    a, b, c = found.segments
+    assert (a.segment, a.sealed, bytes_of(place, a)) == ("a", True, b"abcde")
+    assert (b.segment, b.sealed, bytes_of(place, b)) == ("b", False, b"bare")
+    assert (c.segment, c.sealed, c.length) == ("b_c", True, 0)
+
+
+def test_of_two_epochs_the_newer_counts_if_the_older_is_empty() -> None:
+    header = "maxsize=9&0=a$offset.0&"
+    held: dict[str, tuple[bytes, bool | None]] = {
+        "a$header_3": (header.encode(), None),
+        "a$offset.0_3": (b"", None),
+        "a$offset.0_10": (b"new", None),
+    }
+    place = MemoryPlace(held)
+    assert bytes_of(place, one(place)) == b"new"
+    held["a$offset.0_3"] = (b"old", None)
+    assert one(MemoryPlace(held)).reason is Reason.AMBIGUOUS_FILES
+
+
+def test_a_replacement_counts_where_the_replaced_is_gone() -> None:
+    files = {**TWO, "a$header.replace.tmp": TWO["a$header"], "a$header": ""}
+    del files["a$header"]
+    place = of_texts(files)
+    found = one(place)
+    assert bytes_of(place, found) == b"abcde"
+    assert oddities(found) == {Oddity.REPLACING}
+
+
+def test_a_replacement_is_ignored_where_the_replaced_is_there() -> None:
+    place = of_texts({**TWO, "a$header.replace.tmp": "maxsize=3&3=a$off"})
+    found = examine(place)
+    assert bytes_of(place, found.segments[0]) == b"abcde"
+    assert found.strays == ("a$header.replace.tmp",)
+
+
+@pytest.mark.parametrize("name", ["x&y", "_system/containers/metadata_0", "n" * 1100])
+def test_names_that_no_segment_can_have(name: str) -> None:
+    header = f"maxsize=5&0={name}$offset.0&" if "&" not in name else "maxsize=5&"
+    assert (
+        reason({**TWO, f"{name}$header": header, f"{name}$offset.0": "x"}, name) is Reason.BAD_NAME
+    )
+
+
+def test_headers_of_names_with_an_ampersand() -> None:
+    found = one(of_texts({**TWO, "x&y$header": "maxsize=5&0=x&y$offset.0&"}), "x&y")
+    assert found.reason in (Reason.BAD_NAME, Reason.BAD_HEADER)
+
+
+# --- chunks that several list -----------------------------------------------------------------
+
+
+def test_a_source_whose_header_stayed_belongs_to_its_target() -> None:
+    files = {
+        "t$header": "maxsize=9&0=t$offset.0&concat=1@2&maxsize=3&0=a$offset.0&",
+        "t$offset.0": "tt",
+        "a$header": "maxsize=3&0=a$offset.0&",
+        "a$offset.0": "abc",
+    }
+    assert reason(files) is Reason.MERGED_ELSEWHERE
+    place = of_texts(files)
+    assert bytes_of(place, one(place, "t")) == b"ttabc"
+
+
+def test_a_source_that_was_merged_twice() -> None:
+    header = "maxsize=9&0={0}$offset.0&concat=1@1&maxsize=3&0=s$offset.0&"
+    files = {"a$header": header.format("a"), "b$header": header.format("b")}
+    files |= {"a$offset.0": "a", "b$offset.0": "b", "s$offset.0": "abc"}
+    assert reason(files) is Reason.SHARED_CHUNK
+    assert reason(files, "b") is Reason.SHARED_CHUNK
+
+
+def test_a_concat_that_was_carried_out_twice() -> None:
+    again = "concat=1@{0}&maxsize=3&0=s$offset.0&"
+    header = "maxsize=9&0=a$offset.0&" + again.format(1) + again.format(4)
+    files = {"a$header": header, "a$offset.0": "a", "s$offset.0": "abc"}
+    assert reason(files) is Reason.DUPLICATE_CHUNK
+
+
+def test_segments_that_were_merged_into_one_another() -> None:
+    files = {
+        "a$header": "maxsize=9&0=a$offset.0&concat=1@1&maxsize=9&0=b$offset.0&",
+        "b$header": "maxsize=9&0=b$offset.0&concat=1@1&maxsize=9&0=a$offset.0&",
+        "a$offset.0": "a",
+        "b$offset.0": "b",
+    }
+    assert reason(files) is Reason.CYCLIC_CONCAT
+    assert reason(files, "b") is Reason.CYCLIC_CONCAT
+
+
+def test_a_source_of_which_some_chunks_are_listed() -> None:
+    header = "maxsize=9&0=a$offset.0&concat=2@1&maxsize=9&0=s$offset.0&"
+    files = {"a$header": header, "a$offset.0": "a", "s$offset.0": "abc", "s$offset.3": "d"}
+    assert reason(files) is Reason.UNFINISHED_CONCAT
+
+
+def test_a_nested_concat_that_the_original_would_misread() -> None:
+    """Its offsets never fall, so the original opens it, and gives other bytes."""
+    header = "maxsize=9&0=a$offset.0&concat=2@1&maxsize=9&0=b$offset.0&concat=1@3&maxsize=9&0=c&"
+    files = {"a$header": header, "a$offset.0": "a", "b$offset.0": "bbb", "c": "cc"}
+    assert reason(files) is Reason.NESTED_CONCAT
+
+
+# --- places -----------------------------------------------------------------------------------
+
+
+def test_what_is_no_legacy_layout() -> None:
+    with pytest.raises(LegacyLayoutError, match="not a legacy layout"):
+        examine(of_texts({"notes.txt": "x"}))
+    with pytest.raises(LegacyLayoutError, match="not a legacy layout"):
+        examine(of_texts({}))
+    newer = "a.E-1-O-0.01234567-0123-0123-0123-0123456789ab"
+    with pytest.raises(LegacyLayoutError, match="followed"):
+        examine(of_texts({newer: "x"}))
+    with pytest.raises(LegacyLayoutError, match="mixed"):
+        examine(of_texts({**TWO, newer: "x"}))
+    with pytest.raises(LegacyLayoutError, match="mixed"):
+        examine(of_texts({**TWO, "b$header_3": "maxsize=1&"}))
+
+
+def test_a_header_that_can_not_be_read() -> None:
+    place = of_texts({**TWO, "b$header": "maxsize=3&"})
+    place.broken = frozenset({"b$header"})
+    assert one(place, "b").reason is Reason.UNREADABLE
+    assert one(place).verdict is Verdict.IMPORTABLE
+
+
+def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
+    for key, data in TWO.items():
+        (tmp_path / key).write_text(data)
+    (tmp_path / "link").symlink_to(tmp_path / "a$header")
+    (tmp_path / ".nfs01").write_text("x")
+    (tmp_path / "a$header").chmod(0o444)
+    os.mkfifo(tmp_path / "pipe")
+    found = examine(FolderPlace(tmp_path))
+    assert [(one.segment, one.sealed) for one in found.segments] == [("a", True)]
+    assert found.strays == ()
+
+
+def test_a_bucket_does_not_tell_what_is_sealed() -> None:
+    storage = MemoryChunkStorage()
+    for key, data in TWO.items():
+        storage.create(f"old/{key}", [data.encode()])
+    storage.create("data/c0/x", [b"x"])
+    found = examine(StoragePlace(storage, "old/"))
+    assert [one.reason for one in found.segments] == [Reason.SEALED_UNKNOWN]
