@@ -16,6 +16,9 @@ class Hadoop:
         self.jvm = jvm
         self.conf = spark.sparkContext._jsc.hadoopConfiguration()
         self._small = self.jvm.org.apache.hadoop.conf.Configuration(self.conf)
+        self._foreign = self.jvm.org.apache.hadoop.conf.Configuration(self.conf)
+        self._foreign.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        self._foreign.set("fs.file.impl.disable.cache", "true")
 
     def path(self, path: str) -> Any:
         """A path of Hadoop."""
@@ -25,9 +28,13 @@ class Hadoop:
         """The file system of a path."""
         return self.path(path).getFileSystem(self.conf)
 
-    def open(self, path: str) -> Any:
-        """A stream of a file."""
-        return self.file_system(path).open(self.path(path))
+    def open(self, path: str, *, foreign: bool = False) -> Any:
+        """A stream of a file; with ``foreign``, local files are like those of any file system."""
+        if not foreign:
+            return self.file_system(path).open(self.path(path))
+        where = self.path(path)
+        system = self.jvm.org.apache.hadoop.fs.FileSystem.newInstance(where.toUri(), self._foreign)
+        return system.open(where)
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""

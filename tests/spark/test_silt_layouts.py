@@ -143,8 +143,10 @@ def laid_out_reads(draw: st.DrawFn) -> tuple[bytes, list[Cut], list[Step], bool]
     return data, cuts, draw(st.lists(step, min_size=1, max_size=8)), draw(st.booleans())
 
 
-def read_by_steps(hadoop: Hadoop, path: str, data: bytes, steps: list[Step]) -> None:
-    stream, position = hadoop.open(path), 0
+def read_by_steps(
+    hadoop: Hadoop, path: str, data: bytes, steps: list[Step], *, foreign: bool
+) -> None:
+    stream, position = hadoop.open(path, foreign=foreign), 0
     for kind, ranges in steps:
         wanted = [data[at : at + length] for at, length in ranges]
         at, length = ranges[0]
@@ -168,10 +170,11 @@ def read_by_steps(hadoop: Hadoop, path: str, data: bytes, steps: list[Step]) -> 
 
 def reads_of_any_layout(hadoop: Hadoop, places: Iterator[Path], examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
-    @given(laid_out_reads())
-    def check(example: tuple[bytes, list[Cut], list[Step], bool]) -> None:
+    @given(laid_out_reads(), st.booleans())
+    def check(example: tuple[bytes, list[Cut], list[Step], bool], foreign: bool) -> None:
         data, cuts, steps, verify = example
-        read_by_steps(hadoop, lay_out(next(places), data, cuts, verify=verify), data, steps)
+        path = lay_out(next(places), data, cuts, verify=verify)
+        read_by_steps(hadoop, path, data, steps, foreign=foreign)
 
     check()
 

@@ -85,13 +85,14 @@ def test_reads_at_any_place_and_of_any_length(
         stream.read()
 
 
+@pytest.mark.parametrize("foreign", [False, True], ids=["local", "foreign"])
 @pytest.mark.parametrize("verify", [True, False], ids=["verified", "plain"])
 def test_several_ranges_in_one_call(
-    spark: SparkSession, hadoop: Hadoop, wide: Path, verify: bool
+    spark: SparkSession, hadoop: Hadoop, wide: Path, verify: bool, foreign: bool
 ) -> None:
     data = DATA[1_003:]
     (path,) = files(spark, wide, "data", verify=verify)
-    stream = hadoop.open(path)
+    stream = hadoop.open(path, foreign=foreign)
     stream.seek(17)
     assert stream.hasCapability("in:readvectored")
     chance = random.Random(3)
@@ -163,7 +164,7 @@ def test_every_write_is_refused(spark: SparkSession, hadoop: Hadoop, wide: Path)
     assert hadoop.read(path) == DATA[1_003:]
 
 
-@pytest.mark.parametrize("vectored", [False, True], ids=["stream", "vectored"])
+@pytest.mark.parametrize("how", ["stream", "vectored", "vectored foreign"])
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -173,7 +174,7 @@ def test_every_write_is_refused(spark: SparkSession, hadoop: Hadoop, wide: Path)
     ],
 )
 def test_a_chunk_that_is_not_as_it_was_is_named(
-    spark: SparkSession, hadoop: Hadoop, tmp_path: Path, damage: str, said: str, vectored: bool
+    spark: SparkSession, hadoop: Hadoop, tmp_path: Path, damage: str, said: str, how: str
 ) -> None:
     settings = siltstone.init(tmp_path)
     with settings.open("a", encoding="utf-8") as file:
@@ -193,11 +194,11 @@ def test_a_chunk_that_is_not_as_it_was_is_named(
         raw = bytearray(second.read_bytes())
         raw[BLOCK_BYTES + 5] ^= 1
         second.write_bytes(raw)
-    stream = hadoop.open(path)
+    stream = hadoop.open(path, foreign="foreign" in how)
     assert bytes(stream.readNBytes(first.stat().st_size)) == DATA[: first.stat().st_size]
     ranges = [(0, 10), (2 * CHUNK - 10, 10), (CHUNK + BLOCK_BYTES, 9)]
     with pytest.raises(Py4JJavaError) as caught:
-        _ = hadoop.read_ranges(stream, ranges) if vectored else stream.readAllBytes()
+        _ = hadoop.read_ranges(stream, ranges) if "vectored" in how else stream.readAllBytes()
     text = str(caught.value)
     assert said in text
     assert "segment=a offset=" in text

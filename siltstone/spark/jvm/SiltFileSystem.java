@@ -85,7 +85,7 @@ public final class SiltFileSystem extends FileSystem {
         if (file == null) {
             throw absent(path, place.manifest.isFolder(place.inside) ? "is a folder" : "no such file in the manifest");
         }
-        return new FSDataInputStream(new SiltInputStream(place.manifest, file, getConf(), bufferSize, policy));
+        return new FSDataInputStream(new SiltInputStream(place.manifest, file, getConf(), bufferSize, policy, statistics));
     }
 
     @Override
@@ -282,8 +282,22 @@ public final class SiltFileSystem extends FileSystem {
 
     /** Bytes of a file that lie behind one another in a chunk, and the CRC32C of each block that they touch. */
     record Run(long start, long length, Chunk chunk, long chunkOffset, int[] sums) {
+        static final int BLOCK = 256 << 10;
+
         long end() {
             return start + length;
+        }
+
+        /** Bytes of a block of the chunk: the last one may be shorter. */
+        int blockLength(long number) {
+            return (int) Math.min(BLOCK, chunk.length - number * BLOCK);
+        }
+
+        /** Whether a whole block of the chunk is what it was. */
+        boolean matches(long number, ByteBuffer data) {
+            CRC32C crc = new CRC32C();
+            crc.update(data);
+            return (int) crc.getValue() == sums[(int) (number - chunkOffset / BLOCK)];
         }
     }
 

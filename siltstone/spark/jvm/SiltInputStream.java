@@ -1,23 +1,28 @@
 package siltstone;
 
 import java.io.EOFException;
+import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.function.IntFunction;
-import java.util.zip.CRC32C;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CanUnbuffer;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSInputStream;
 import org.apache.hadoop.fs.FileRange;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.apache.hadoop.util.functional.FutureIO;
 import siltstone.SiltFileSystem.Manifest;
@@ -32,13 +37,13 @@ import siltstone.SiltFileSystem.SegmentFile;
  * told as a missing file, so that no setting that passes over missing files passes over lost bytes.
  */
 final class SiltInputStream extends FSInputStream implements CanUnbuffer, StreamCapabilities {
-    private static final int BLOCK = 256 << 10;
     private static final int OPEN_AT_ONCE = 4;
     private final Manifest manifest;
     private final SegmentFile file;
     private final Configuration conf;
     private final int bufferSize;
     private final String policy;
+    private final FileSystem.Statistics statistics;
     private long position;
     private boolean closed;
     private FSDataInputStream chunk;
@@ -47,12 +52,14 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
     private Run blockRun;
     private long blockNumber;
 
-    SiltInputStream(Manifest manifest, SegmentFile file, Configuration conf, int bufferSize, String policy) {
+    SiltInputStream(Manifest manifest, SegmentFile file, Configuration conf, int bufferSize, String policy,
+            FileSystem.Statistics statistics) {
         this.manifest = manifest;
         this.file = file;
         this.conf = conf;
         this.bufferSize = bufferSize;
         this.policy = policy;
+        this.statistics = statistics;
     }
 
     @Override
@@ -133,10 +140,10 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
     /** Copy out of the block that holds the position, after comparing all of it with its sum. */
     private int readVerified(Run here, byte[] target, int offset, int wanted) throws IOException {
         long at = here.chunkOffset() + position - here.start();
-        long number = at / BLOCK;
+        long number = at / Run.BLOCK;
         if (block == null || blockRun != here || blockNumber != number) {
             if (block == null) {
-                block = new byte[BLOCK];
+                block = new byte[Run.BLOCK];
             }
             blockRun = null;
             if (!readBlock(here, number)) {
@@ -149,28 +156,18 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             blockRun = here;
             blockNumber = number;
         }
-        int from = (int) (at - number * BLOCK);
-        int count = Math.min(wanted, blockLength(here, number) - from);
+        int from = (int) (at - number * Run.BLOCK);
+        int count = Math.min(wanted, here.blockLength(number) - from);
         System.arraycopy(block, from, target, offset, count);
         return count;
     }
 
     private boolean readBlock(Run here, long number) throws IOException {
-        int length = blockLength(here, number);
+        int length = here.blockLength(number);
         for (int have = 0; have < length;) {
-            have += readPlain(here, number * BLOCK + have, block, have, length - have);
+            have += readPlain(here, number * Run.BLOCK + have, block, have, length - have);
         }
-        return matches(here, number, ByteBuffer.wrap(block, 0, length));
-    }
-
-    private static int blockLength(Run here, long number) {
-        return (int) Math.min(BLOCK, here.chunk().length() - number * BLOCK);
-    }
-
-    private static boolean matches(Run here, long number, ByteBuffer data) {
-        CRC32C crc = new CRC32C();
-        crc.update(data);
-        return (int) crc.getValue() == here.sums()[(int) (number - here.chunkOffset() / BLOCK)];
+        return here.matches(number, ByteBuffer.wrap(block, 0, length));
     }
 
     private FSDataInputStream chunkOf(Run here) throws IOException {
@@ -226,16 +223,69 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         synchronized (this) {
             checkOpen();
         }
-        List<Piece> pieces = new ArrayList<>();
+        boolean local = true;
         for (FileRange range : ranges) {
-            long end = range.getOffset() + range.getLength();
             if (range.getOffset() < 0 || range.getLength() < 0) {
                 throw new IllegalArgumentException("a range begins below 0 or has no length: " + range);
             }
-            if (end > file.length()) {
+            if (range.getOffset() + range.getLength() > file.length()) {
                 throw new EOFException("a range ends behind the file of " + file.length() + " bytes: " + range);
             }
-            List<Piece> own = cut(range.getOffset(), end);
+            local = local && isLocal(range.getOffset(), range.getOffset() + range.getLength());
+        }
+        if (local) {
+            readLocal(ranges, allocate);
+        } else {
+            readThrough(ranges, allocate);
+        }
+    }
+
+    private boolean isLocal(long offset, long end) throws IOException {
+        for (int i = file.runAt(offset); i < file.runs().length && file.runs()[i].start() < end; i++) {
+            if (!(file.runs()[i].chunk().path().getFileSystem(conf) instanceof LocalFileSystem)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void readLocal(List<? extends FileRange> ranges, IntFunction<ByteBuffer> allocate) throws IOException {
+        manifest.checkAlive();
+        Map<Run, List<LocalRanges.Part>> parts = new LinkedHashMap<>();
+        for (FileRange range : ranges) {
+            long end = range.getOffset() + range.getLength();
+            ByteBuffer target = allocate.apply(range.getLength());
+            ByteBuffer rest = target.duplicate();
+            CompletableFuture<Void> all = CompletableFuture.completedFuture(null);
+            for (long at = range.getOffset(); at < end;) {
+                Run here = file.runs()[file.runAt(at)];
+                int length = (int) (Math.min(end, here.end()) - at);
+                long inChunk = here.chunkOffset() + at - here.start();
+                CompletableFuture<Void> done = new CompletableFuture<>();
+                parts.computeIfAbsent(here, run -> new ArrayList<>())
+                    .add(new LocalRanges.Part(here, inChunk, rest.slice(rest.position(), length), done));
+                all = all.thenCombine(done.exceptionally(error -> {
+                    throw new CompletionException(failure(here, inChunk, error));
+                }), (one, other) -> null);
+                rest.position(rest.position() + length);
+                at += length;
+            }
+            target.limit(rest.position());
+            range.setData(all.thenApply(nothing -> target));
+            statistics.incrementBytesRead(range.getLength());
+        }
+        for (Map.Entry<Run, List<LocalRanges.Part>> each : parts.entrySet()) {
+            Path chunk = each.getKey().chunk().path();
+            File place = ((LocalFileSystem) chunk.getFileSystem(conf)).pathToFile(chunk);
+            LocalRanges.read(place, each.getValue(), manifest.verify);
+        }
+    }
+
+    /** Let the file systems of the chunks read, which know best which ranges to read as one. */
+    private void readThrough(List<? extends FileRange> ranges, IntFunction<ByteBuffer> allocate) {
+        List<Piece> pieces = new ArrayList<>();
+        for (FileRange range : ranges) {
+            List<Piece> own = cut(range.getOffset(), range.getOffset() + range.getLength());
             range.setData(joined(own, range.getLength(), allocate));
             pieces.addAll(own);
         }
@@ -264,8 +314,8 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             long readAt = inChunk;
             long readEnd = inChunk + length;
             if (manifest.verify) {
-                readAt -= readAt % BLOCK;
-                readEnd = Math.min(here.chunk().length(), (readEnd + BLOCK - 1) / BLOCK * BLOCK);
+                readAt -= readAt % Run.BLOCK;
+                readEnd = Math.min(here.chunk().length(), (readEnd + Run.BLOCK - 1) / Run.BLOCK * Run.BLOCK);
             }
             boolean whole = !manifest.verify && at == offset && at + length == end;
             found.add(new Piece(here, inChunk, length, readAt, Math.toIntExact(readEnd - readAt), whole));
@@ -332,10 +382,10 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             return;
         }
         if (manifest.verify) {
-            for (int from = 0; from < piece.readLength; from += BLOCK) {
-                long number = (piece.readAt + from) / BLOCK;
-                int length = Math.min(BLOCK, piece.readLength - from);
-                if (!matches(piece.run, number, data.slice(data.position() + from, length))) {
+            for (int from = 0; from < piece.readLength; from += Run.BLOCK) {
+                long number = (piece.readAt + from) / Run.BLOCK;
+                int length = Math.min(Run.BLOCK, piece.readLength - from);
+                if (!piece.run.matches(number, data.slice(data.position() + from, length))) {
                     piece.data.completeExceptionally(damaged(piece.run, number));
                     return;
                 }
@@ -390,6 +440,9 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
     /** What went wrong while a chunk was read, with segment, chunk and offsets. */
     private IOException failure(Run here, long at, Throwable error) {
         Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+        if (cause instanceof LocalRanges.DamagedException damaged) {
+            return damaged(here, damaged.number);
+        }
         String what = "chunk can not be read: " + cause;
         if (cause instanceof FileNotFoundException) {
             what = "chunk does not exist any more";
@@ -400,7 +453,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
     }
 
     private IOException damaged(Run here, long number) {
-        return new IOException("block does not match its sum" + where(here, number * BLOCK));
+        return new IOException("block does not match its sum" + where(here, number * Run.BLOCK));
     }
 
     private String where(Run here, long at) {
