@@ -13,7 +13,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, progress_bar
-from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.container.check_views import CheckProgress
 
 FILE_VERSION = 1
@@ -64,6 +64,7 @@ class _Kept:
     metavar="FILE",
     help="Keep in FILE how far it came, and go on from there; the end removes it.",
 )
+@recover_option
 @json_option
 @pass_session
 def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -> None:

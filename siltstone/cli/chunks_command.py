@@ -11,7 +11,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import TABLE_ROWS_MAX, print_json, print_table
-from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.session import Session, json_option, pass_session, recover_option
 
 if TYPE_CHECKING:
     from siltstone.container.check_views import ChunkState
@@ -32,6 +32,7 @@ HEADERS = (
 @click.command()
 @click.argument("segment")
 @click.option("--deep", is_flag=True, help="Read the chunks and compare them with their checksums.")
+@recover_option
 @json_option
 @pass_session
 def chunks(session: Session, segment: str, *, deep: bool, as_json: bool) -> None:

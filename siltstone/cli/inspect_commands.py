@@ -12,7 +12,13 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    json_option,
+    pass_session,
+    recover_option,
+    takeover_option,
+)
 from siltstone.core.records.keys import RowKind
 
 if TYPE_CHECKING:
@@ -127,6 +133,7 @@ def checkpoint(session: Session, *, as_json: bool, takeover: bool) -> None:
 @click.option("--kind", type=click.Choice([kind.name.lower() for kind in RowKind]))
 @click.option("--segment", help="Rows of this segment only.")
 @click.option("--limit", type=click.IntRange(min=1), help="Most rows.")
+@recover_option
 @json_option
 @pass_session
 def rows(

@@ -19,7 +19,7 @@ from siltstone.cli.output import (
     write_bytes,
 )
 from siltstone.cli.retention_commands import rule_text
-from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
 from siltstone.container.retention_views import RetentionRule
 
@@ -36,6 +36,7 @@ OFFSET: Final = click.IntRange(min=0)
 @click.option("--offset", type=OFFSET, help="First byte; the first readable one if not given.")
 @click.option("--length", type=OFFSET, help="Bytes; to the acknowledged end if not given.")
 @click.option("--since", type=SINCE, help="Begin with what was appended then: 15min, 2026-01-31.")
+@recover_option
 @json_option
 @pass_session
 def cat(
@@ -73,6 +74,7 @@ def cat(
 @click.option("-n", "--lines", type=OFFSET, default=None, help="Last lines to begin with; 10.")
 @click.option("--bytes", "count", type=OFFSET, help="Last bytes to begin with, instead of lines.")
 @click.option("--since", type=SINCE, help="Begin with what was appended then: 15min, 2026-01-31.")
+@recover_option
 @json_option
 @pass_session
 def tail(
@@ -88,6 +90,8 @@ def tail(
     """Write the last lines or bytes of SEGMENT, and with -f what follows them."""
     if sum(begin is not None for begin in (lines, count, since)) > 1:
         raise click.UsageError("--lines, --bytes and --since exclude each other")
+    if follow and session.recover is not None:
+        raise click.UsageError("with --recover nothing is ever appended that -f could wait for")
     with session.open_reader() as store:
         source = store.segment(segment)
         info = source.info()
@@ -119,6 +123,7 @@ def tail(
     multiple=True,
     help="Only segments that have this attribute; several times for several.",
 )
+@recover_option
 @json_option
 @pass_session
 def list_segments(
@@ -151,6 +156,7 @@ def list_segments(
 
 @click.command()
 @click.argument("segment", required=False)
+@recover_option
 @json_option
 @pass_session
 def stat(session: Session, segment: str | None, *, as_json: bool) -> None:

@@ -51,8 +51,12 @@ def recover(
             print_json(dataclasses.asdict(report))
         else:
             _tell(report)
-    open_ones = [r.container for r in reports if not r.done and r.state in ("lost", "unfinished")]
-    if open_ones and not dry_run:
+    open_ones = [
+        report.container
+        for report in reports
+        if not report.done and (report.state in ("lost", "unfinished") or report.store)
+    ]
+    if open_ones and not accept_loss and not dry_run:
         names = ", ".join(map(str, open_ones))
         click.echo(
             f"siltstone: nothing was written: with --accept-loss, container {names} goes on as "
@@ -66,10 +70,16 @@ def recover(
 def _tell(report: RecoveryReport) -> None:
     head = f"container {report.container}: {report.state}"
     click.echo(f"{head}: {report.reason}" if report.reason else head)
+    if report.damage:
+        click.echo(f"  long-term storage is damaged, an older state serves: {report.damage}")
+    if report.store:
+        click.echo(f"  system/store is written anew: {report.store}")
     for warning in report.warnings:
         click.echo(f"  warning: {warning}")
     if report.state == "lost":
         click.echo(f"  tables: up to version {report.cut_version}")
+        if report.lost_version is not None:
+            click.echo(f"  tables: updates up to version {report.lost_version} are lost")
         click.echo(
             f"  frames of an older log: {report.frames_replayed} replayed, "
             f"{report.frames_left} left out"
@@ -78,6 +88,11 @@ def _tell(report: RecoveryReport) -> None:
             click.echo(f"  left out because: {report.left_because}")
         for segment in report.segments:
             click.echo(f"  {_line(segment)}")
+            for lost in segment.lost:
+                end = lost.offset + lost.length
+                click.echo(
+                    f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}"
+                )
     if report.set_aside:
         click.echo(f"  the older log is now in {report.set_aside}")
     if report.done:

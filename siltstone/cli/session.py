@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +13,7 @@ import click
 from siltstone.store.settings_file import FILE_NAME
 
 if TYPE_CHECKING:
+    from siltstone.store.opening import Recover
     from siltstone.store.store import Store
 
 STORE_VARIABLE: Final = "SILTSTONE_STORE"
@@ -28,19 +29,26 @@ class Session:
         store: what ``--store`` says; ``None`` when it is not given.
         quiet: no progress bars and no notes.
         verbose: tracebacks with errors.
+        recover: what ``--recover`` behind a verb that reads says; ``None`` when it is not given.
     """
 
     store: str | None
     quiet: bool
     verbose: bool
+    recover: Recover | None = None
 
     def store_path(self) -> Path:
         """Return the store that is meant: ``--store``, else $SILTSTONE_STORE, else this folder."""
         return Path(self.store or os.environ.get(STORE_VARIABLE) or FILE_NAME)
 
     def open_reader(self) -> Store:
-        """Open the store beside a running owner."""
-        return _open(self.store_path(), read_only=True)
+        """Open the store beside a running owner, or without its tier 1; then say what lacks."""
+        store = _open(self.store_path(), read_only=True, recover=self.recover)
+        if self.recover is not None:
+            for stats in store.stats():
+                for warning in stats.warnings:
+                    self.note(f"siltstone: container {stats.container}: {warning}")
+        return store
 
     def open_owner(self, *, takeover: bool) -> Store:
         """Claim the store."""
@@ -52,11 +60,25 @@ class Session:
             click.echo(text, err=True)
 
 
-def _open(path: Path, *, read_only: bool = False, takeover: bool = False) -> Store:
+def _open(
+    path: Path,
+    *,
+    read_only: bool = False,
+    takeover: bool = False,
+    recover: Recover | None = None,
+) -> Store:
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.store import open_store
 
-    return open_store(path, read_only=read_only, takeover=takeover)
+    return open_store(path, read_only=read_only, takeover=takeover, recover=recover)
+
+
+def _keep_recover(
+    context: click.Context, parameter: click.Parameter, value: Recover | None
+) -> None:
+    session = context.find_object(Session)
+    if value is not None and session is not None:
+        context.obj = replace(session, recover=value)
 
 
 pass_session = click.make_pass_decorator(Session)
@@ -66,4 +88,11 @@ json_option: Callable[[F], F] = click.option(
 )
 takeover_option: Callable[[F], F] = click.option(
     "--takeover", is_flag=True, help="Claim the store although a live owner is known; it is fenced."
+)
+recover_option: Callable[[F], F] = click.option(
+    "--recover",
+    type=click.Choice(["read-only"]),
+    expose_value=False,
+    callback=_keep_recover,
+    help="Read what long-term storage alone holds; tier 1 may be gone.",
 )

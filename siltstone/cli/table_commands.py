@@ -12,7 +12,13 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, write_bytes
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    json_option,
+    pass_session,
+    recover_option,
+    takeover_option,
+)
 from siltstone.container.table_views import TTL_S_MAX, KeyChange, RangeRemoval
 
 base64_option = click.option(
@@ -53,6 +59,7 @@ def create_table(
 
 @table.command("ls")
 @click.argument("prefix", default="")
+@recover_option
 @json_option
 @pass_session
 def list_tables(session: Session, prefix: str, *, as_json: bool) -> None:
@@ -69,6 +76,7 @@ def list_tables(session: Session, prefix: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("key")
 @base64_option
+@recover_option
 @json_option
 @pass_session
 def get(session: Session, name: str, key: str, *, as_base64: bool, as_json: bool) -> None:
@@ -257,6 +265,7 @@ def follow(
     help="Show one version; fail if that takes longer.",
 )
 @base64_option
+@recover_option
 @json_option
 @pass_session
 def scan(

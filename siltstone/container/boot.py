@@ -41,6 +41,8 @@ async def build_replica(
     settings: ContainerSettings,
     index_folder: Path,
     copies: Sequence[Path] = (),
+    *,
+    to_damage: bool = False,
 ) -> tuple[Replica, Index, Found]:
     """Build the acknowledged state from the index, the table log and the frames of the tier-1 log.
 
@@ -56,6 +58,8 @@ async def build_replica(
         index_folder: where the local index is, or will be.
         copies: folders that may hold the checkpoint's index files already, on the same file
             system; they are linked instead of downloaded.
+        to_damage: where the table log is damaged, and ``frames`` do not go on, what stands before
+            is the state; ``where`` then ends there. Only for who may lose something.
 
     Raises:
         CorruptDataError: something does not continue what is before it.
@@ -84,7 +88,7 @@ async def build_replica(
         index.watch = IndexWatch(metrics, environment.monotonic)
     try:
         tables = Tables(index, where.lineage)
-        where = await _replay_table_log(tables, where, decoded, system)
+        where = await _replay_table_log(tables, where, decoded, system, to_damage=to_damage)
         replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
         replica.table_flushed = where.table_end
         replica.apply_all(decoded)
@@ -102,7 +106,12 @@ async def build_replica(
 
 
 async def _replay_table_log(
-    tables: Tables, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+    tables: Tables,
+    where: Found,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
+    *,
+    to_damage: bool,
 ) -> Found:
     """Apply the table log behind the index, as far as it is whole and frames do not go on."""
     try:
@@ -111,7 +120,11 @@ async def _replay_table_log(
     except CorruptDataError as error:
         applied = tables.applied_version
         if applied not in (_start(*record) for record in table_records(frames)):
-            raise
+            if not to_damage:
+                raise
+            warning = f"went back to table version {applied}, where damage begins: {error}"
+            logger.warning("%s", warning)
+            return replace(where.warned(warning), table_end=applied, repaired=True)
         warning = f"passed over the table log from {applied} on, which tier 1 holds: {error}"
         logger.warning("%s", warning)
         where = replace(where.warned(warning), repaired=True)

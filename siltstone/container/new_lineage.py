@@ -6,14 +6,14 @@ was given then. So none of these is ever given again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.recovery_cut import Cut
-from siltstone.container.recovery_report import SegmentRecovery
+from siltstone.container.recovery_report import LostRange, SegmentRecovery
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings, FlushPolicy
 from siltstone.container.storage_writer import StorageWriter
@@ -119,12 +119,16 @@ def states(replica: Replica) -> Iterator[SegmentState]:
         start_after = page[-1][0]
 
 
-def segment_reports(cut: Cut) -> tuple[SegmentRecovery, ...]:
-    """What is left of each segment; the tails of ``cut`` count."""
-    return tuple(_report(cut, state) for state in states(cut.replica))
+def segment_reports(
+    cut: Cut, lost: Mapping[int, tuple[LostRange, ...]]
+) -> tuple[SegmentRecovery, ...]:
+    """What is left of each segment; the tails of ``cut`` count. ``lost`` is by segment id."""
+    return tuple(_report(cut, state, lost) for state in states(cut.replica))
 
 
-def _report(cut: Cut, state: SegmentState) -> SegmentRecovery:
+def _report(
+    cut: Cut, state: SegmentState, lost: Mapping[int, tuple[LostRange, ...]]
+) -> SegmentRecovery:
     segment = cut.replica.by_id.get(state.segment_id)
     flushed = cut.replica.flushed_length(state.segment_id)
     length = flushed if segment is None else segment.length
@@ -138,4 +142,5 @@ def _report(cut: Cut, state: SegmentState) -> SegmentRecovery:
         replayed=max(0, length - max(before, state.start_offset)),
         sealed=sealed is not None,
         missing=0 if sealed is None else max(0, sealed - reached),
+        lost=lost.get(state.segment_id, ()),
     )

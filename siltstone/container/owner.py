@@ -27,7 +27,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 from siltstone.core.whole_calls import run_whole
-from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.journal.recovery import Recovered, list_epochs, recover, recover_opened
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 
@@ -74,7 +74,7 @@ async def claim(
     """
     above = await list_epochs(storage, container)
     first = await environment.run_blocking(LOG_POOL, lambda: _first(log))
-    before = await recover(storage, environment, container, EPOCH_END)
+    before = await recover_opened(storage, environment, container, EPOCH_END)
     tried: bytes | None = None
     if before is None:
         tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))

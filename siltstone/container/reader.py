@@ -18,6 +18,7 @@ from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.log_hold import log_held_by
+from siltstone.container.no_log import NoLog
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
@@ -152,13 +153,21 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks):
         reader = self._reader
         self._log_facts = await self._blocking(lambda: facts_of(reader))
         self._generation += 1
+        folder = self._folder / f"{self._generation}"
+        if isinstance(self._log, NoLog):
+            # Most readers never need what a recovery is made of.
+            from siltstone.container.lost_view import build_lost_view
+
+            return await build_lost_view(
+                self._container, self._storage, self._environment, self._settings, folder
+            )
         return await build_view(
             self._container,
-            self._reader,
+            reader,
             self._storage,
             self._environment,
             self._settings,
-            self._folder / f"{self._generation}",
+            folder,
             self._copies,
         )
 
@@ -358,7 +367,8 @@ async def open_reader(
 
     Args:
         container: its index in the store.
-        log: its tier-1 log; never claimed.
+        log: its tier-1 log; never claimed. A ``NoLog`` shows what long-term storage alone holds,
+            as it is now: such a reader follows nobody.
         storage: long-term storage of the store.
         environment: gives time, chance and threads.
         settings: its knobs.

@@ -20,10 +20,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
 
-from siltstone.container.found import found
-from siltstone.container.new_lineage import DirectWriter, make_base, segment_reports
-from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, packing_storage, segment_storage
-from siltstone.container.recovery_cut import Cut, build_cut
+from siltstone.container.lost_state import loss_of, newest_cut, newest_standing
+from siltstone.container.new_lineage import DirectWriter, make_base
+from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, packing_storage
+from siltstone.container.recovery_cut import Cut
 from siltstone.container.recovery_log import (
     check_free,
     fenced_frames,
@@ -48,7 +48,6 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
-from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL, upload_index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -63,12 +62,14 @@ class _Look:
     Attributes:
         state: what is the matter.
         reason: why the log does not count.
+        damage: why an older state of the journal has to serve; empty when its newest one does.
         recovered: what the journal says; ``None`` for a new container.
         frames: those of the older log that are of its lineage; none when it is healthy.
     """
 
     state: RecoveryState
     reason: str = ""
+    damage: str = ""
     recovered: Recovered | None = None
     frames: tuple[Frame, ...] = ()
 
@@ -98,7 +99,8 @@ async def recover_container(
 
     Raises:
         StoreInUseError: a live owner is known and ``takeover`` is false; nothing was written.
-        CorruptDataError: long-term storage itself is damaged; ``where`` says which file.
+        CorruptDataError: no state that was ever stated can be built from long-term storage;
+            ``where`` says which file is damaged. ``siltstone salvage`` looks at what is left.
         CapabilityError: this log can not be replaced; nothing was written.
         ChunkError: long-term storage failed. What was written does not count.
     """
@@ -139,9 +141,9 @@ class _Recovering:
         if not accept_loss:
             if look.state is RecoveryState.UNFINISHED:
                 return self._plain(look)
-            cut = await self._cut(look, look.recovered)
+            cut = await self._cut(look, EPOCH_END)
             try:
-                return self._report(look, cut)
+                return await self._report(look, cut, EPOCH_END)
             finally:
                 await run_whole(self._environment, INDEX_POOL, cut.index.close)
         await self._blocking(lambda log: check_free(log, takeover))
@@ -155,28 +157,43 @@ class _Recovering:
             container=self._container,
             state=look.state,
             reason=look.reason,
+            damage=look.damage,
             lineage="" if recovered is None else recovered.checkpoint.lineage.hex(),
             warnings=() if recovered is None else recovered.warnings,
         )
 
-    def _report(self, look: _Look, cut: Cut) -> RecoveryReport:
+    async def _report(self, look: _Look, cut: Cut, below_epoch: int) -> RecoveryReport:
+        loss = await loss_of(cut, self._storage, below_epoch)
         return replace(
             self._plain(look),
+            damage=look.damage or cut.damage,
             cut_version=cut.where.table_end,
+            lost_version=loss.version,
             frames_replayed=cut.frames_replayed,
             frames_left=cut.frames_left,
             left_because=cut.left_because,
-            segments=segment_reports(cut),
-            warnings=cut.where.warnings,
+            segments=loss.segments,
+            warnings=(*cut.where.warnings, *loss.signs),
         )
 
     # --- looking ----------------------------------------------------------------------------------
 
     async def _look(self, below_epoch: int) -> _Look:
-        recovered = await recover(self._storage, self._environment, self._container, below_epoch)
-        if recovered is None:
+        standing = await newest_standing(
+            self._storage, self._environment, self._container, below_epoch
+        )
+        if standing is None:
             return _Look(state=RecoveryState.NEW)
+        recovered = standing.recovered
         reason, frames = await self._blocking(lambda log: look_at(log, recovered))
+        if standing.damage:
+            return _Look(
+                state=RecoveryState.LOST,
+                reason=reason or "the journal is damaged",
+                damage=standing.damage,
+                recovered=recovered,
+                frames=frames,
+            )
         if not reason:
             return _Look(state=RecoveryState.HEALTHY, recovered=recovered)
         state = RecoveryState.LOST
@@ -194,20 +211,11 @@ class _Recovering:
             return False
         return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
 
-    async def _cut(self, look: _Look, recovered: Recovered) -> Cut:
-        journal = Journal(
-            self._storage,
-            self._environment,
+    async def _cut(self, look: _Look, below_epoch: int) -> Cut:
+        return await newest_cut(
             self._container,
-            recovered.epoch,
-            recovered.checkpoint.lineage,
-        )
-        pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
-        system = segment_storage(self._storage, pinned, self._environment, self._settings)
-        return await build_cut(
-            found(recovered.checkpoint.lineage, recovered),
+            below_epoch,
             look.frames,
-            system,
             self._storage,
             self._environment,
             self._settings,
@@ -226,15 +234,24 @@ class _Recovering:
         claim = Claim(lineage=lineage, epoch=epoch, owner=self._owner, claimed_ms=now_ms)
         await self._storage.create(claim_file(self._container, epoch), [encode_claim(claim)])
         # Only from here on the journal stands still for us.
-        recovered = await recover(self._storage, self._environment, self._container, epoch)
-        if recovered is None or recovered.checkpoint.lineage != look.recovered.checkpoint.lineage:
+        standing = await newest_standing(self._storage, self._environment, self._container, epoch)
+        lineage_before = look.recovered.checkpoint.lineage
+        if standing is None or standing.recovered.checkpoint.lineage != lineage_before:
             raise LogLostError("another recovery was faster", epoch=epoch)
-        if not (reason := damage or lost_because(recovered, frames)):
+        recovered = standing.recovered
+        reason = damage or lost_because(recovered, frames)
+        if not reason and not standing.damage:
             return self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
-        look = replace(look, reason=reason, recovered=recovered, frames=frames)
-        cut = await self._cut(look, recovered)
+        look = replace(
+            look,
+            reason=reason or look.reason,
+            damage=standing.damage,
+            recovered=recovered,
+            frames=frames,
+        )
+        cut = await self._cut(look, epoch)
         try:
-            report = self._report(look, cut)
+            report = await self._report(look, cut, epoch)
             journal = Journal(self._storage, self._environment, self._container, epoch, lineage)
             await self._write_base(cut, journal, recovered, now_ms)
         finally:

@@ -40,6 +40,7 @@ class Cut:
         frames_left: frames that were not.
         left_because: why the first of those was not.
         lengths: length of each segment with a tail, by id, before any frame.
+        damage: why no newer state can be built; empty when this is the newest.
     """
 
     replica: Replica
@@ -49,6 +50,7 @@ class Cut:
     frames_left: int
     left_because: str
     lengths: dict[int, int]
+    damage: str = ""
 
 
 async def build_cut(
@@ -75,14 +77,16 @@ async def build_cut(
         CorruptDataError: long-term storage itself is damaged.
         ChunkError: it did not answer.
     """
-    count, reason = tables_continue(frames, where.table_end)
+    count, reason = -1, ""
     while True:
         await environment.run_blocking(
             INDEX_POOL, partial(shutil.rmtree, folder, ignore_errors=True)
         )
         replica, index, begun = await build_replica(
-            where, (), system, storage, environment, settings, folder
+            where, (), system, storage, environment, settings, folder, to_damage=True
         )
+        if count < 0:
+            count, reason = tables_continue(frames, begun.table_end)
         try:
             lengths = _flushed(replica, frames[:count])
             gap = _apply(replica, frames[:count])
@@ -98,6 +102,7 @@ async def build_cut(
                 frames_left=len(frames) - count,
                 left_because=reason,
                 lengths=lengths,
+                damage=begun.warnings[-1] if begun.table_end < where.table_end else "",
             )
         # Without the frames behind a gap their table updates do not count either.
         index.close()

@@ -20,7 +20,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         check_lineage(where, reader.lineage())
         frames, damage = _whole_frames(reader.read(reader.first()))
         epoch = reader.epoch()
-        if epoch < recovered.epoch:
+        if epoch < recovered.stated_epoch:
             # A copy, and nothing tells which of its frames were appended beside that owner.
             frames = ()
         if not damage:
@@ -50,7 +50,7 @@ def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ..
     A claim tells for certain which frame is the last. Where none is possible, the log is read
     without. A log that is a copy is not claimed: nothing else shows that it is one.
     """
-    if log.newest_epoch() < recovered.epoch:
+    if log.newest_epoch() < recovered.stated_epoch:
         reason, frames = look_at(log, recovered)
         return frames, reason
     lineage, above = recovered.checkpoint.lineage, recovered.highest_epoch

@@ -20,18 +20,36 @@ class RecoveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostRange:
+    """Bytes of a segment that its rows name and long-term storage has not.
+
+    Attributes:
+        offset: of the first of them in the segment.
+        length: how many there are.
+        chunk: name of the chunk that should hold them.
+        reason: what is the matter with that chunk.
+    """
+
+    offset: int
+    length: int
+    chunk: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRecovery:
     """What is left of one segment.
 
     Attributes:
         name: of the segment.
         start_offset: first readable offset.
-        length: everything from ``start_offset`` up to here was recovered. What was appended behind
-            it is lost; how much that is nobody knows.
+        length: everything from ``start_offset`` up to here was recovered, but for ``lost``. What
+            was appended behind it is lost; how much that is nobody knows.
         replayed: bytes of ``length`` that came from frames of an older log.
         sealed: whether it stays sealed, at ``length``.
         missing: bytes that are lost for certain: those of a sealed segment up to its seal, and
             those below its start that were truncated anyway are not counted. 0 when none is known.
+        lost: what lies below ``length`` and is on no chunk any more; reads of it fail.
     """
 
     name: str
@@ -40,6 +58,7 @@ class SegmentRecovery:
     replayed: int
     sealed: bool
     missing: int
+    lost: tuple[LostRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,30 +69,39 @@ class RecoveryReport:
         container: its index.
         state: what is the matter with it.
         reason: why its log does not count; empty when it does.
+        damage: what is damaged or missing on long-term storage itself, so that an older state has
+            to serve; empty when its newest one does.
         done: whether anything was written; false for a dry run and for what needs no recovery.
         lineage: of the history that ends here, in hex; empty for a new container.
         new_lineage: of the one that begins; ``None`` when none does.
         epoch: that the recovery worked under; ``None`` when it wrote nothing.
         cut_version: table version up to which the tables were found on long-term storage.
+        lost_version: table version up to which updates were acknowledged, as a file on long-term
+            storage shows; those above ``cut_version`` that no frame gave back are lost. ``None``
+            when nothing shows that any are.
         frames_replayed: frames of the older log that continue the cut and were taken.
         frames_left: frames of it that do not, and were not.
         left_because: why the first of them does not; empty when there is none.
         set_aside: where the older log is now; ``None`` when there was none, or nothing was written.
         segments: every segment that there is after the recovery, in the order of names.
         warnings: what was passed over on long-term storage.
+        store: why the object ``system/store`` is written anew; empty when it is whole.
     """
 
     container: int
     state: RecoveryState
     reason: str = ""
+    damage: str = ""
     done: bool = False
     lineage: str = ""
     new_lineage: str | None = None
     epoch: int | None = None
     cut_version: int = 0
+    lost_version: int | None = None
     frames_replayed: int = 0
     frames_left: int = 0
     left_because: str = ""
     set_aside: str | None = None
     segments: tuple[SegmentRecovery, ...] = ()
     warnings: tuple[str, ...] = ()
+    store: str = ""

@@ -31,7 +31,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import Recovered, recover
+from siltstone.journal.recovery import Recovered, recover_opened
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -81,7 +81,7 @@ async def build_view(
         LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.
         CorruptDataError: something is damaged, or was dropped meanwhile.
     """
-    recovered = await recover(storage, environment, container, EPOCH_END)
+    recovered = await recover_opened(storage, environment, container, EPOCH_END)
     if recovered is None:
         raise StoreNotFoundError("container was never opened", container=container)
     where = found(recovered.checkpoint.lineage, recovered)

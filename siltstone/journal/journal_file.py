@@ -63,8 +63,14 @@ class JournalFile:
         return is_checkpoint and (self.cut or self.lacks_block)
 
 
-def read_journal_file(name: str, data: Buffer) -> JournalFile:
+def read_journal_file(name: str, data: Buffer, *, to_damage: bool = False) -> JournalFile:
     """Decode the content of one journal file.
+
+    Args:
+        name: of the file.
+        data: its content.
+        to_damage: take what stands before damage, whatever stands behind it. Only a recovery that
+            may lose something asks for this.
 
     Raises:
         CorruptDataError: a batch is damaged and a whole one stands behind it in the file.
@@ -72,11 +78,12 @@ def read_journal_file(name: str, data: Buffer) -> JournalFile:
     """
     kind = claimed_kind(data)
     if kind == RecordKind.JOURNAL_BATCH:
-        return _batches(name, data)
+        return _batches(name, data, to_damage=to_damage)
     try:
         checkpoint = decode_checkpoint(data, where=name)
     except CorruptDataError as error:
-        _check_nothing_behind(name, data, 0, error)
+        if not to_damage:
+            _check_nothing_behind(name, data, 0, error)
         broken = kind == RecordKind.CHECKPOINT
         return JournalFile(
             name=name,
@@ -88,7 +95,7 @@ def read_journal_file(name: str, data: Buffer) -> JournalFile:
     return JournalFile(name=name, kind=FileKind.CHECKPOINT, checkpoint=checkpoint)
 
 
-def _batches(name: str, data: Buffer) -> JournalFile:
+def _batches(name: str, data: Buffer, *, to_damage: bool) -> JournalFile:
     batches: list[tuple[JournalBatch, bytes]] = []
     damage: CorruptDataError | None = None
     position = 0
@@ -96,7 +103,8 @@ def _batches(name: str, data: Buffer) -> JournalFile:
         try:
             batch, end = decode_journal_batch(data, position, where=name)
         except CorruptDataError as error:
-            _check_nothing_behind(name, data, position, error)
+            if not to_damage:
+                _check_nothing_behind(name, data, position, error)
             damage = error
         else:
             batches.append((batch, bytes(data[position:end])))

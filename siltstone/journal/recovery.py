@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 
-from siltstone.core.chunk_names import claim_file, system_prefix
+from siltstone.core.chunk_names import claim_file, data_prefix, import_prefix, system_prefix
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
@@ -44,6 +44,8 @@ class Recovered:
     Attributes:
         container: index of the container.
         epoch: whose journal was read.
+        stated_epoch: the newest one that a file of the journal is known of; above ``epoch`` only
+            when damage made an older one serve.
         checkpoint: the checkpoint that replay began with.
         checkpoint_file: name of its file.
         newest_file: name of the newest file that was read.
@@ -60,6 +62,7 @@ class Recovered:
 
     container: int
     epoch: int
+    stated_epoch: int
     checkpoint: Checkpoint
     checkpoint_file: str
     newest_file: str
@@ -77,7 +80,7 @@ class Recovered:
 async def list_epochs(storage: AsyncChunkStorage, container: int) -> int:
     """Return the highest epoch that a system file of ``container`` is of, 0 without any."""
     highest = 0
-    async for stat in _system_files(storage, container, LISTING_PAGE):
+    async for stat in system_files(storage, container, LISTING_PAGE):
         highest = max(highest, file_epoch(stat.name, container) or 0)
     return highest
 
@@ -117,7 +120,7 @@ async def recover(
     for start in range(STARTS_MAX):
         if start:
             await environment.sleep(PAUSE_S * 2 ** (start - 1))
-        listing = await _listing(storage, container, below_epoch, page)
+        listing = await list_files(storage, container, below_epoch, page)
         if listing == before and isinstance(failure, CorruptDataError):
             break
         try:
@@ -126,6 +129,42 @@ async def recover(
             before, failure = listing, error
     assert failure is not None, "the loop ends early by a result or with a failure"
     raise failure
+
+
+async def recover_opened(
+    storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
+) -> Recovered | None:
+    """Do as ``recover``, and tell a container that is new from one whose journal is gone.
+
+    Raises:
+        CorruptDataError: as ``recover``; or no journal is left, and something is there that only an
+            owner makes who has opened the container.
+    """
+    for _ in range(2):
+        recovered = await recover(storage, environment, container, below_epoch)
+        if recovered is not None:
+            return recovered
+        made = await _made_by_an_owner(storage, container)
+        if made is None:
+            return None
+        # Somebody may have opened it for the first time since the first look.
+    raise CorruptDataError(
+        "the journal is gone, and the container was opened before",
+        where=system_prefix(container),
+        container=container,
+        found=made,
+    )
+
+
+async def _made_by_an_owner(storage: AsyncChunkStorage, container: int) -> str | None:
+    """The name of a chunk of segments or of the table log: a first boot makes neither."""
+    for prefix in (data_prefix(container), import_prefix(container)):
+        for stat in await storage.list(prefix, "", 1):
+            return stat.name
+    async for stat in system_files(storage, container, LISTING_PAGE):
+        if stat.name.rpartition("/")[2].startswith("tables-"):
+            return stat.name
+    return None
 
 
 async def earlier_checkpoints(
@@ -140,7 +179,7 @@ async def earlier_checkpoints(
         ChunkNotFoundError: a file went away meanwhile.
         ChunkError: the service failed.
     """
-    listing = await _listing(storage, recovered.container, recovered.epoch + 1, LISTING_PAGE)
+    listing = await list_files(storage, recovered.container, recovered.epoch + 1, LISTING_PAGE)
     order = {
         name: (file_epoch(name, recovered.container), journal_number(name)) for name in listing
     }
@@ -161,9 +200,10 @@ async def earlier_checkpoints(
             yield checkpoint
 
 
-async def _system_files(
+async def system_files(
     storage: AsyncChunkStorage, container: int, page: int
 ) -> AsyncIterator[ChunkStat]:
+    """Yield all system files of ``container``, in the order of their names."""
     start_after = ""
     while True:
         stats = await storage.list(system_prefix(container), start_after, page)
@@ -174,12 +214,12 @@ async def _system_files(
         start_after = stats[-1].name
 
 
-async def _listing(
+async def list_files(
     storage: AsyncChunkStorage, container: int, below_epoch: int, page: int
 ) -> dict[str, int]:
     """Return the lengths of all system files of epochs below ``below_epoch``, by name."""
     found = {}
-    async for stat in _system_files(storage, container, page):
+    async for stat in system_files(storage, container, page):
         epoch = file_epoch(stat.name, container)
         if epoch is not None and epoch < below_epoch:
             found[stat.name] = stat.length
@@ -226,7 +266,7 @@ async def _newest_files(
     The file before a checkpoint is read too: a checkpoint that it contradicts is of another place.
     """
     files: list[JournalFile] = []
-    contents = _contents(storage, names, listing)
+    contents = read_ahead(storage, names, listing)
     async for name, data in contents:
         if files and files[-1].kind is FileKind.CHECKPOINT:
             damage = _misplaced(epoch, files[-1], _readable(name, data))
@@ -245,7 +285,7 @@ async def _newest_files(
     return files
 
 
-async def _contents(
+async def read_ahead(
     storage: AsyncChunkStorage, names: list[str], listing: dict[str, int]
 ) -> AsyncGenerator[tuple[str, bytearray | BaseException], None]:
     """Yield the contents of ``names`` in their order, or why there is none; some are read ahead."""
@@ -318,6 +358,7 @@ def _recovered(
     return Recovered(
         container=container,
         epoch=epoch,
+        stated_epoch=epoch,
         checkpoint=replayed.checkpoint,
         checkpoint_file=files[0].name,
         newest_file=files[-1].name,

@@ -39,7 +39,29 @@ def replay(epoch: int, files: Sequence[JournalFile]) -> Replayed:
     """
     checkpoint = files[0].checkpoint
     assert checkpoint is not None, "replay begins with a whole checkpoint"
-    return _Replay(epoch, files[0].name, checkpoint).over(files[1:])
+    work = _Replay(epoch, files[0].name, checkpoint)
+    work.over(files[1:])
+    return work.result()
+
+
+def replay_to_damage(
+    epoch: int, files: Sequence[JournalFile]
+) -> tuple[Replayed, CorruptDataError | None]:
+    """Apply the batches up to the first that does not fit; return why it does not, if there is one.
+
+    The state may be older than what was stated, so only a recovery that may lose something uses it.
+
+    Raises:
+        CorruptDataError: the checkpoint itself is not the one of its file.
+    """
+    checkpoint = files[0].checkpoint
+    assert checkpoint is not None, "replay begins with a whole checkpoint"
+    work = _Replay(epoch, files[0].name, checkpoint)
+    try:
+        work.over(files[1:])
+    except CorruptDataError as error:
+        return work.result(), error
+    return work.result(), None
 
 
 class _Replay:
@@ -64,7 +86,8 @@ class _Replay:
     def _next_sequence(self) -> int:
         return self._checkpoint.sequence + len(self._applied)
 
-    def over(self, files: Sequence[JournalFile]) -> Replayed:
+    def over(self, files: Sequence[JournalFile]) -> None:
+        """Apply the batches of ``files``; what came before an error stays applied."""
         torn: JournalFile | None = None
         for file in files:
             if file.kind is FileKind.BROKEN_CHECKPOINT and torn is not None:
@@ -78,6 +101,9 @@ class _Replay:
             self._warnings.append(f"passed over {file.kind.value}: {file.damage}")
             if file.kind is FileKind.BATCHES:
                 torn = file
+
+    def result(self) -> Replayed:
+        """The state so far."""
         return Replayed(
             checkpoint=self._checkpoint,
             batches=len(self._applied),

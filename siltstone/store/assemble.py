@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from siltstone.container.no_log import NoLog
 from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
@@ -31,7 +32,7 @@ from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
-from siltstone.core.errors import SettingsError
+from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
@@ -69,15 +70,21 @@ class Assembly:
         settings: of the store.
         environment: gives time, chance and threads.
         manifest: what long-term storage says of the store.
+        manifest_lost: why ``manifest`` is not what long-term storage says; empty when it is.
         owner: how this owner describes itself to others; no two are the same.
     """
 
     def __init__(
-        self, settings: EffectiveSettings, environment: Environment, manifest: StoreManifest
+        self,
+        settings: EffectiveSettings,
+        environment: Environment,
+        manifest: StoreManifest,
+        manifest_lost: str = "",
     ) -> None:
         self.settings = settings
         self.environment = environment
         self.manifest = manifest
+        self.manifest_lost = manifest_lost
         self.owner = owner_text(environment)
         self._folders = IndexFolders(settings.index_folder)
         self._cache: BlockCache | None = None
@@ -110,10 +117,12 @@ class Assembly:
             takeover=takeover,
         )
 
-    async def open_reader(self, index: int) -> ReadContainer:
-        """Open a container without a claim."""
+    async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
+        """Open a container without a claim; ``without_log``, from long-term storage alone."""
         metrics = self._metrics(index)
-        log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
+        log, storage = await self._run(
+            lambda: self._log_and_storage(index, metrics, without_log=without_log)
+        )
         return await open_reader(
             container=index,
             log=log,
@@ -159,10 +168,13 @@ class Assembly:
         """A client of long-term storage."""
         return open_storage(self.settings, self.environment)
 
-    def _log_and_storage(self, index: int, metrics: Metrics) -> tuple[FencedLog, ChunkStorage]:
+    def _log_and_storage(
+        self, index: int, metrics: Metrics, *, without_log: bool = False
+    ) -> tuple[FencedLog, ChunkStorage]:
         storage = open_storage(self.settings, self.environment, self._bandwidths, metrics)
         try:
-            return self._log(index), self._cached(storage)
+            log = NoLog() if without_log else self._log(index)
+            return log, self._cached(storage)
         except BaseException:
             storage.close()
             raise
@@ -249,16 +261,34 @@ def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwi
     return Bandwidths(up=up, down=down, longest_s=settings.container.storage_deadline_s / 2)
 
 
-def assembled(path: Path | str, environment: Environment) -> Assembly:
+def assembled(
+    path: Path | str, environment: Environment, *, without_manifest: bool = False
+) -> Assembly:
     """Read the settings, and check that long-term storage holds the store that they name.
+
+    Args:
+        path: the settings file, or its folder.
+        environment: gives time, chance and threads.
+        without_manifest: where ``system/store`` is missing or damaged, take what other files say,
+            and say why in ``manifest_lost`` of the result.
 
     Raises like ``open_async_store``; nothing is claimed.
     """
     settings = load_settings(path)
+    manifest_lost = ""
     with closing(open_storage(settings, environment)) as storage:
-        manifest = read_manifest(storage)
+        try:
+            manifest = read_manifest(storage)
+        except (StoreNotFoundError, CorruptDataError) as error:
+            if not without_manifest:
+                raise
+            # Loaded only when it is needed, which is nearly never.
+            from siltstone.store.lost_manifest import stand_in
+
+            manifest = stand_in(storage, settings.uuid, environment)
+            manifest_lost = str(error)
         check_uuid(manifest, settings.uuid)
-    return Assembly(settings, environment, manifest)
+    return Assembly(settings, environment, manifest, manifest_lost)
 
 
 def container_count(path: Path | str) -> int:

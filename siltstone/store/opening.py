@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
@@ -18,12 +20,17 @@ from siltstone.store.container_verbs import read_only_container
 _log = logging.getLogger(__name__)
 
 
+Recover = Literal["read-only"]
+"""How a store may be opened whose tier 1 is gone, without writing anything."""
+
+
 async def open_async_store(
     path: Path | str,
     *,
     read_only: bool = False,
     takeover: bool = False,
     containers: Sequence[int] | None = None,
+    recover: Recover | None = None,
     environment: Environment | None = None,
 ) -> AsyncStore:
     """Open the store whose settings file, or folder, is ``path``.
@@ -34,6 +41,10 @@ async def open_async_store(
         takeover: claim although a live owner is known; it is fenced and stops.
         containers: indexes of those to open, so that several processes share the others; ``None``
             means all. Names of the others are refused, and listings leave them out.
+        recover: ``"read-only"`` shows what long-term storage alone holds, as of the last flush of
+            the tables: tier 1 is asked for nothing, and may be gone. Where long-term storage is
+            damaged as well, the newest state that can be built is shown. ``store.stats()`` warns of
+            what is missing, segment by segment where that is known. Implies ``read_only``.
         environment: gives time, chance and threads; ``None`` means the real world.
 
     Raises:
@@ -44,14 +55,22 @@ async def open_async_store(
         FormatError: a newer version made the store.
         LogLostError: the log is not the one that the store was written with.
     """
+    if recover not in (None, "read-only"):
+        raise ValueError(f"recover is 'read-only' or None, not {recover!r}")
+    read_only = read_only or recover is not None
     if read_only and takeover:
         raise ValueError("read_only and takeover exclude each other: a reader claims nothing")
     world = SystemEnvironment() if environment is None else environment
     try:
-        assembly = await world.run_blocking(OPEN_POOL, lambda: assembled(path, world))
+        assemble = partial(assembled, path, world, without_manifest=recover is not None)
+        assembly = await world.run_blocking(OPEN_POOL, assemble)
         try:
             slots = await open_containers(
-                assembly, read_only=read_only, takeover=takeover, containers=containers
+                assembly,
+                read_only=read_only,
+                takeover=takeover,
+                containers=containers,
+                without_log=recover is not None,
             )
             if not read_only:
                 await world.run_blocking(OPEN_POOL, assembly.expose)
@@ -82,13 +101,14 @@ async def open_containers(
     read_only: bool,
     takeover: bool,
     containers: Sequence[int] | None = None,
+    without_log: bool = False,
 ) -> tuple[ContainerSlot, ...]:
     """Open containers, all at a time; when one fails, close the others and raise its error."""
     indexes = _chosen(containers, assembly.manifest.container_count)
 
     async def one(index: int) -> ContainerSlot:
         if read_only:
-            reader = await assembly.open_reader(index)
+            reader = await assembly.open_reader(index, without_log=without_log)
             return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
         owner = await assembly.open_owner(index, takeover=takeover)
         return ContainerSlot(index, owner, owner.epoch)

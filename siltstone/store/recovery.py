@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from siltstone.container.recovering import recover_container
 from siltstone.container.recovery_report import RecoveryReport
 from siltstone.core.environment import SystemEnvironment
 from siltstone.store.assemble import Assembly, assembled
+from siltstone.store.lost_manifest import check_count, write_anew
 
 
 def recover_store(
@@ -23,7 +27,9 @@ def recover_store(
 
     A container whose log is whole is left as it is. What was acknowledged after the last flush of
     the table log and is only in the lost log is gone; frames of an older log that continue the
-    state on long-term storage are kept. The older log is set aside, never deleted.
+    state on long-term storage are kept. The older log is set aside, never deleted. Where the object
+    ``system/store`` is missing or damaged, it is written anew, from the uuid of the settings and
+    the containers that there are.
 
     Args:
         path: a settings file, or the folder that holds ``siltstone.yaml``.
@@ -36,20 +42,30 @@ def recover_store(
 
     Raises:
         StoreInUseError: a live owner is known and ``takeover`` is false.
-        CorruptDataError: long-term storage itself is damaged.
+        CorruptDataError: long-term storage itself is damaged, so that no state of a container can
+            be built from it, or nothing tells how many containers there were.
         ChunkError: long-term storage failed; the call may be repeated.
         ValueError: there is no such container.
     """
     environment = SystemEnvironment()
     try:
-        assembly = assembled(path, environment)
+        assembly = assembled(path, environment, without_manifest=True)
         count = assembly.manifest.container_count
         chosen = list(range(count) if containers is None else dict.fromkeys(containers))
         for index in chosen:
             if not 0 <= index < count:
                 raise ValueError(f"container must be between 0 and {count - 1}, not {index}")
         try:
-            return asyncio.run(_all(assembly, chosen, accept_loss=accept_loss, takeover=takeover))
+            recover_all = partial(_all, assembly, chosen, takeover=takeover)
+            if assembly.manifest_lost:
+                # Looked at first: names of segments show whether no container is missing.
+                dry = asyncio.run(_all(assembly, range(count), accept_loss=False, takeover=False))
+                check_count(dry, count)
+                if accept_loss:
+                    with closing(assembly.new_storage()) as storage:
+                        write_anew(storage, assembly.manifest)
+            reports = asyncio.run(recover_all(accept_loss=accept_loss))
+            return [replace(report, store=assembly.manifest_lost) for report in reports]
         finally:
             assembly.close()
     finally:

@@ -13,7 +13,7 @@ from siltstone.store.background_loop import BackgroundLoop
 from siltstone.store.file_verbs import TTL_S, PublishedFiles
 from siltstone.store.import_verbs import LIFETIME
 from siltstone.store.name_match import NameMatch
-from siltstone.store.opening import open_async_store
+from siltstone.store.opening import Recover, open_async_store
 from siltstone.store.segment import Segment
 from siltstone.store.table import Table
 
@@ -257,6 +257,7 @@ def open_store(
     read_only: bool = False,
     takeover: bool = False,
     containers: Sequence[int] | None = None,
+    recover: Recover | None = None,
 ) -> Store:
     """Open the store whose settings file, or folder, is ``path``, for blocking callers.
 
@@ -265,7 +266,13 @@ def open_store(
     loop = BackgroundLoop()
     try:
         opened = loop.run(
-            open_async_store(path, read_only=read_only, takeover=takeover, containers=containers)
+            open_async_store(
+                path,
+                read_only=read_only,
+                takeover=takeover,
+                containers=containers,
+                recover=recover,
+            )
         )
     except BaseException:
         loop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,37 @@ def options(versitygw: S3Server, bucket: str, **more: Any) -> dict[str, Any]:
 def variables(monkeypatch: pytest.MonkeyPatch, s3_plugin: None, versitygw: S3Server) -> None:
     monkeypatch.setenv("TEST_KEY_ID", versitygw.key_id)
     monkeypatch.setenv("TEST_SECRET", versitygw.secret)
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_store_whose_disks_are_gone_goes_on_from_the_bucket(
+    versitygw: S3Server, tmp_path: Path
+) -> None:
+    bucket, raw = new_bucket(versitygw)
+    file = siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))
+    with siltstone.open(file) as store:
+        for name in ("a", "b"):
+            store.create(name).append(name.encode() * 5_000)
+            store.segment(name).flush()
+        store.flush()
+        store.segment("a").append(b"only in tier 1")
+    for name in ("tier1", "index"):
+        shutil.rmtree(file.parent / name)
+    prefix = "stores/one/"
+    (gone,) = [key for key in raw.keys(f"{prefix}data/") if "/b/" in key]
+    raw.remove(gone)
+    raw.remove(f"{prefix}system/store")
+    with siltstone.open(file, recover="read-only") as store:
+        assert store.segment("a").read(0, 9_999) == b"a" * 5_000
+    (report,) = siltstone.recover(file, accept_loss=True)
+    assert {
+        segment.name: [(lost.offset, lost.length, prefix + lost.chunk) for lost in segment.lost]
+        for segment in report.segments
+    } == {"a": [], "b": [(0, 5_000, gone)]}
+    with siltstone.open(file) as store:
+        assert store.segment("a").append(b"on") == 5_000
+        with pytest.raises(siltstone.LostDataError):
+            store.segment("b").read(0, 1)
 
 
 @pytest.mark.usefixtures("variables")

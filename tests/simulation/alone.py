@@ -61,7 +61,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
     look = await work._look(EPOCH_END)
     if look.state is RecoveryState.NEW or look.recovered is None:
         return
-    cut = await work._cut(look, look.recovered)
+    cut = await work._cut(look, EPOCH_END)
     try:
         _check_cut(cut, storage)
     finally:

@@ -9,6 +9,7 @@ from random import Random
 from typing import cast
 
 from siltstone.container.container import Container, open_container
+from siltstone.container.no_log import NoLog
 from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.container.views import SegmentInfo
 from siltstone.core.environment import Environment
@@ -67,12 +68,12 @@ class HostParts:
         world.trace.note(self._process.name, f"opened epoch {container.epoch} of {index}")
         return container
 
-    async def open_reader(self, index: int) -> ReadContainer:
+    async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
         """A read-only open."""
         world = self._world
         return await open_reader(
             container=index,
-            log=world.log(self._process, index),
+            log=NoLog() if without_log else world.log(self._process, index),
             storage=world.storage(self._process),
             environment=self._process,
             settings=world.settings,

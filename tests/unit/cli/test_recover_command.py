@@ -41,3 +41,33 @@ def test_json_and_single_containers(command: Command, folder: Path) -> None:
     assert command("recover", "7").code == 2
     assert command("recover", "0", "--accept-loss", "--json").values[0]["done"] is True
     assert command("recover").code == 6
+
+
+def test_verbs_that_read_do_without_tier_1(command: Command, folder: Path) -> None:
+    fill(folder)
+    shutil.rmtree(folder / "tier1")
+    assert command("cat", "a").code == 6
+    ran = command("cat", "a", "--recover", "read-only")
+    assert (ran.code, ran.out) == (0, "flushed")
+    assert "read from long-term storage alone, as of table version" in ran.err
+    for verb in (["ls"], ["stat"], ["chunks", "a"], ["check"], ["table", "ls"], ["tail", "a"]):
+        assert command(*verb, "--recover", "read-only").code == 0, verb
+    assert command("tail", "-f", "a", "--recover", "read-only").code == 2
+    assert command("append", "a", "--recover", "read-only").code == 2
+    assert not (folder / "tier1").exists()
+
+
+def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
+    fill(folder)
+    shutil.rmtree(folder / "tier1")
+    (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())
+    chunk.unlink()
+    (folder / "chunks" / "system" / "store").unlink()
+    ran = command("recover")
+    assert ran.code == 6
+    name = chunk.relative_to(folder / "chunks")
+    assert f"    bytes 0 to 7 are lost: {name} is missing" in ran.out
+    assert "system/store is written anew: long-term storage holds no store" in ran.out
+    assert command("recover", "--accept-loss").code == 0
+    assert command("recover").code == 0
+    assert command("cat", "a").code == 6

@@ -50,6 +50,7 @@ def system(segment_id: int, start: int, end: int) -> SystemLayout:
 RECOVERED = Recovered(
     container=0,
     epoch=EPOCH,
+    stated_epoch=EPOCH,
     checkpoint=checkpoint(100),
     checkpoint_file="the checkpoint",
     newest_file=NEWEST_FILE,

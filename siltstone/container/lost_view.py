@@ -1,0 +1,82 @@
+"""What a read-only open shows when long-term storage is all that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from siltstone.container.lost_state import Loss, loss_of, newest_cut
+from siltstone.container.no_writer import NoWriter
+from siltstone.container.owner import EPOCH_END, segment_storage
+from siltstone.container.recovery_cut import Cut
+from siltstone.container.settings import ContainerSettings
+from siltstone.container.view import View
+from siltstone.core.environment import Environment
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.whole_calls import run_whole
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.layout_store import TableLayoutStore
+
+WARNINGS_MAX = 1_000
+"""More segments than this are not named one by one; ``siltstone recover --dry-run`` names all."""
+
+
+async def build_lost_view(
+    container: int,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    folder: Path,
+) -> View:
+    """Build a view of the last table-log flush, or of what damage left; warnings say what lacks.
+
+    Raises:
+        StoreNotFoundError: nobody ever opened the container for writing.
+        CorruptDataError: no state can be built.
+        ChunkError: long-term storage did not answer.
+    """
+    cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
+    recovered = cut.where.recovered
+    assert recovered is not None, "a cut is of a journal"
+    try:
+        loss = await loss_of(cut, storage, EPOCH_END)
+    except BaseException:
+        await run_whole(environment, INDEX_POOL, cut.index.close)
+        raise
+    where = cut.where.warned(*_warnings(cut, loss))
+    writer = NoWriter(cut.replica.tables)
+    layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
+    segments = segment_storage(
+        storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
+    )
+    # Never written to: no journal file is begun without a checkpoint.
+    journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
+    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    system = segment_storage(storage, pinned, environment, settings)
+    return View(where, recovered, cut.replica, cut.index, system, segments)
+
+
+def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
+    yield (
+        f"read from long-term storage alone, as of table version {cut.where.table_end}: what was "
+        "acknowledged later is not shown"
+    )
+    if cut.damage:
+        yield f"long-term storage is damaged, an older state serves: {cut.damage}"
+    if loss.version is not None:
+        yield f"updates of tables up to version {loss.version} are lost"
+    yield from loss.signs
+    lacking = [segment for segment in loss.segments if segment.missing or segment.lost]
+    for segment in lacking[:WARNINGS_MAX]:
+        if segment.missing:
+            yield f"segment {segment.name}: {segment.missing} bytes up to its seal are not shown"
+        for lost in segment.lost:
+            end = lost.offset + lost.length
+            yield (
+                f"segment {segment.name}: bytes {lost.offset} to {end} are lost: {lost.chunk} is "
+                f"{lost.reason}"
+            )
+    if len(lacking) > WARNINGS_MAX:
+        yield f"{len(lacking) - WARNINGS_MAX} more segments lack bytes"

@@ -1,0 +1,99 @@
+"""What is left of a journal that is damaged beyond what a boot may pass over.
+
+Each state here was once the newest one. What was stated behind it is lost, so only a recovery that
+may lose something goes on from one, and only somebody who looks without writing reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from siltstone.core.chunk_names import claim_file
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
+from siltstone.journal.recovery import LISTING_PAGE, Recovered, list_files, read_ahead
+from siltstone.journal.replay import replay_to_damage
+from siltstone.journal.retention import file_epoch, journal_number
+
+
+async def earlier_states(
+    storage: AsyncChunkStorage, container: int, below_epoch: int
+) -> AsyncGenerator[Recovered]:
+    """Yield the states that whole checkpoints and the batches behind them give, newest first.
+
+    One for each whole checkpoint: it, and the batches behind it up to the first that is damaged or
+    missing.
+
+    Raises:
+        FormatError: a file was made by a newer version.
+        ChunkNotFoundError: a file went away meanwhile.
+        ChunkError: the service failed.
+    """
+    listing = await list_files(storage, container, below_epoch, LISTING_PAGE)
+    numbers: dict[int, dict[int, str]] = {}
+    owners: set[int] = set()
+    highest_epoch = 0
+    for name in listing:
+        epoch = file_epoch(name, container)
+        assert epoch is not None, "the listing holds names of ours"
+        highest_epoch = max(highest_epoch, epoch)
+        number = journal_number(name)
+        if number is not None:
+            numbers.setdefault(epoch, {})[number] = name
+        if number is not None or name == claim_file(container, epoch):
+            owners.add(epoch)
+    warnings: list[str] = []
+    for epoch in sorted(numbers, reverse=True):
+        names = [name for _, name in sorted(numbers[epoch].items())]
+        files = await _files(storage, names, listing)
+        whole = [at for at, file in enumerate(files) if file.kind is FileKind.CHECKPOINT]
+        for at in reversed(whole):
+            try:
+                state = _state(container, epoch, files[at:], len(owners), warnings)
+            except CorruptDataError as error:
+                warnings.append(f"passed over a checkpoint: {error}")
+            else:
+                yield replace(state, highest_epoch=highest_epoch, stated_epoch=max(numbers))
+        if not whole:
+            warnings.append(f"epoch {epoch} has no whole checkpoint and was passed over")
+
+
+async def _files(
+    storage: AsyncChunkStorage, names: list[str], listing: dict[str, int]
+) -> list[JournalFile]:
+    files = []
+    async for name, data in read_ahead(storage, names, listing):
+        if isinstance(data, BaseException):
+            raise data
+        files.append(read_journal_file(name, data, to_damage=True))
+    return files
+
+
+def _state(
+    container: int,
+    epoch: int,
+    files: Sequence[JournalFile],
+    owners: int,
+    warnings: Sequence[str],
+) -> Recovered:
+    replayed, damage = replay_to_damage(epoch, files)
+    told = () if damage is None else (f"went back to what stands before damage: {damage}",)
+    return Recovered(
+        container=container,
+        epoch=epoch,
+        stated_epoch=epoch,
+        checkpoint=replayed.checkpoint,
+        checkpoint_file=files[0].name,
+        newest_file=files[-1].name,
+        batches=replayed.batches,
+        layouts=replayed.layouts,
+        safe_index=replayed.safe_index,
+        newest_index=replayed.newest_index,
+        next_sequence=replayed.next_sequence,
+        highest_epoch=epoch,
+        owners=owners,
+        passed_over=True,
+        warnings=(*warnings, *replayed.warnings, *told),
+    )

@@ -1,0 +1,109 @@
+"""A store whose object ``system/store`` is missing or damaged: what it must have said."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextlib import suppress
+
+from siltstone.container.recovery_report import RecoveryReport
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    ChunkExistsError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    StoreNotFoundError,
+)
+from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.words import container_of
+from siltstone.store.manifest import MANIFEST_NAME, create_manifest
+
+_FOLDERS = ("system/c", "data/c", "import/c")
+_CONTAINER = re.compile(r"(?:system|data|import)/c(\d{1,4})/")
+_BEHIND = "~"
+"""Above every character that our names below a container's folder hold."""
+
+
+def stand_in(
+    storage: ChunkStorage, settings_uuid: str | None, environment: Environment
+) -> StoreManifest:
+    """Return the manifest of the store that files of containers on ``storage`` are of.
+
+    Args:
+        storage: long-term storage.
+        settings_uuid: what the settings file says; ``None`` when it says nothing.
+        environment: gives the time that stands for the unknown time of creation.
+
+    Raises:
+        StoreNotFoundError: there are no such files, or nothing says which store it was.
+        ChunkError: long-term storage failed.
+    """
+    highest = max((_highest(storage, folder) for folder in _FOLDERS), default=-1)
+    if highest < 0:
+        raise StoreNotFoundError("long-term storage holds no store", missing=MANIFEST_NAME)
+    if settings_uuid is None:
+        raise StoreNotFoundError(
+            "neither long-term storage nor the settings say the uuid of the store",
+            missing=MANIFEST_NAME,
+        )
+    return StoreManifest(
+        store_id=uuid.UUID(settings_uuid).bytes,
+        container_count=highest + 1,
+        created_ms=int(environment.time() * 1000),
+    )
+
+
+def _highest(storage: ChunkStorage, folder: str) -> int:
+    """The highest container that has files below ``folder``, one call for each; -1 without any."""
+    highest = -1
+    start_after = ""
+    while (stat := next(iter(storage.list(folder, start_after)), None)) is not None:
+        match = _CONTAINER.match(stat.name)
+        if match is None:
+            start_after = stat.name
+            continue
+        highest = max(highest, int(match[1]))
+        start_after = match[0] + _BEHIND
+    return highest
+
+
+def check_count(reports: list[RecoveryReport], count: int) -> None:
+    """Check by the names of segments that a store has so many containers.
+
+    Raises:
+        CorruptDataError: a segment lies in a container that its name does not lead to.
+    """
+    for report in reports:
+        for segment in report.segments:
+            if container_of(segment.name, count) != report.container:
+                raise CorruptDataError(
+                    "containers of the store are missing, so it can not be told how many it had",
+                    where=MANIFEST_NAME,
+                    segment=segment.name,
+                    container=report.container,
+                    found=count,
+                )
+
+
+def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
+    """Write the manifest; what is damaged there is kept beside it.
+
+    May be repeated after a failure.
+
+    Raises:
+        ChunkError: long-term storage failed.
+        StoreExistsError: somebody else wrote one meanwhile.
+    """
+    try:
+        length = storage.stat(MANIFEST_NAME).length
+    except ChunkNotFoundError:
+        pass
+    else:
+        damaged = bytearray(length)
+        storage.read_into(MANIFEST_NAME, 0, damaged)
+        with suppress(ChunkExistsError):  # a try before this one kept it
+            storage.create(f"{MANIFEST_NAME}-damaged-{crc32c(damaged):08x}", [damaged])
+        storage.delete(MANIFEST_NAME)
+    create_manifest(storage, manifest)
