@@ -89,7 +89,11 @@ def play_open(
         storage.plan = requests
 
     async def whole(made: World) -> None:
-        await story(made, await made.open(), requests)
+        owner = await made.open()
+        # The first open looks whether anybody flushed before it; no later one does.
+        assert requests.data == {"list": 1}
+        requests.data.clear()
+        await story(made, owner, requests)
 
     with world(profile=profile, settings=settings, latency=latency) as made:
         made.storage_hook = hook
