@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siltstone.container.health import ContainerHealth as ContainerHealth
     from siltstone.container.health_state import HealthReason as HealthReason
     from siltstone.container.health_state import HealthState as HealthState
+    from siltstone.container.import_views import Adoption as Adoption
     from siltstone.container.import_views import ImportBatch as ImportBatch
     from siltstone.container.import_views import ImportedChunk as ImportedChunk
     from siltstone.container.import_views import ImportedSegment as ImportedSegment
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from siltstone.container.import_views import ImportResult as ImportResult
     from siltstone.container.import_views import ImportSessionError as ImportSessionError
     from siltstone.container.import_views import ImportTicket as ImportTicket
+    from siltstone.container.import_views import ReleasedAdoption as ReleasedAdoption
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
@@ -156,6 +158,7 @@ _PLACES = {
     "TableUpdate": ("siltstone.container.table_views", "TableUpdate"),
     "AsyncTableSnapshot": (f"{_STORE}.async_table_snapshot", "AsyncTableSnapshot"),
     "TableSnapshot": (f"{_STORE}.table_snapshot", "TableSnapshot"),
+    "Adoption": (_IMPORTS, "Adoption"),
     "ImportBatch": (_IMPORTS, "ImportBatch"),
     "ImportMode": (_IMPORTS, "ImportMode"),
     "ImportOutput": (_IMPORTS, "ImportOutput"),
@@ -164,6 +167,7 @@ _PLACES = {
     "ImportTicket": (_IMPORTS, "ImportTicket"),
     "ImportedChunk": (_IMPORTS, "ImportedChunk"),
     "ImportedSegment": (_IMPORTS, "ImportedSegment"),
+    "ReleasedAdoption": (_IMPORTS, "ReleasedAdoption"),
     "ImportState": ("siltstone.core.records.import_row", "ImportState"),
     "ImportWriter": (f"{_STORE}.import_writer", "ImportWriter"),
     "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
@@ -171,6 +175,7 @@ _PLACES = {
 """Names that are elsewhere called otherwise, or that are no views or errors."""
 
 __all__ = [
+    "Adoption",
     "Append",
     "AppendTooLargeError",
     "AsyncBufferedWriter",
@@ -226,6 +231,7 @@ __all__ = [
     "ReadOnlyError",
     "RecoveryReport",
     "RecoveryState",
+    "ReleasedAdoption",
     "Remove",
     "RemoveRange",
     "RetentionCut",

@@ -102,6 +102,8 @@ async def _check_segments(
     chunks.sort(key=lambda chunk: chunk.chunk_id)
     bytes_total = sum(chunk.length for chunk in chunks)
     left = [chunk for chunk in chunks if chunk.chunk_id > wish.after]
+    for finding in _unverified(present.segments, container, left) if wish.deep else ():
+        yield finding
     done = len(chunks) - len(left)
     bytes_done = bytes_total - sum(chunk.length for chunk in left)
     count = 1 if wish.deep else STATS_PARALLEL
@@ -122,6 +124,27 @@ async def _check_segments(
                 bytes_total=bytes_total,
             )
         )
+
+
+def _unverified(
+    segments: ChunkedSegmentStorage, container: int, chunks: Sequence[Chunk]
+) -> Iterator[Finding]:
+    """What a deep check can not verify, in one sentence: there may be as many objects as files."""
+    lengths = [chunk.length for chunk in chunks if _has_no_sums(segments, chunk)]
+    if lengths:
+        yield Finding(
+            severity="warning",
+            where=f"container {container}",
+            message=f"{len(lengths)} objects in place have no sums: their {sum(lengths)} bytes "
+            "are not verified",
+        )
+
+
+def _has_no_sums(segments: ChunkedSegmentStorage, chunk: Chunk) -> bool:
+    try:
+        return chunk.in_place and not segments.sums(chunk)
+    except CorruptDataError:
+        return False  # some are missing, which its own check tells
 
 
 async def _verified(

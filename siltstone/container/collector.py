@@ -27,10 +27,13 @@ from siltstone.core.errors import (
     StorageFullError,
     StorageSuspendedError,
 )
+from siltstone.core.records.adoption_row import AdoptionRow
+from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.metadata.adoption_rows import pending_adoption
 from siltstone.metadata.changes import (
     put_task,
     remove_chunk,
@@ -50,6 +53,8 @@ RETRY_MS = 60_000
 RETRY_MS_MAX = 3_600_000
 NEVER_MS = 2**62
 """Due time of a task that was set aside for a person."""
+KEPT_MS = NEVER_MS + 1
+"""Due time of a task that waits until an adoption is finalised."""
 
 
 class Collector:
@@ -57,8 +62,9 @@ class Collector:
 
     Attributes:
         trouble: why it last failed.
-        on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent`` or
-            ``set_aside``.
+        lock: held while tasks are carried out.
+        on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent``,
+            ``set_aside`` or ``kept``.
         on_trimmed: called with the id of a segment whose dead extents are gone.
         close_import: carries out the task of an import session.
     """
@@ -87,7 +93,7 @@ class Collector:
         self._settings = settings
         self._fence = fence
         self._awake = asyncio.Event()
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.trouble = Trouble(environment)
         self.on_trimmed: Callable[[int], None] = lambda _: None
         self.on_outcome: Callable[[str], None] = lambda _: None
@@ -128,7 +134,7 @@ class Collector:
         deleted = 0
         after: Task | None = None
         failures = Failures()
-        async with self._lock:
+        async with self.lock:
             while tasks := self._rows.tasks(self._now_ms(), after=after):
                 after = tasks[-1]
                 chunks = []
@@ -163,7 +169,7 @@ class Collector:
         """Give every task that was set aside new attempts, due at once; return how many."""
         count = 0
         before = Task(due_ms=NEVER_MS - 1, kind=TaskKind.DELETE_CHUNK, subject=2**64 - 1)
-        async with self._lock:
+        async with self.lock:
             while failed := self._rows.tasks(NEVER_MS, after=before):
                 now_ms = self._now_ms()
                 entries: list[TableEntry] = []
@@ -262,7 +268,13 @@ class Collector:
                 entries += self._set_aside(task, str(wrong))
                 failures.add(wrong)
                 continue
-            if chunk is not None:
+            if chunk is not None and chunk.in_place:
+                adoption = pending_adoption(self._replica.tables, chunk.session_id)
+                if adoption is None or not adoption.finalised:
+                    entries += self._kept(task, chunk, adoption)
+                    continue
+                # Its rows stay until it is gone: an object of this name may come again.
+            elif chunk is not None:
                 entries += remove_chunk(chunk)
             stated.append(replace(task, stage=TaskStage.STATED))
             entries.append(put_task(stated[-1]))
@@ -282,7 +294,8 @@ class Collector:
         """The entries that follow a deletion: the task is done, or comes again later."""
         if error is None:
             self.on_outcome("deleted")
-            return [remove_task(task)]
+            in_place = self._rows.pending_chunk(task.subject)
+            return [remove_task(task), *(remove_chunk(in_place) if in_place else ())]
         if isinstance(error, StorageSuspendedError):
             # Nothing was attempted.
             self.on_outcome("not_sent")
@@ -295,6 +308,16 @@ class Collector:
         self.on_outcome("retried")
         wait_ms = min(RETRY_MS_MAX, RETRY_MS * 2 ** (attempts - 1))
         return [remove_task(task), put_task(replace(failed, due_ms=self._now_ms() + wait_ms))]
+
+    def _kept(self, task: Task, chunk: Chunk, adoption: AdoptionRow | None) -> list[TableEntry]:
+        """The entries that leave an object in place where it is.
+
+        What a session never gave to a segment that anybody saw is forgotten: it is nobody's.
+        """
+        self.on_outcome("kept")
+        if adoption is None:
+            return [remove_task(task), *remove_chunk(chunk)]
+        return [remove_task(task), put_task(replace(task, stage=TaskStage.KEPT, due_ms=KEPT_MS))]
 
     def _set_aside(self, task: Task, reason: str) -> list[TableEntry]:
         """The entries that keep a task for a person."""

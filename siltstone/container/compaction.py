@@ -137,6 +137,7 @@ class Compaction:
             and extent.length <= min(rules.small_bytes, rules.chunk_bytes)
             and chunk is not None
             and chunk.references == 1
+            and not chunk.in_place
             and (chunk.closed or chunk.epoch != self._parts.journal.epoch)
         )
 

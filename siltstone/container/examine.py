@@ -75,6 +75,6 @@ async def _state(
         info=chunk_info(row),
         physical_length=physical,
         problem=problem,
-        verified=deep and problem is None,
+        verified=deep and problem is None and bool(row.sums),
         message=message,
     )

@@ -22,6 +22,7 @@ class _Counts:
     delayed: int = 0
     uncovered: int = 0
     held: int = 0
+    kept: int = 0
     next_due_ms: int | None = None
     failed_count: int = 0
     failed: list[FailedDeletion] = field(default_factory=list)
@@ -62,6 +63,7 @@ async def garbage_status(
         delayed=counts.delayed,
         uncovered=counts.uncovered,
         held=counts.held,
+        kept=counts.kept,
         next_due_ms=counts.next_due_ms,
         failed_count=counts.failed_count,
         failed=tuple(counts.failed),
@@ -72,7 +74,9 @@ async def garbage_status(
 def _count(counts: _Counts, task: Task, now_ms: int, covered: int, oldest_pin: int | None) -> None:
     if task.kind in CURSORS:
         return
-    if task.stage is TaskStage.FAILED:
+    if task.stage is TaskStage.KEPT:
+        counts.kept += 1
+    elif task.stage is TaskStage.FAILED:
         counts.failed_count += 1
         if len(counts.failed) < FAILED_SHOWN_MAX:
             failed = FailedDeletion(
@@ -94,6 +98,7 @@ def _count(counts: _Counts, task: Task, now_ms: int, covered: int, oldest_pin: i
 
 
 def _count_holds(holds: list[int], pins: Sequence[FoundPin], task: Task) -> None:
-    if task.kind is TaskKind.DELETE_CHUNK and task.stage is not TaskStage.FAILED:
+    waits = task.stage not in (TaskStage.FAILED, TaskStage.KEPT)
+    if task.kind is TaskKind.DELETE_CHUNK and waits:
         for index, found in enumerate(pins):
             holds[index] += task.dropped_version > found.pin.version

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Protocol
 
+from siltstone.container.adoptions import list_adoptions
 from siltstone.container.garbage_status import garbage_status
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+from siltstone.container.import_views import Adoption
 from siltstone.container.replica import Replica
 from siltstone.container.sweeper import Ground, look
 from siltstone.container.trouble import Failures
@@ -46,6 +48,12 @@ class GarbageVerbs:
         parts.pipeline.check_alive()
         replica = parts.pipeline.replica
         return await garbage_status(parts.container, replica, parts.storage, parts.environment)
+
+    async def adoptions(self) -> list[Adoption]:
+        """What was taken in place, and is kept or not; see ``list_adoptions``."""
+        parts = self._parts
+        parts.pipeline.check_alive()
+        return await list_adoptions(parts.container, parts.pipeline.replica.rows)
 
     async def run(self) -> int:
         """Carry out one round now, a flush of the table log between its two halves.
@@ -120,6 +128,11 @@ class ReadGarbage:
         """See ``GarbageVerbs.status``."""
         replica, _ = self._seen()
         return await garbage_status(self._container, replica, self._storage, self._environment)
+
+    async def adoptions(self) -> list[Adoption]:
+        """See ``GarbageVerbs.adoptions``."""
+        replica, _ = self._seen()
+        return await list_adoptions(self._container, replica.rows)
 
     async def run(self) -> int:
         """Refused."""

@@ -51,6 +51,7 @@ class GarbageStatus:
         delayed: deletions whose delay has not passed.
         uncovered: due deletions that wait for a flush of the table log.
         held: due deletions that wait for a pin.
+        kept: objects in place that are kept until their adoption is finalised.
         next_due_ms: when the next delayed one is due, milliseconds since 1970; ``None`` without.
         failed_count: deletions that were set aside; ``replay`` gives them new attempts.
         failed: the first 1,000 of them.
@@ -62,6 +63,7 @@ class GarbageStatus:
     delayed: int
     uncovered: int
     held: int
+    kept: int
     next_due_ms: int | None
     failed_count: int
     failed: tuple[FailedDeletion, ...]

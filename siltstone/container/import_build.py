@@ -14,6 +14,7 @@ from dataclasses import replace
 from siltstone.container.import_views import ImportedChunk, ImportOutput, ImportSessionError
 from siltstone.container.pipeline import Pipeline
 from siltstone.core.block_sums import patches
+from siltstone.core.chunk_names import is_ours
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
@@ -33,12 +34,27 @@ _ROWS_OF_CHUNK = 3
 
 
 def plan_adopt(
-    layout: Layout, chunks: Sequence[ImportedChunk], chunk_ids: Sequence[int]
+    layout: Layout,
+    chunks: Sequence[ImportedChunk],
+    chunk_ids: Sequence[int],
+    *,
+    start: int = 0,
+    session_id: int = 0,
 ) -> LayoutChange:
-    """Plan to put chunks that others made behind what the hidden segment has of them."""
+    """Plan to put chunks that others made behind what the hidden segment has of them.
+
+    Args:
+        layout: the row as it is.
+        chunks: what comes next.
+        chunk_ids: one for each.
+        start: where the segment begins, as long as it has nothing.
+        session_id: of the session that takes them where they are, if they do not lie below the
+            prefix of one.
+    """
     extents, rows, names = [], [], []
     sums: list[BlockSumsPatch] = []
-    position = layout.storage_length
+    begun = layout if layout.storage_length else _beginning_at(layout, start)
+    position = begun.storage_length
     for chunk, chunk_id in zip(chunks, chunk_ids, strict=True):
         extents.append(
             Extent(
@@ -58,15 +74,16 @@ def plan_adopt(
                 closed=True,
                 adopted=True,
                 references=1,
+                session_id=0 if is_ours(chunk.name) else session_id,
             )
         )
-        sums += patches(chunk_id, 0, chunk.sums)
+        sums += patches(chunk_id, 0, chunk.sums or ())
         names.append(put_import_chunk(chunk.name, chunk_id))
         position += chunk.length
     return LayoutChange(
         segment_id=layout.segment_id,
         before=layout,
-        after=replace(layout, storage_length=position),
+        after=replace(begun, storage_length=position),
         extents_put=tuple(extents),
         chunks_put=tuple(rows),
         sums=tuple(sums),
@@ -75,11 +92,15 @@ def plan_adopt(
     )
 
 
+def _beginning_at(layout: Layout, start: int) -> Layout:
+    return replace(layout, storage_start=start, storage_length=start)
+
+
 def in_slices(chunks: Sequence[ImportedChunk]) -> Iterator[Sequence[ImportedChunk]]:
     """Cut into what one transaction takes."""
     begin, room = 0, ROWS_PER_SLICE
     for index, chunk in enumerate(chunks):
-        rows = _ROWS_OF_CHUNK + len(patches(0, 0, chunk.sums))
+        rows = _ROWS_OF_CHUNK + len(patches(0, 0, chunk.sums or ()))
         if rows > room and index > begin:
             yield chunks[begin:index]
             begin, room = index, ROWS_PER_SLICE
@@ -108,14 +129,19 @@ class HiddenSegments:
         """
         if row.parts:
             await self._pipeline.settled()
-            planned = [(output.segment, output.length) for output in outputs]
-            if planned != [(part.name, part.length) for part in row.parts]:
+            planned = [(output.segment, output.length, output.start) for output in outputs]
+            if planned != [self._planned(part) for part in row.parts]:
                 raise _other_chunks(row)
         else:
             row = await self._begin(row, outputs, now_ms)
         for output, part in zip(outputs, row.parts, strict=True):
-            await self._fill(row, part, output.chunks)
+            await self._fill(row, part, output)
         return row
+
+    def _planned(self, part: ImportedPart) -> tuple[str, int, int]:
+        state = self._rows.pending_state(part.segment_id)
+        assert state is not None, "a hidden segment goes with its session"
+        return part.name, part.length, state.start_offset
 
     async def _begin(
         self, row: ImportRow, outputs: Sequence[ImportOutput], now_ms: int
@@ -131,24 +157,26 @@ class HiddenSegments:
             SegmentState(
                 segment_id=part.segment_id,
                 name=part.name,
-                sealed_length=part.length,
+                start_offset=output.start,
+                sealed_length=output.end,
                 deleted=True,
                 created_ms=now_ms,
             )
-            for part in parts
+            for output, part in zip(outputs, parts, strict=True)
         ]
         entries = [put_counter(CounterKind.SEGMENT_ID, first + len(parts)), put_import(row)]
         entries += map(put_state, states)
         await self._pipeline.update(entries, relief=False)
         return row
 
-    async def _fill(
-        self, row: ImportRow, part: ImportedPart, chunks: Sequence[ImportedChunk]
-    ) -> None:
+    async def _fill(self, row: ImportRow, part: ImportedPart, output: ImportOutput) -> None:
         layout = self._layouts.layout(part.segment_id)
-        for some in in_slices(self._missing(row, layout, chunks)):
+        slices = [*in_slices(self._missing(row, layout, output.chunks))]
+        if not slices and output.start > layout.storage_length:
+            slices = [()]  # a segment without bytes has a layout if it does not begin at 0
+        for some in slices:
             ids = await self._layouts.new_chunk_ids(len(some))
-            change = plan_adopt(layout, some, ids)
+            change = plan_adopt(layout, some, ids, start=output.start, session_id=row.session_id)
             # Carried to its end when the caller is cancelled: a repeat starts from the truth.
             await finish(asyncio.ensure_future(self._layouts.commit(change)))
             assert change.after is not None, "an adoption removes no layout"

@@ -104,7 +104,7 @@ class Publisher:
 
         Raises what ``Imports.commit`` raises.
         """
-        if not row.parts and self._all_small(outputs):
+        if not row.parts and not row.adoption and self._all_small(outputs):
             try:
                 return await self._append(outputs, closing)
             except SegmentNotFoundError:
@@ -293,6 +293,7 @@ class Publisher:
             place = replace(part, segment_id=joining.target_id, offset=joining.offset)
             times = self._times(joining.target_id, joining.offset, part.length)
             return place, [_removal(part), *times]
+        part = replace(part, offset=output.start)
         if found is None:
             return part, self._naming(output, part)
         if output.mode is ImportMode.CREATE:
@@ -311,15 +312,15 @@ class Publisher:
 
     def _naming(self, output: ImportOutput, part: ImportedPart) -> list[TableEntry]:
         """The entries by which a hidden segment becomes one that is seen."""
-        sealed = part.length if output.mode is ImportMode.CREATE else None
         state = SegmentState(
             segment_id=part.segment_id,
             name=output.segment,
-            sealed_length=sealed,
+            start_offset=output.start,
+            sealed_length=output.end if output.is_sealed else None,
             created_ms=self._now_ms(),
         )
         entries = [put_name(output.segment, part.segment_id), put_state(state)]
-        entries += self._times(part.segment_id, 0, part.length)
+        entries += self._times(part.segment_id, output.start, part.length)
         if self._rows.pending_tombstone(output.segment) is not None:
             entries.append(remove_tombstone(output.segment))
         return entries

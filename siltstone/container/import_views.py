@@ -45,6 +45,7 @@ class ImportTicket:
         prefix: its chunks have names that begin so.
         expires_ms: from then on it takes no commit, milliseconds since 1970.
         state: when the ticket was made.
+        adoption: what the objects belong to that it may take in place; empty when it may not.
     """
 
     name: str
@@ -53,25 +54,31 @@ class ImportTicket:
     prefix: str
     expires_ms: int
     state: ImportState
+    adoption: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedChunk:
-    """A chunk that lies on long-term storage under the prefix of a session.
+    """A chunk that lies on long-term storage under the prefix of a session, or in place.
 
     Attributes:
         name: its key there.
-        length: bytes, at least 1.
-        sums: CRC32C of each block of 256 KiB; the last one may be shorter.
+        length: bytes, at least 1; all of the object, at most 256 GiB of one in place.
+        sums: CRC32C of each block of 256 KiB; the last one may be shorter. ``None`` for an object
+            in place of which no byte was read: its blocks can not be verified.
+        version: what ``ChunkStat`` said when somebody looked; another one is refused. ``None``
+            compares nothing.
     """
 
     name: str
     length: int
-    sums: tuple[int, ...]
+    sums: tuple[int, ...] | None
+    version: str | None = None
 
     def __post_init__(self) -> None:
-        if self.length < 1 or len(self.sums) != block_count(self.length):
-            raise ValueError(f"{self.name}: {len(self.sums)} sums for {self.length} bytes")
+        count = None if self.sums is None else len(self.sums)
+        if self.length < 1 or count not in (None, block_count(self.length)):
+            raise ValueError(f"{self.name}: {count} sums for {self.length} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +89,72 @@ class ImportOutput:
         segment: its name; it belongs to the container of the session.
         chunks: the bytes, in this order.
         mode: what becomes of the segment.
+        start: the first readable offset of a new segment, where its bytes begin.
+        sealed: whether a new segment is sealed; ``None`` as the mode says.
     """
 
     segment: str
     chunks: tuple[ImportedChunk, ...]
     mode: ImportMode = ImportMode.CREATE
+    start: int = 0
+    sealed: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise ValueError(f"{self.segment}: a segment begins at 0 or above, not {self.start}")
+        if self.mode is ImportMode.APPEND and (self.start or self.sealed is not None):
+            raise ValueError(f"{self.segment}: start and sealed are for new segments")
 
     @property
     def length(self) -> int:
         """Bytes of all chunks."""
         return sum(chunk.length for chunk in self.chunks)
+
+    @property
+    def end(self) -> int:
+        """Length of the segment, if it is a new one."""
+        return self.start + self.length
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether a new segment is sealed."""
+        return self.mode is ImportMode.CREATE if self.sealed is None else self.sealed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """Objects that were taken in place, under one name.
+
+    Attributes:
+        name: chosen by whoever opened the sessions.
+        container: index of the container that has them.
+        finalised: whether what nothing needs any more is deleted; before, everything is kept.
+        chunks: objects that segments name.
+        length: their bytes.
+        dropped: objects that no segment names any more, and that still lie there.
+        dropped_length: their bytes.
+    """
+
+    name: str
+    container: int
+    finalised: bool
+    chunks: int
+    length: int
+    dropped: int
+    dropped_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedAdoption:
+    """What was let go.
+
+    Attributes:
+        released: objects that the store knew and that are nothing to it any more.
+        in_use: objects that segments still name.
+    """
+
+    released: int
+    in_use: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

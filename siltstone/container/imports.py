@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from siltstone.container.import_checks import check_chunks, check_names, check_outputs
 from siltstone.container.import_publish import Publisher
 from siltstone.container.import_sweep import ImportSweep
 from siltstone.container.import_views import (
@@ -24,27 +25,17 @@ from siltstone.container.import_views import (
     ImportTicket,
 )
 from siltstone.container.pipeline import Pipeline
-from siltstone.core.chunk_names import session_of, session_prefix
+from siltstone.core.chunk_names import session_prefix
 from siltstone.core.environment import Environment
-from siltstone.core.errors import (
-    ChunkError,
-    ChunkNotFoundError,
-    CorruptDataError,
-    LostDataError,
-    SiltstoneError,
-)
+from siltstone.core.errors import ChunkError, SiltstoneError
+from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.import_batch_row import ImportBatchRow
-from siltstone.core.records.import_row import (
-    PARTS_MAX,
-    ImportedPart,
-    ImportRow,
-    ImportState,
-)
+from siltstone.core.records.import_row import ImportedPart, ImportRow, ImportState
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import check_segment_name
+from siltstone.metadata.adoption_rows import put_adoption
 from siltstone.metadata.changes import put_counter, put_task, remove_task
 from siltstone.metadata.import_rows import (
     pending_import,
@@ -60,7 +51,6 @@ NAME_BYTES_MAX = 256
 LIFETIME_S_MAX = 30 * 24 * 3600.0
 KEPT_MS = 24 * 3600 * 1000
 """How long a repeat of a closed session is recognised; then what late writers left is swept."""
-STATS_PARALLEL = 16
 
 
 class Imports:
@@ -85,20 +75,34 @@ class Imports:
         self._environment = environment
         self._lock = asyncio.Lock()
 
-    async def open(self, name: str, *, lifetime_s: float) -> ImportTicket:
+    async def open(
+        self, name: str, *, lifetime_s: float, adoption: str | None = None
+    ) -> ImportTicket:
         """Open a session, durably, or return what is known of the one of this name.
 
+        Args:
+            name: of the session.
+            lifetime_s: then it is aborted.
+            adoption: what objects belong to that it may take in place; ``None``: it takes none.
+
         Raises:
-            ValueError: the name or the lifetime is out of range.
+            ValueError: a name or the lifetime is out of range.
+            ImportSessionError: the session of this name is for another adoption.
             BackPressureError: no room was made before the deadline; nothing was done.
         """
         _check_text("name of a session", name)
+        if adoption is not None:
+            _check_text("name of an adoption", adoption)
         if not 1 <= lifetime_s <= LIFETIME_S_MAX:
             raise ValueError(f"a session lives 1 to {LIFETIME_S_MAX:.0f} seconds")
         await self._pipeline.admit_update()
         row = pending_import(self._tables, name)
         if row is not None:
             await self._pipeline.barrier()
+            if row.adoption != (adoption or ""):
+                raise ImportSessionError(
+                    "the session is for another adoption", session=name, adoption=row.adoption
+                )
             return self._ticket(row)
         now_ms = self._now_ms()
         row = ImportRow(
@@ -107,6 +111,7 @@ class Imports:
             state=ImportState.OPEN,
             made_ms=now_ms,
             expires_ms=now_ms + round(lifetime_s * 1000),
+            adoption=adoption or "",
         )
         entries = [
             put_counter(CounterKind.SEGMENT_ID, row.session_id + 1),
@@ -128,9 +133,9 @@ class Imports:
                 aborted, and whoever repeats the call hears the same.
 
         Raises:
-            ValueError: a chunk does not lie under the session's prefix, or something is named
-                twice.
-            ImportSessionError: the session is aborted, expired or not known.
+            ValueError: a chunk does not lie where it may, or something is named twice.
+            ImportSessionError: the session is aborted, expired or not known, or an object is a
+                chunk already.
             LostDataError, CorruptDataError: a chunk is gone, or is not what was said of it.
             SegmentExistsError: a segment that is to be made exists.
             SegmentSealedError: a segment that is to be appended to is sealed.
@@ -140,7 +145,9 @@ class Imports:
 
         But for the last, nothing was done, and the session is as it was.
         """
-        self._check(outputs, batch)
+        check_outputs(outputs)
+        if batch is not None:
+            _check_text("name of a stream", batch.query)
         self._pipeline.check_alive()
         async with self._lock:
             row = pending_import(self._tables, name)
@@ -153,8 +160,8 @@ class Imports:
                 row = await self._known(name)
                 if row.state is ImportState.COMMITTED:
                     return _result(row.parts, repeated=True)
-                self._check_names(row, outputs)
-                await self._check_chunks(outputs)
+                check_names(self._container, self._rows, row, outputs)
+                await check_chunks(self._storage, outputs)
                 self._check_open(row)
                 parts = await self._publisher.publish(
                     row, outputs, lambda parts: self._closing(row, parts, batch)
@@ -210,6 +217,7 @@ class Imports:
             prefix=session_prefix(self._container, row.session_id),
             expires_ms=row.expires_ms,
             state=row.state,
+            adoption=row.adoption,
         )
 
     async def _known(self, name: str) -> ImportRow:
@@ -231,48 +239,6 @@ class Imports:
     def _check_open(self, row: ImportRow) -> None:
         if row.state is ImportState.OPEN and self._now_ms() >= row.expires_ms:
             raise ImportSessionError("import session has expired", session=row.name)
-
-    def _check(self, outputs: Sequence[ImportOutput], batch: ImportBatch | None) -> None:
-        names = [check_segment_name(output.segment) for output in outputs]
-        if len(names) > PARTS_MAX:
-            raise ValueError(f"an import gives bytes to {PARTS_MAX} segments at most")
-        chunks = [chunk.name for output in outputs for chunk in output.chunks]
-        if len(set(names)) < len(names) or len(set(chunks)) < len(chunks):
-            raise ValueError("an import names each segment and each chunk once")
-        if batch is not None:
-            _check_text("name of a stream", batch.query)
-
-    def _check_names(self, row: ImportRow, outputs: Sequence[ImportOutput]) -> None:
-        for output in outputs:
-            for chunk in output.chunks:
-                if session_of(chunk.name, self._container) != row.session_id:
-                    raise ValueError(f"not a chunk of this session: {chunk.name}")
-
-    async def _check_chunks(self, outputs: Sequence[ImportOutput]) -> None:
-        """Every chunk must lie there with the length that was said."""
-        limit = asyncio.Semaphore(STATS_PARALLEL)
-
-        async def one(name: str, length: int) -> None:
-            try:
-                async with limit:
-                    stat = await self._storage.stat(name)
-            except ChunkNotFoundError as error:
-                raise LostDataError("imported chunk is not there", where=name) from error
-            if stat.length != length:
-                raise CorruptDataError(
-                    "imported chunk has another length",
-                    where=name,
-                    expected=length,
-                    actual=stat.length,
-                )
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for output in outputs:
-                    for chunk in output.chunks:
-                        group.create_task(one(chunk.name, chunk.length))
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from failed
 
     async def _came_with_another(self, row: ImportRow | None, batch: ImportBatch) -> bool:
         """Whether a batch was imported, and by another session than that of ``row``."""
@@ -297,6 +263,10 @@ class Imports:
                 committed_ms=self._now_ms(),
             )
             entries.append(put_import_batch(newest))
+        if row.adoption:
+            entries.append(
+                put_adoption(AdoptionRow(session_id=row.session_id, adoption=row.adoption))
+            )
         return entries
 
     def _ended(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from siltstone.container.adoptions import Adoptions
 from siltstone.container.appender import Appender
 from siltstone.container.checkpointer import Checkpointer
 from siltstone.container.collector import Collector
@@ -326,6 +327,7 @@ class Parts:
             self.container, pipeline, self.storage, publisher, self._import_sweep, environment
         )
         self.collector.close_import = self.imports.carry_out
+        self.adoptions = Adoptions(pipeline, self.collector, environment)
 
     def _wake(self) -> None:
         self.storage_writer.wake()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from siltstone.container.record_sums import record_sums
 from siltstone.container.views import SegmentInfo, WriterInfo
 
 if TYPE_CHECKING:
+    from siltstone.container.adoptions import Adoptions
     from siltstone.container.imports import Imports
     from siltstone.container.parts import Parts
 
@@ -58,6 +60,19 @@ class StateCalls:
     def imports(self) -> Imports:
         """The sessions in which others bring chunks."""
         return self._parts.imports
+
+    @property
+    def adoptions(self) -> Adoptions:
+        """The objects that import sessions took in place."""
+        return self._parts.adoptions
+
+    async def record_sums(self, name: str, progress: Callable[[int], None]) -> int:
+        """See ``record_sums.record_sums``."""
+        parts = self._parts
+        parts.pipeline.check_alive()
+        return await record_sums(
+            parts.pipeline, parts.reading, parts.segments, parts.storage, name, progress
+        )
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """See ``SegmentVerbs.register_writer``."""

@@ -86,6 +86,11 @@ def shared_chunk(container: int, epoch: int, count: int, chunk_id: int) -> str:
     return f"data/c{container}/e{epoch:020d}/_shared/{count:020d}-{chunk_id:016x}.chunk"
 
 
+def is_ours(name: str) -> bool:
+    """Whether a name lies where this store makes chunks and system files of its own."""
+    return name.startswith(("data/", "import/", "system/"))
+
+
 def import_prefix(container: int) -> str:
     """Prefix of all that import sessions of a container bring."""
     return f"import/c{container}/"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from siltstone.core.block_sums import block_count
 from siltstone.core.chunk_names import epoch_of
@@ -20,25 +21,32 @@ from siltstone.core.records.layout import Layout
 
 def check_growth(before: Chunk, after: Chunk) -> None:
     """I1: bytes below the committed length never change, so a row only grows, and ends closed."""
-    same = (before.chunk_id, before.name, before.epoch, before.adopted) == (
-        after.chunk_id,
-        after.name,
-        after.epoch,
-        after.adopted,
-    )
-    if not same or after.length < before.length:
+    same = replace(after, length=before.length, closed=before.closed, references=before.references)
+    if same != before or after.length < before.length:
         raise CorruptDataError("I1: a chunk became another one", where=before.name)
     if before.closed and (not after.closed or after.length > before.length):
         raise CorruptDataError("I1: a closed chunk was written", where=before.name)
 
 
 def check_chunk(chunk: Chunk, stat: ChunkStat) -> None:
-    """I2: the committed length is not above the physical length. Raises ``LostDataError``."""
+    """I2: the committed length is not above the physical length; in place, they are equal.
+
+    Raises:
+        LostDataError: the chunk is shorter.
+        CorruptDataError: an object in place is longer: somebody has changed it.
+    """
     if stat.length < chunk.length:
         raise LostDataError(
             "I2: chunk is shorter than its committed length",
             where=chunk.name,
             needed=chunk.length,
+            found=stat.length,
+        )
+    if chunk.in_place and stat.length != chunk.length:
+        raise CorruptDataError(
+            "I2: an object in place is longer than when it was adopted",
+            where=chunk.name,
+            expected=chunk.length,
             found=stat.length,
         )
 
@@ -108,7 +116,12 @@ def check_last_chunk(layout: Layout, extents: Sequence[Extent], chunk: Chunk | N
 
 
 def check_sums(chunk: Chunk, sums: Sequence[int]) -> None:
-    """I14: what is read can be verified: a chunk has a sum for each of its blocks."""
+    """I14: what is read can be verified: a chunk has a sum for each of its blocks.
+
+    One in place may have none at all, until they are recorded.
+    """
+    if chunk.in_place and not sums:
+        return
     if len(sums) != block_count(chunk.length):
         raise CorruptDataError(
             "I14: a chunk has a wrong count of sums",

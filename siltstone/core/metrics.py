@@ -152,7 +152,7 @@ USED_BYTES: Final = _gauge("used_bytes", "bytes of the store's files, where that
 
 # Garbage and chunks.
 GARBAGE: Final = _counter(
-    "garbage_chunks", "deletions: deleted, retried, not_sent, set_aside", "outcome"
+    "garbage_chunks", "deletions: deleted, retried, not_sent, set_aside, kept", "outcome"
 )
 GARBAGE_TASKS: Final = _gauge("garbage_tasks", "tasks that wait, counted up to 10,000")
 REWRITTEN: Final = _counter("rewritten_chunks", "chunks that the optimiser made")

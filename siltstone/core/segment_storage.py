@@ -309,13 +309,16 @@ class ChunkedSegmentStorage(SegmentJoins):
         return list_chunks(self._context, segment_id, start, limit)
 
     def sums(self, chunk: Chunk) -> tuple[int, ...]:
-        """CRC32C of each block of a chunk. Raises ``CorruptDataError`` when rows are missing."""
+        """CRC32C of each block of a chunk; none of one in place that has none.
+
+        Raises ``CorruptDataError`` when rows are missing.
+        """
         return sums_between(self._context.layouts, chunk, 0, block_count(chunk.length))
 
     async def verify_chunk(self, chunk: Chunk, *, deep: bool = True) -> ChunkFinding | None:
         """Read a whole chunk and compare it with its row and its sums.
 
-        Not ``deep``, only its presence and its length are looked at.
+        Not ``deep``, or if it has no sums, only its presence and its length are looked at.
 
         Returns:
             What is wrong, the first thing only; ``None`` when all is well.

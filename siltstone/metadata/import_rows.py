@@ -19,14 +19,15 @@ from siltstone.core.records.keys import (
     import_key,
     import_of,
 )
-from siltstone.core.records.number import encode_number
+from siltstone.core.records.number import decode_number, encode_number
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 
 _FIRST = bytes((RowKind.IMPORT, ImportPart.SESSION))
-_END = bytes((RowKind.IMPORT, ImportPart.SESSION + 1))
+_END = bytes((RowKind.IMPORT, ImportPart.CHUNK))
+_CHUNKS_END = bytes((RowKind.IMPORT, ImportPart.CHUNK + 1))
 
 
 def put_import(row: ImportRow) -> TableEntry:
@@ -64,9 +65,22 @@ def pending_import_batch(tables: Tables, query: str) -> ImportBatchRow | None:
 
 def is_named(tables: Tables, chunk: str) -> bool:
     """Whether an imported chunk has a row, acknowledged or assigned."""
+    return chunk_id_of(tables, chunk) is not None
+
+
+def chunk_id_of(tables: Tables, chunk: str) -> int | None:
+    """The id of an imported chunk, acknowledged or assigned."""
     key = import_chunk_key(chunk)
     known = tables.get(METADATA_TABLE, key) or tables.pending(METADATA_TABLE, key)
-    return known is not None
+    return None if known is None else decode_number(RowKind.IMPORT, known.value)
+
+
+def imported_chunk_pages(tables: Tables) -> Iterator[list[int]]:
+    """The ids of all imported chunks, page by page. Other work may be done between two."""
+    low = _END
+    while found := tables.scan(METADATA_TABLE, low, _CHUNKS_END, limit=ROWS_PER_SLICE):
+        yield [decode_number(RowKind.IMPORT, entry.value) for _, entry in found]
+        low = found[-1][0] + b"\0"
 
 
 def import_pages(tables: Tables) -> Iterator[list[ImportRow]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 
 from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.core.records.adoption_row import decode_adoption_row
 from siltstone.core.records.attributes import decode_attributes
 from siltstone.core.records.block_sums import decode_block_sums
 from siltstone.core.records.chunk import decode_chunk
@@ -18,6 +19,7 @@ from siltstone.core.records.keys import (
     CounterKind,
     ImportPart,
     RowKind,
+    adoption_of,
     extent_of,
     import_of,
     name_of,
@@ -100,6 +102,7 @@ _KEYS: dict[RowKind, Callable[[bytes], Fields]] = {
     RowKind.IMPORT: _import_name,
     RowKind.EPOCH: lambda key: {"epoch": _id(key)},
     RowKind.IMPORT_BATCH: lambda key: {"query": name_of(key)},
+    RowKind.ADOPTION: lambda key: {"session_id": adoption_of(key)},
 }
 
 _NUMBERS = {
@@ -122,6 +125,7 @@ _VALUES: dict[RowKind, Callable[[bytes, bytes], object]] = {
     RowKind.IMPORT: lambda key, value: decode_import_row(import_of(key)[1], value),
     RowKind.EPOCH: lambda key, value: decode_epoch_row(_id(key), value),
     RowKind.IMPORT_BATCH: lambda key, value: decode_import_batch_row(name_of(key), value),
+    RowKind.ADOPTION: lambda key, value: decode_adoption_row(adoption_of(key), value),
 }
 
 UNKNOWN = "unknown"

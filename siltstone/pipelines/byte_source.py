@@ -1,4 +1,4 @@
-"""The bytes of a range, verified, from chunks and from what travelled with the task."""
+"""The bytes of a range, from chunks and from what travelled with the task; verified by sums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from siltstone.core.block_reads import read_blocks
+from siltstone.core.block_reads import read_blocks, read_exactly
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
 from siltstone.core.words import MIB
@@ -105,6 +105,8 @@ class ByteSource:
         return Stretch(buffer=buffer, begin=0, end=len(buffer))
 
     def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
+        if not run.sums:
+            return self._unverified(run, kept, offset)
         blocks = run.blocks_at(offset, self._length(kept))
         # The first block may begin before ``offset``; once it is verified that part is free.
         lead = blocks.offset - blocks.start
@@ -115,6 +117,17 @@ class ByteSource:
             read_blocks(self._storage, blocks, view[start:])
             view[begin - len(kept) : begin] = kept
         return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + blocks.length)
+
+    def _unverified(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
+        """Bytes in place that have no sums."""
+        length = min(self._length(kept), run.end - offset)
+        buffer = bytearray(len(kept) + length)
+        with memoryview(buffer) as view:
+            view[: len(kept)] = kept
+            read_exactly(
+                self._storage, run.chunk, run.chunk_offset + offset - run.start, view[len(kept) :]
+            )
+        return Stretch(buffer=buffer, begin=0, end=len(buffer))
 
     def _length(self, kept: bytes) -> int:
         return min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)

@@ -32,6 +32,9 @@ DAMAGED: Final = "damaged"
 GONE: Final = "gone"
 """It was dropped meanwhile: nothing names it any more, whatever became of its bytes."""
 
+UNVERIFIED: Final = "unverified"
+"""It is in place and has no sums: only its length was looked at."""
+
 DAMAGE: Final = frozenset((MISSING, SHORT, DAMAGED))
 
 READ_BYTES: Final = 4 * MIB
@@ -45,17 +48,19 @@ class ScrubItem:
     Attributes:
         name: key on long-term storage.
         length: committed bytes.
-        sums: CRC32C of each block: u32[], little-endian.
+        sums: CRC32C of each block: u32[], little-endian; empty when it has none.
+        in_place: whether it has exactly so many bytes.
     """
 
     name: str
     length: int
     sums: bytes
+    in_place: bool = False
 
     @property
     def size(self) -> int:
         """Bytes that are read."""
-        return self.length
+        return self.length if self.sums else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,12 @@ class ScrubWork:
 def plan_scrub(rows: Sequence[ChunkRows]) -> list[ScrubItem]:
     """An item for each chunk, neighbours on storage side by side."""
     items = (
-        ScrubItem(name=row.chunk.name, length=row.chunk.length, sums=pack_sums(row.sums))
+        ScrubItem(
+            name=row.chunk.name,
+            length=row.chunk.length,
+            sums=pack_sums(row.sums),
+            in_place=row.chunk.in_place,
+        )
         for row in rows
     )
     return sorted(items, key=lambda item: item.name)
@@ -97,8 +107,8 @@ def scrub(
         items: of ``plan_scrub``, to leave some out; ``None`` means every chunk.
 
     Yields:
-        One outcome for each item: ``ok``, ``missing``, ``short``, ``damaged``, ``gone``, or
-        ``failed`` where storage gave no answer.
+        One outcome for each item: ``ok``, ``unverified``, ``missing``, ``short``, ``damaged``,
+        ``gone``, or ``failed`` where storage gave no answer.
     """
     planned = plan_scrub(view.chunk_rows()) if items is None else items
     work = ScrubWork(store=view.path)
@@ -131,6 +141,10 @@ class _Buffer(local):
 
 def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> Outcome:
     try:
+        if item.in_place:
+            _check_length(storage, item)
+        if not item.sums:
+            return Outcome(subject=item.name, status=UNVERIFIED, message="it has no sums")
         if not _reads_well(storage, buffer.view, item):
             _read_all(storage, buffer.view, item)
     except ChunkNotFoundError as error:
@@ -142,6 +156,18 @@ def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> Outcom
     except SiltstoneError as error:
         return Outcome(subject=item.name, status=FAILED, message=str(error))
     return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+def _check_length(storage: ChunkStorage, item: ScrubItem) -> None:
+    found = storage.stat(item.name).length
+    if found != item.length:
+        error = LostDataError if found < item.length else CorruptDataError
+        raise error(
+            "object in place has another length than when it was adopted",
+            where=item.name,
+            expected=item.length,
+            found=found,
+        )
 
 
 def _reads_well(storage: ChunkStorage, view: memoryview, item: ScrubItem) -> bool:

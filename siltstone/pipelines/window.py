@@ -24,7 +24,8 @@ class ChunkRun:
         chunk: key on long-term storage.
         chunk_offset: where the run begins in the chunk.
         chunk_length: committed bytes of the chunk.
-        sums: CRC32C of each block that the run touches: u32[], little-endian.
+        sums: CRC32C of each block that the run touches: u32[], little-endian; empty when it is
+            in place and has none.
     """
 
     start: int
@@ -41,6 +42,8 @@ class ChunkRun:
 
     def blocks_at(self, offset: int, length_max: int) -> BlockRange:
         """The bytes from ``offset`` of the segment on, in whole blocks.
+
+        A run without sums is not for this.
 
         Args:
             offset: lies in the run.

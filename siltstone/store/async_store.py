@@ -75,6 +75,7 @@ class AsyncStore(CareVerbs, ImportVerbs, FileVerbs, AsyncClosing):
         self._here = tuple(slots)
         self._slots = all_slots(slots, parts.manifest.container_count)
         self._read_only = read_only
+        self._adopting = asyncio.Lock()
         self._closes = closes
         self._closed = False
         self._closing = WholeClose()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WRITING_VERBS: Final = frozenset(
     {
+        "adoptions",
         "append",
         "append_as",
         "append_many",
@@ -32,6 +33,7 @@ WRITING_VERBS: Final = frozenset(
         "flush",
         "frame_data_max",
         "imports",
+        "record_sums",
         "register_writer",
         "rename",
         "seal",

@@ -119,7 +119,8 @@ class FileVerbs:
             SegmentNotFoundError: there is none of this name, or none that the text chooses.
             SegmentTruncatedError: ``at`` lies below the readable range of a segment.
             OffsetError: ``at`` lies beyond the flushed length.
-            CapabilityError: long-term storage has no address that Spark knows.
+            CapabilityError: long-term storage has no address that Spark knows; or bytes in place
+                have no sums, and ``verify`` asks for them.
             ReadOnlyError: ``flush``, and the store was opened read-only.
             ValueError: no segment is asked for, or ``ttl_s`` is out of range.
             ChunkError: long-term storage did not answer.
@@ -182,7 +183,7 @@ class FileVerbs:
         maps = sorted((m for one in pinned for m in one.maps), key=lambda m: m.info.name.encode())
         paths = file_paths(m.info.name for m in maps)
         uri = silt_uri(chunks.uri_of(name))
-        files = [manifest_file(paths[m.info.name], m, chunks) for m in maps]
+        files = [manifest_file(paths[m.info.name], m, chunks, verify=head.verify) for m in maps]
         manifest = FileManifest(
             head=head,
             pins=tuple(

@@ -49,21 +49,27 @@ class ChunkTable:
         return tuple(self._rows)
 
 
-def manifest_file(path: str, segment: SegmentMap, chunks: ChunkTable) -> ManifestFile:
-    """Describe the flushed bytes of a map; a map with a tail is a defect of ours."""
+def manifest_file(
+    path: str, segment: SegmentMap, chunks: ChunkTable, *, verify: bool
+) -> ManifestFile:
+    """Describe the flushed bytes of a map; a map with a tail is a defect of ours.
+
+    Raises:
+        CapabilityError: readers shall verify what they read, and some of it has no sums.
+    """
     assert not segment.tail, "only flushed bytes are in chunks"
     runs: list[ManifestRun] = []
     for row in segment.extents:
         start = max(segment.start, row.extent.start)
         end = min(segment.end, row.extent.end)
         offset = row.extent.chunk_offset + start - row.extent.start
-        last = -(-(offset + end - start) // BLOCK_BYTES)
+        first, last = offset // BLOCK_BYTES, -(-(offset + end - start) // BLOCK_BYTES)
         runs.append(
             ManifestRun(
                 length=end - start,
                 chunk=chunks.index_of(row),
                 chunk_offset=offset,
-                sums=row.sums[offset // BLOCK_BYTES : last],
+                sums=_sums(segment, row, first, last, verify=verify),
             )
         )
     return ManifestFile(
@@ -73,3 +79,18 @@ def manifest_file(path: str, segment: SegmentMap, chunks: ChunkTable) -> Manifes
         length=segment.end - segment.start,
         runs=tuple(runs),
     )
+
+
+def _sums(
+    segment: SegmentMap, row: ChunkExtent, first: int, last: int, *, verify: bool
+) -> tuple[int, ...]:
+    """The sums of some blocks; zeros, which nobody looks at, for an object that has none."""
+    if row.sums:
+        return row.sums[first:last]
+    if verify:
+        raise CapabilityError(
+            "bytes in place have no sums, so readers can not verify them; record_sums makes some",
+            segment=segment.info.name,
+            chunk=row.chunk.name,
+        )
+    return (0,) * (last - first)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from siltstone.container.garbage_views import GarbageStatus, SweepFinding
     from siltstone.container.health import ContainerHealth
     from siltstone.container.import_views import (
+        Adoption,
         ImportBatch,
         ImportOutput,
         ImportResult,
         ImportTicket,
+        ReleasedAdoption,
     )
     from siltstone.container.retention_views import RetentionCut, RetentionRule
     from siltstone.container.views import (
@@ -209,10 +211,17 @@ class Store(Closing):
         return self._loop.iterate(partial(self._store.retain, dry_run=dry_run))
 
     def open_import(
-        self, name: str, segment: str, *, lifetime: timedelta = LIFETIME
+        self,
+        name: str,
+        segment: str,
+        *,
+        lifetime: timedelta = LIFETIME,
+        adoption: str | None = None,
     ) -> ImportTicket:
         """Open an import session, durably. See ``AsyncStore.open_import``."""
-        return self._loop.run(self._store.open_import(name, segment, lifetime=lifetime))
+        return self._loop.run(
+            self._store.open_import(name, segment, lifetime=lifetime, adoption=adoption)
+        )
 
     def commit_import(
         self,
@@ -227,6 +236,22 @@ class Store(Closing):
     def abort_import(self, ticket: ImportTicket) -> bool:
         """Let a session bring nothing; return whether it was open. It never undoes a commit."""
         return self._loop.run(self._store.abort_import(ticket))
+
+    def adoptions(self) -> Sequence[Adoption]:
+        """Return what was taken in place, by name. See ``AsyncStore.adoptions``."""
+        return self._loop.run(self._store.adoptions())
+
+    def finalise_adoption(self, name: str) -> int:
+        """Let objects in place go when nothing needs them. See ``AsyncStore``."""
+        return self._loop.run(self._store.finalise_adoption(name))
+
+    def release_adoption(self, name: str) -> ReleasedAdoption:
+        """Forget dropped objects in place, and delete nothing. See ``AsyncStore``."""
+        return self._loop.run(self._store.release_adoption(name))
+
+    def record_sums(self, segment: str, *, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Record the sums of objects in place that have none. See ``AsyncStore.record_sums``."""
+        return self._loop.run(self._store.record_sums(segment, progress=progress))
 
     def publish_files(
         self,

@@ -189,7 +189,7 @@ class ImportRules(OwnerRules):
         found = []
         for output in job.outputs:
             joined = output.mode is ImportMode.APPEND and self.has(output.segment)
-            length = len(self.model.segments[output.segment].data) if joined else 0
+            length = len(self.model.segments[output.segment].data) if joined else output.start
             found.append((output.segment, length))
         return found
 
@@ -231,7 +231,9 @@ class ImportRules(OwnerRules):
             if output.mode is ImportMode.APPEND and known is not None:
                 known.data += data
                 continue
-            made = ModelSegment(bytearray(data), sealed=output.mode is ImportMode.CREATE)
+            made = ModelSegment(
+                bytearray(output.start) + data, start=output.start, sealed=output.is_sealed
+            )
             if known is not None:
                 made.attributes = known.attributes
                 self.forget(output.segment)

@@ -24,8 +24,8 @@ from siltstone.container.views import Append, LengthIs, Operation, Put, Remove, 
 from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from tests.model.adoption_rules import AdoptionRules
 from tests.model.container_model import compare, settle
-from tests.model.import_rules import ImportRules
 from tests.model.join_rules import JoinRules
 from tests.model.machine_base import MANY, OPTIMISING, TABLE, names, sizes
 from tests.model.naming_rules import NamingRules
@@ -33,7 +33,7 @@ from tests.soak import share_of
 from tests.unit.container.container_world import World
 
 
-class ContainerMachine(NamingRules, JoinRules, ImportRules):
+class ContainerMachine(NamingRules, JoinRules, AdoptionRules):
     """Random life of one container."""
 
     # --- commits and tables -----------------------------------------------------------------------

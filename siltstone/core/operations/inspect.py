@@ -24,7 +24,7 @@ class ChunkExtent:
     Attributes:
         extent: the run.
         chunk: the chunk, which may hold more.
-        sums: CRC32C of each block of the chunk.
+        sums: CRC32C of each block of the chunk; none of one in place that has none.
     """
 
     extent: Extent
@@ -76,7 +76,7 @@ async def run_verify(context: Context, chunk: Chunk, *, deep: bool) -> ChunkFind
     try:
         sums = sums_between(context.layouts, chunk, 0, block_count(chunk.length))
         check_chunk(chunk, await context.storage.stat(chunk.name))
-        if deep:
+        if deep and sums:
             await _read_all(context, chunk, sums)
     except ChunkNotFoundError as error:
         return ChunkFinding(chunk=chunk, problem=ChunkProblem.MISSING, message=str(error))

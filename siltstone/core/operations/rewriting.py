@@ -116,6 +116,8 @@ def plan_relocation(
     if first.end > layout.storage_length:
         # A concat placed it, and has not shown it.
         return None
+    if chunk.in_place:
+        return None
     if chunk.references > 1 or not rules.chunk_bytes_min <= chunk.length <= rules.chunk_bytes_max:
         return None
     live = first.end - start
@@ -136,8 +138,9 @@ def plan_merges(
 ) -> MergePlan:
     """Find runs of small neighbours.
 
-    The chunk that this epoch appends to takes no part. An extent with dead bytes takes part without
-    them if it is the layout's first one, and not at all while others before it wait to be trimmed.
+    The chunk that this epoch appends to takes no part, nor does one in place. An extent with dead
+    bytes takes part without them if it is the layout's first one, and not at all while others
+    before it wait to be trimmed.
 
     Args:
         layout: the row.
@@ -179,9 +182,11 @@ def _takes_part(
         return False
     if extent.start < start and extent.start != layout.storage_start:
         return False
+    chunk = chunk_of(extent.chunk_id)
+    if chunk.in_place:
+        return False
     if extent.chunk_id != layout.last_chunk_id:
         return True
-    chunk = chunk_of(extent.chunk_id)
     return chunk.closed or chunk.epoch != epoch
 
 

@@ -4,10 +4,11 @@ Value, under the key of the chunk's id. What never changes comes first, so that 
 of the tail::
 
     kind: u8 = 5
-    version: u8 = 1
+    version: u8 = 1, or 2 when it is in place
     fixed: u8             1 = adopted
     epoch: uvarint
     name: text
+    session_id: uvarint   in version 2 alone
     -- tail --
     flags: u8             1 = closed
     length: uvarint
@@ -22,6 +23,7 @@ from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+VERSION_IN_PLACE = 2
 _ADOPTED = 1
 _CLOSED = 1
 
@@ -38,6 +40,8 @@ class Chunk:
         closed: nothing is appended any more.
         adopted: made by somebody else, never appended to, merged only by copying.
         references: count of extents that name it.
+        session_id: the import session that took an object where it was, as it was; 0 for every
+            chunk that was made to be one.
     """
 
     chunk_id: int
@@ -47,12 +51,20 @@ class Chunk:
     closed: bool = False
     adopted: bool = False
     references: int = 1
+    session_id: int = 0
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it is an object that was there before: never rewritten, and maybe kept."""
+        return self.session_id > 0
 
 
 def encode_chunk_head(chunk: Chunk) -> bytes:
     """Encode the part of the value that never changes."""
     fixed = bytes((_ADOPTED if chunk.adopted else 0,))
-    return head(RowKind.CHUNK, VERSION) + fixed + uvarint(chunk.epoch) + text(chunk.name)
+    version = VERSION_IN_PLACE if chunk.in_place else VERSION
+    begin = head(RowKind.CHUNK, version) + fixed + uvarint(chunk.epoch) + text(chunk.name)
+    return begin + uvarint(chunk.session_id) if chunk.in_place else begin
 
 
 def encode_chunk_tail(chunk: Chunk) -> bytes:
@@ -73,10 +85,13 @@ def decode_chunk(chunk_id: int, value: bytes) -> Chunk:
         FormatError: of another kind or version.
         CorruptDataError: damaged.
     """
-    reader = Reader(value, kind=RowKind.CHUNK, version=VERSION, where=f"chunk {chunk_id}")
+    in_place = value[1:2] == bytes((VERSION_IN_PLACE,))
+    version = VERSION_IN_PLACE if in_place else VERSION
+    reader = Reader(value, kind=RowKind.CHUNK, version=version, where=f"chunk {chunk_id}")
     adopted = reader.flags(_ADOPTED)
     epoch = reader.uvarint()
     name = reader.text()
+    session_id = reader.uvarint() if in_place else 0
     closed = reader.flags(_CLOSED)
     chunk = Chunk(
         chunk_id=chunk_id,
@@ -86,6 +101,9 @@ def decode_chunk(chunk_id: int, value: bytes) -> Chunk:
         closed=bool(closed),
         adopted=bool(adopted),
         references=reader.uvarint(),
+        session_id=session_id,
     )
     reader.end()
+    if in_place and not session_id:
+        raise reader.damaged("chunk in place of no session")
     return chunk

@@ -3,7 +3,7 @@
 Value, under the key of the session's name::
 
     kind: u8 = 16
-    version: u8 = 1
+    version: u8 = 1, or 2 when it adopts objects in place
     state: u8             1 = open | 2 = committed | 3 = aborted
     session_id: uvarint
     made_ms: uvarint
@@ -15,6 +15,7 @@ Value, under the key of the session's name::
         segment_id: uvarint
         offset: uvarint
         length: uvarint
+    adoption: text        in version 2 alone
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+VERSION_ADOPTING = 2
 PARTS_MAX = 1_000
 """Segments that one session gives bytes to."""
 
@@ -72,6 +74,7 @@ class ImportRow:
         expires_ms: from then on it is aborted if it is still open.
         closed_ms: when it was committed or aborted; 0 before.
         parts: see there; none before a commit has begun, and none of an aborted session.
+        adoption: what objects that it takes in place belong to; empty when it takes none.
     """
 
     name: str
@@ -81,15 +84,19 @@ class ImportRow:
     expires_ms: int
     closed_ms: int = 0
     parts: tuple[ImportedPart, ...] = ()
+    adoption: str = ""
 
 
 def encode_import_row(row: ImportRow) -> bytes:
     """Encode the value of the row; the name is in its key."""
     numbers = (row.session_id, row.made_ms, row.expires_ms, row.closed_ms, len(row.parts))
-    out = [head(RowKind.IMPORT, VERSION), bytes((row.state,)), *map(uvarint, numbers)]
+    version = VERSION_ADOPTING if row.adoption else VERSION
+    out = [head(RowKind.IMPORT, version), bytes((row.state,)), *map(uvarint, numbers)]
     for part in row.parts:
         out.append(text(part.name))
         out += map(uvarint, (part.segment_id, part.offset, part.length))
+    if row.adoption:
+        out.append(text(row.adoption))
     return b"".join(out)
 
 
@@ -101,7 +108,9 @@ def decode_import_row(name: str, value: bytes) -> ImportRow:
         CorruptDataError: damaged.
     """
     where = f"import {name!r}"
-    reader = Reader(value, kind=RowKind.IMPORT, version=VERSION, where=where)
+    adopting = value[1:2] == bytes((VERSION_ADOPTING,))
+    version = VERSION_ADOPTING if adopting else VERSION
+    reader = Reader(value, kind=RowKind.IMPORT, version=version, where=where)
     state = reader.u8()
     if state not in _STATES:
         raise FormatError("import in an unknown state", state=state, row=where)
@@ -117,6 +126,7 @@ def decode_import_row(name: str, value: bytes) -> ImportRow:
         expires_ms=expires_ms,
         closed_ms=closed_ms,
         parts=tuple(_part(reader) for _ in range(count)),
+        adoption=reader.text() if adopting else "",
     )
     reader.end()
     return row

@@ -21,6 +21,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     import:       0x10, part: u8 = 2, chunk: UTF-8               -> chunk id
     epoch:        0x12, epoch: u64                               -> epoch
     batch:        0x13, query: UTF-8                             -> import batch
+    adoption:     0x15, session_id: u64                          -> adoption
 
 The first byte of a key is also the ``kind`` of its value.
 """
@@ -57,6 +58,7 @@ class RowKind(IntEnum):
     IMPORT = 16
     EPOCH = 18
     IMPORT_BATCH = 19
+    ADOPTION = 21
 
 
 class ImportPart(IntEnum):
@@ -180,6 +182,11 @@ def import_batch_key(query: str) -> bytes:
     return _name_key(RowKind.IMPORT_BATCH, query)
 
 
+def adoption_key(session_id: int) -> bytes:
+    """Key of what is known of the objects that a session took in place."""
+    return _ID.pack(RowKind.ADOPTION, session_id)
+
+
 def epoch_key(epoch: int) -> bytes:
     """Key of what the sweep knows of an epoch."""
     return _ID.pack(RowKind.EPOCH, epoch)
@@ -218,6 +225,12 @@ def time_of(key: bytes) -> tuple[int, int]:
 def retention_of(key: bytes) -> tuple[int, str]:
     """Return scope and name of a retention rule's key. Raises ``CorruptDataError``."""
     return _scoped_name(RowKind.RETENTION, key)
+
+
+def adoption_of(key: bytes) -> int:
+    """Return the session id of an adoption's key. Raises ``CorruptDataError``."""
+    _, session_id = _unpacked(_ID, RowKind.ADOPTION, key)
+    return session_id
 
 
 def import_of(key: bytes) -> tuple[int, str]:

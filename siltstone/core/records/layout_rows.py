@@ -95,7 +95,8 @@ def take_extent(fields: FieldReader) -> Extent:
 
 
 def put_chunk(fields: FieldWriter, chunk: Chunk) -> None:
-    """Add a chunk row."""
+    """Add a chunk row; the table log has none in place."""
+    assert not chunk.in_place, "system segments adopt nothing"
     flags = (_CLOSED if chunk.closed else 0) | (_ADOPTED if chunk.adopted else 0)
     fields.put(_CHUNK, chunk.chunk_id, chunk.epoch, chunk.length, chunk.references, flags)
     fields.put_text(chunk.name)

@@ -55,6 +55,8 @@ class TaskStage(IntEnum):
     """The deletion was stated in the log and may be carried out, now or after a crash."""
     FAILED = 2
     """Attempts are used up; listed for a person."""
+    KEPT = 3
+    """An object that was taken in place, and is kept until its adoption is finalised."""
 
 
 CURSORS = frozenset((TaskKind.RETAIN, TaskKind.SWEEP))

@@ -36,14 +36,29 @@ def bring(
     return tuple(found)
 
 
+def found(
+    storage: ChunkStorage, name: str, data: bytes, *, sums: bool = True, version: str | None = None
+) -> ImportedChunk:
+    """An object that somebody put there before."""
+    storage.create(name, [data])
+    return ImportedChunk(
+        name=name,
+        length=len(data),
+        sums=tuple(extend_sums([data], 0, 0)) if sums else None,
+        version=version,
+    )
+
+
 def gives(
     segment: str, chunks: Sequence[ImportedChunk], mode: ImportMode = ImportMode.CREATE
 ) -> ImportOutput:
     return ImportOutput(segment=segment, chunks=tuple(chunks), mode=mode)
 
 
-async def opened(owner: Owner, name: str = "job", lifetime_s: float = DAY_S) -> ImportTicket:
-    return await owner.container.imports.open(name, lifetime_s=lifetime_s)
+async def opened(
+    owner: Owner, name: str = "job", lifetime_s: float = DAY_S, adoption: str | None = None
+) -> ImportTicket:
+    return await owner.container.imports.open(name, lifetime_s=lifetime_s, adoption=adoption)
 
 
 async def content(owner: Owner, segment: str) -> bytes:

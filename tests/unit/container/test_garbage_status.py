@@ -22,6 +22,7 @@ EMPTY = GarbageStatus(
     delayed=0,
     uncovered=0,
     held=0,
+    kept=0,
     next_due_ms=None,
     failed_count=0,
     failed=(),

@@ -88,7 +88,7 @@ def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch)
             return await trim(segment_id, start)
 
         monkeypatch.setattr(segments, "trim", trim_or_fail)
-        async with collector._lock:
+        async with collector.lock:
             for name in NAMES:
                 await container.truncate(name, 5_000)
         await made.environment.sleep(0.1)

@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.records import keys
+from siltstone.core.records.adoption_row import (
+    AdoptionRow,
+    decode_adoption_row,
+    encode_adoption_row,
+)
 from siltstone.core.records.attributes import decode_attributes, encode_attributes
 from siltstone.core.records.block_sums import decode_block_sums, encode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk, encode_chunk
@@ -65,6 +70,7 @@ STATE = SegmentState(
 LAYOUT = Layout(segment_id=300, storage_start=4096, storage_length=9000, last_chunk_id=42)
 EXTENT = Extent(segment_id=300, start=4096, chunk_id=42, chunk_offset=0, length=4904)
 CHUNK = Chunk(chunk_id=42, name="import/7/0-0-ab", epoch=0, length=4904, closed=True, adopted=True)
+IN_PLACE = replace(CHUNK, chunk_id=43, name="old/a", session_id=7)
 SUMS = (0xE3069283, 0x01020304)
 WRITER = WriterRow(
     segment_id=300,
@@ -85,6 +91,9 @@ TASK = Task(
     dropped_version=5000,
 )
 FAILED_TASK = replace(TASK, due_ms=2**62, stage=TaskStage.FAILED, attempts=10, reason="denied")
+KEPT_TASK = replace(
+    TASK, due_ms=2**62 + 1, subject=43, name="old/a", stage=TaskStage.KEPT, attempts=0
+)
 TIME = TimeRow(segment_id=300, offset=8000, time_ms=1_700_000_000_000)
 RETENTION = RetentionRow(
     scope=RetentionScope.PREFIX, name="flights/", bytes_max=1 << 20, age_max_ms=60_000
@@ -101,6 +110,16 @@ IMPORT = ImportRow(
     closed_ms=1_700_000_300_000,
     parts=(ImportedPart(name="flights/2013", segment_id=300, offset=4096, length=4904),),
 )
+ADOPTING = replace(
+    IMPORT,
+    name="job-2",
+    session_id=8,
+    state=ImportState.OPEN,
+    closed_ms=0,
+    parts=(),
+    adoption="old",
+)
+ADOPTION = AdoptionRow(session_id=7, adoption="old")
 IMPORTED_CHUNK = "import/c0/0000000000000007/00000-0-00000000000000ab"
 IMPORT_BATCH = ImportBatchRow(query="q-1", batch=41, session_id=7, committed_ms=1_700_000_300_000)
 TOMBSTONE = Tombstone(
@@ -135,14 +154,18 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "layout": (keys.layout_key(300), encode_layout(LAYOUT)),
     "extent": (keys.extent_key(300, 4096), encode_extent(EXTENT)),
     "chunk": (keys.chunk_key(42), encode_chunk(CHUNK)),
+    "chunk-in-place": (keys.chunk_key(43), encode_chunk(IN_PLACE)),
     "block-sums": (keys.block_sums_key(42, 0), encode_block_sums(SUMS)),
     "writer": (keys.writer_key(300, 5), encode_writer_row(WRITER)),
     "task": (keys.task_key(1_700_000_900_000, 1, 42), encode_task(TASK)),
     "failed-task": (keys.task_key(2**62, 1, 42), encode_task(FAILED_TASK)),
+    "kept-task": (keys.task_key(2**62 + 1, 1, 43), encode_task(KEPT_TASK)),
     "time": (keys.time_key(300, 8000), encode_time_row(TIME)),
     "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "import": (keys.import_key("job-1"), encode_import_row(IMPORT)),
+    "adopting-import": (keys.import_key("job-2"), encode_import_row(ADOPTING)),
+    "adoption": (keys.adoption_key(7), encode_adoption_row(ADOPTION)),
     "imported-chunk": (keys.import_chunk_key(IMPORTED_CHUNK), encode_number(RowKind.IMPORT, 42)),
     "import-batch": (keys.import_batch_key("q-1"), encode_import_batch_row(IMPORT_BATCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
@@ -163,14 +186,24 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "layout": (LAYOUT, lambda _, value: decode_layout(300, value)),
     "extent": (EXTENT, lambda key, value: decode_extent(*keys.extent_of(key), value)),
     "chunk": (CHUNK, lambda _, value: decode_chunk(42, value)),
+    "chunk-in-place": (IN_PLACE, lambda _, value: decode_chunk(43, value)),
     "block-sums": (SUMS, lambda _, value: decode_block_sums(42, 0, value)),
     "writer": (WRITER, lambda key, value: decode_writer_row(*keys.writer_of(key), value)),
     "task": (TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "failed-task": (FAILED_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
+    "kept-task": (KEPT_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "time": (TIME, lambda _, value: decode_time_row(300, 8000, value)),
     "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "import": (IMPORT, lambda key, value: decode_import_row(keys.import_of(key)[1], value)),
+    "adopting-import": (
+        ADOPTING,
+        lambda key, value: decode_import_row(keys.import_of(key)[1], value),
+    ),
+    "adoption": (
+        ADOPTION,
+        lambda key, value: decode_adoption_row(keys.adoption_of(key), value),
+    ),
     "imported-chunk": (42, lambda _, value: decode_number(RowKind.IMPORT, value)),
     "import-batch": (
         IMPORT_BATCH,

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from siltstone.core.records import (
+    adoption_row,
     attributes,
     block_sums,
     chunk,
@@ -58,6 +59,7 @@ CHUNKS = st.builds(
     closed=st.booleans(),
     adopted=st.booleans(),
     references=U64,
+    session_id=st.just(0) | U64,
 )
 SUMS = st.lists(st.integers(0, 2**32 - 1), max_size=256).map(tuple)
 WRITERS = st.builds(
@@ -110,6 +112,10 @@ IMPORTS = st.builds(
         st.builds(import_row.ImportedPart, name=NAMES, segment_id=U64, offset=U64, length=U64),
         max_size=4,
     ).map(tuple),
+    adoption=st.just("") | NAMES,
+)
+ADOPTIONS = st.builds(
+    adoption_row.AdoptionRow, session_id=U64, adoption=NAMES, finalised=st.booleans()
 )
 IMPORT_BATCHES = st.builds(
     import_batch_row.ImportBatchRow, query=NAMES, batch=U64, session_id=U64, committed_ms=U64
@@ -187,6 +193,11 @@ CODECS: dict[str, Codec] = {
         IMPORT_BATCHES,
         import_batch_row.encode_import_batch_row,
         lambda row, value: import_batch_row.decode_import_batch_row(row.query, value),
+    ),
+    "adoption": (
+        ADOPTIONS,
+        adoption_row.encode_adoption_row,
+        lambda row, value: adoption_row.decode_adoption_row(row.session_id, value),
     ),
     "tombstone": (
         TOMBSTONES,
