@@ -27,6 +27,7 @@ OTHERS: dict[str, tuple[object, ...]] = {
     "offset": (0,),
     "segment_id": (7,),
     "chunk_id": (9,),
+    "session_id": (9,),
     "group": (0,),
     "start": (0, 4096),
     "number": (3,),
