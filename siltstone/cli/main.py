@@ -26,6 +26,7 @@ from siltstone.cli import (
     recover_command,
     write_commands,
 )
+from siltstone.cli.backup_commands import backup
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.retention_commands import retention
@@ -91,6 +92,7 @@ for _verb in (
     inspect_commands.log,
     retention,
     recover_command.recover,
+    backup,
     spark,
     completion_command.completion,
 ):

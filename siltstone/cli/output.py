@@ -19,8 +19,8 @@ TABLE_ROWS_MAX: Final = 10_000
 class Advance(Protocol):
     """Tells a progress bar how much is done."""
 
-    def __call__(self, done: int) -> None:
-        """``done`` of the total, counted from the beginning."""
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """``done`` of the total, counted from the beginning; ``None`` leaves the total as it is."""
         ...
 
 
@@ -94,13 +94,13 @@ def progress_bar(
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
 
-        def advance(done: int) -> None:
-            progress.update(task, completed=done)
+        def advance(done: int, total: int | None = None) -> None:
+            progress.update(task, completed=done, total=total)
 
         yield advance
 
 
-def _ignore(done: int) -> None:
+def _ignore(done: int, total: int | None = None) -> None:
     """Nobody watches."""
 
 

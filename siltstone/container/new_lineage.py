@@ -6,10 +6,11 @@ was given then. So none of these is ever given again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from siltstone.container.living_states import living_states
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.recovery_cut import Cut
@@ -23,7 +24,6 @@ from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.position import Position
 
@@ -95,7 +95,7 @@ async def make_base(
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
     )
     await flusher.flush_all()
-    for state in states(replica):
+    for state in living_states(replica):
         flushed = replica.flushed_length(state.segment_id)
         if state.start_offset > flushed:
             await segments.skip(state.segment_id, state.start_offset)
@@ -108,22 +108,11 @@ async def make_base(
     return position
 
 
-def states(replica: Replica) -> Iterator[SegmentState]:
-    """The states of all living segments, in the order of names."""
-    start_after = ""
-    while page := replica.rows.segments("", start_after, ROWS_PER_SLICE):
-        for _, segment_id in page:
-            state = replica.rows.state(segment_id)
-            if state is not None and not state.deleted:
-                yield state
-        start_after = page[-1][0]
-
-
 def segment_reports(
     cut: Cut, lost: Mapping[int, tuple[LostRange, ...]]
 ) -> tuple[SegmentRecovery, ...]:
     """What is left of each segment; the tails of ``cut`` count. ``lost`` is by segment id."""
-    return tuple(_report(cut, state, lost) for state in states(cut.replica))
+    return tuple(_report(cut, state, lost) for state in living_states(cut.replica))
 
 
 def _report(

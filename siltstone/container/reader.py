@@ -22,6 +22,7 @@ from siltstone.container.no_log import NoLog
 from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
+from siltstone.container.reader_image import ReaderImage
 from siltstone.container.reader_pins import ReaderPins
 from siltstone.container.reader_times import ReaderTimes
 from siltstone.container.reading import Reading
@@ -58,7 +59,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks):
+class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth

@@ -21,8 +21,8 @@ from tempfile import mkdtemp
 from typing import TypeVar
 
 from siltstone.container.lost_state import loss_of, newest_cut, newest_standing
-from siltstone.container.new_lineage import DirectWriter, make_base
-from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, packing_storage
+from siltstone.container.new_beginning import begin_log, write_beginning
+from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.recovery_log import (
     check_free,
@@ -38,19 +38,14 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, LogLostError
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.records.checkpoint import Checkpoint, SystemLayout
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.layout import Layout
-from siltstone.core.records.piece import ControlKind, control_piece
-from siltstone.core.records.recovery import Recovery, decode_recovery, encode_recovery
+from siltstone.core.records.recovery import decode_recovery
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
-from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 from siltstone.journal.recovery import Recovered, list_epochs, recover
-from siltstone.metadata.checkpoint import INDEX_POOL, upload_index
-from siltstone.metadata.layout_store import TableLayoutStore
+from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")
 
@@ -148,7 +143,7 @@ class _Recovering:
                 await run_whole(self._environment, INDEX_POOL, cut.index.close)
         await self._blocking(lambda log: check_free(log, takeover))
         if look.state is RecoveryState.UNFINISHED:
-            return await self._finish(self._plain(look), look.recovered, look.recovered.epoch)
+            return await self._finish(self._plain(look), look.recovered)
         return await self._recover(look)
 
     def _plain(self, look: _Look) -> RecoveryReport:
@@ -253,89 +248,37 @@ class _Recovering:
         try:
             report = await self._report(look, cut, epoch)
             journal = Journal(self._storage, self._environment, self._container, epoch, lineage)
-            await self._write_base(cut, journal, recovered, now_ms)
+            await write_beginning(
+                self._container,
+                cut,
+                journal,
+                self._storage,
+                self._environment,
+                self._settings,
+                self._scratch,
+                self._owner,
+            )
         finally:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)
         again = await recover(self._storage, self._environment, self._container, epoch + 1)
         assert again is not None, "its checkpoint is durable"
-        return await self._finish(report, again, epoch)
+        return await self._finish(report, again)
 
-    async def _write_base(
-        self, cut: Cut, journal: Journal, recovered: Recovered, now_ms: int
-    ) -> None:
-        storage, environment, settings = self._storage, self._environment, self._settings
-        writer = DirectWriter(cut.replica, journal.epoch)
-        layouts = TableLayoutStore(
-            cut.replica.rows, writer, self._container, environment, settings.garbage_delay_s
-        )
-        segments = packing_storage(storage, layouts, environment, settings)
-        policy = settings.resolved(storage.capabilities)
-        position = await make_base(
-            cut, writer, segments, environment, settings, policy, journal.lineage
-        )
-        uploaded = await upload_index(
-            cut.index,
-            storage,
-            environment,
-            self._container,
-            journal.epoch,
-            (),
-            self._scratch / "copy",
-            {},
-        )
-        record = Recovery(
-            lineage=journal.lineage,
-            previous_lineage=recovered.checkpoint.lineage,
-            epoch=journal.epoch,
-            made_ms=now_ms,
-            cut_version=cut.where.table_end,
-            table_version=position.version,
-            frames=cut.frames_replayed,
-            owner=self._owner,
-        )
-        name = recovery_file(self._container, journal.epoch)
-        await storage.create(name, [encode_recovery(record)])
-        layout = Layout(
-            segment_id=TABLE_LOG_ID,
-            storage_start=position.version,
-            storage_length=position.version,
-        )
-        await journal.write_first_checkpoint(
-            lambda sequence: Checkpoint(
-                lineage=journal.lineage,
-                epoch=journal.epoch,
-                sequence=sequence,
-                system=(SystemLayout(layout=layout, extents=(), chunks=(), sums=()),),
-                index_files=uploaded.files,
-                index_version=position.version,
-                index_crc=position.running_crc,
-                replay_index=0,
-                safe_index=0,
-                newest_index=-1,
-            )
-        )
-
-    async def _finish(
-        self, report: RecoveryReport, recovered: Recovered, epoch: int
-    ) -> RecoveryReport:
+    async def _finish(self, report: RecoveryReport, recovered: Recovered) -> RecoveryReport:
         """Set the older log aside and begin the one of the new lineage."""
-        lineage = recovered.checkpoint.lineage
-        recovery = recovery_file(self._container, epoch)
 
         def finish(log: FencedLog) -> str | None:
             older = replaceable(log)
             older.fence_all()
             place = older.set_aside()
-            log.claim(lineage=lineage, new=True, above=epoch, takeover=False, owner=self._owner)
-            pieces = [
-                control_piece(ControlKind.RECOVERY, recovery.encode()),
-                control_piece(ControlKind.CHECKPOINT, recovered.checkpoint_file.encode()),
-            ]
-            log.append(pieces, count=len(pieces))
+            begin_log(self._container, log, recovered, self._owner)
             return place
 
         place = await self._blocking(finish)
-        return replace(report, done=True, new_lineage=lineage.hex(), epoch=epoch, set_aside=place)
+        lineage = recovered.checkpoint.lineage.hex()
+        return replace(
+            report, done=True, new_lineage=lineage, epoch=recovered.epoch, set_aside=place
+        )
 
     async def _blocking(self, call: Callable[[FencedLog], T]) -> T:
         """Run ``call`` with a handle of the log of its own."""

@@ -45,11 +45,16 @@ class Bandwidth:
     Args:
         environment: gives time.
         rate: bytes a second; at least 1.
+        small_wait_s: what a small call waits at most; where nobody waits for one, there need be no
+            such limit.
     """
 
-    def __init__(self, environment: Environment, rate: int) -> None:
+    def __init__(
+        self, environment: Environment, rate: int, small_wait_s: float = SMALL_WAIT_S
+    ) -> None:
         self._environment = environment
         self._rate = rate
+        self._small_wait_s = small_wait_s
         self._lock = threading.Lock()
         self._paid_at = float("-inf")
 
@@ -63,7 +68,7 @@ class Bandwidth:
             paid_at = max(self._paid_at, now - BURST_S)
             wait_s = max(0.0, paid_at - now)
             if length <= SMALL_BYTES:
-                wait_s = min(wait_s, SMALL_WAIT_S)
+                wait_s = min(wait_s, self._small_wait_s)
             if wait_s > longest_s:
                 return None
             self._paid_at = paid_at + length / self._rate

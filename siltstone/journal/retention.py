@@ -23,6 +23,7 @@ from siltstone.core.records.checkpoint import Checkpoint, SystemLayout
 
 _JOURNAL = "journal-"
 _DIGITS = 20
+_RECOVERY = "recovery"
 _OTHERS = ("tables-", "index-")
 _CLAIM = "claim"
 
@@ -67,7 +68,8 @@ def is_system_file(name: str, container: int) -> bool:
     if file_epoch(name, container) is None:
         return False
     last = name.rpartition("/")[2]
-    return journal_number(name) is not None or last == _CLAIM or last.startswith(_OTHERS)
+    known = last in (_CLAIM, _RECOVERY) or last.startswith(_OTHERS)
+    return known or journal_number(name) is not None
 
 
 def plan_deletion(

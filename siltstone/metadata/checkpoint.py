@@ -58,6 +58,20 @@ class UploadedIndex:
     uploaded_bytes: int = 0
 
 
+def take_index(index: Index, folder: Path) -> tuple[Position | None, tuple[Path, ...]]:
+    """Copy ``index`` as it is into ``folder``; what was there goes. Blocking.
+
+    Returns:
+        The position of the copy and its files; ``None`` and no files for an empty index.
+
+    Raises:
+        CorruptDataError: the index is damaged.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    position = index.checkpoint(folder)
+    return position, () if position is None else tuple(_needed(folder))
+
+
 async def upload_index(
     index: Index,
     storage: AsyncChunkStorage,
@@ -86,19 +100,15 @@ async def upload_index(
         ChunkError: long-term storage refused, or did not answer ``UPLOAD_ATTEMPTS`` times.
         CorruptDataError: the index is damaged.
     """
-
-    def take() -> Position | None:
-        shutil.rmtree(scratch, ignore_errors=True)
-        return index.checkpoint(scratch)
-
-    position = await environment.run_blocking(INDEX_POOL, take)
+    take = partial(take_index, index, scratch)
+    position, paths = await environment.run_blocking(INDEX_POOL, take)
     if position is None:
         return UploadedIndex(files=(), position=None)
     durable = {(file.file_name, file.length, file.crc): file for file in known}
     files: list[IndexFile] = []
     seen: FileSums = {}
     uploaded = 0
-    for path in await environment.run_blocking(INDEX_POOL, partial(_needed, scratch)):
+    for path in paths:
         identity = await environment.run_blocking(INDEX_POOL, partial(_identity, path))
         file = durable.get((path.name, identity[2], sums.get(identity, -1)))
         if file is None:

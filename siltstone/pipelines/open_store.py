@@ -38,7 +38,9 @@ class OpenStore(Closing):
 
     Attributes:
         path: the settings file, absolute, as workers find it.
-        uuid: of the store.
+        store_id: of the store, 16 bytes.
+        uuid: the same, as text.
+        container_count: of the store.
         environment: gives time and waits.
 
     Raises:
@@ -55,7 +57,9 @@ class OpenStore(Closing):
             raise
         # The file itself, not what names it: workers may have another folder.
         self.path = str(Path(self._assembly.settings.file).absolute())
-        self.uuid = uuid_text(self._assembly.manifest.store_id)
+        self.store_id = self._assembly.manifest.store_id
+        self.uuid = uuid_text(self.store_id)
+        self.container_count = self._assembly.manifest.container_count
         self._containers: dict[int, ReadContainer] = {}
         self._opening = asyncio.Lock()
         self._loop = BackgroundLoop(name="siltstone-view")
@@ -78,13 +82,11 @@ class OpenStore(Closing):
 
     async def container_of(self, segment: str) -> ReadContainer:
         """The container that has a segment of this name, opened."""
-        count = self._assembly.manifest.container_count
-        return await self._opened(container_of(segment, count))
+        return await self._opened(container_of(segment, self.container_count))
 
     async def containers(self) -> list[ReadContainer]:
         """All containers, opened, in the order of their indexes."""
-        count = self._assembly.manifest.container_count
-        return [await self._opened(index) for index in range(count)]
+        return [await self._opened(index) for index in range(self.container_count)]
 
     async def _opened(self, index: int) -> ReadContainer:
         async with self._opening:

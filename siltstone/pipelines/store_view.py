@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from siltstone.container.chunk_rows import ChunkRows
+from siltstone.container.image import ContainerImage
 from siltstone.container.pins import FoundPin
 from siltstone.container.reader import ReadContainer
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
-from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError
+from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError, StoreError
 from siltstone.pipelines.open_store import OpenStore
 
 logger = logging.getLogger(__name__)
@@ -31,11 +32,15 @@ class StoreView:
     Attributes:
         path: the settings file, absolute, as workers find it.
         uuid: of the store.
+        store_id: the same, 16 bytes.
+        container_count: of the store.
     """
 
     def __init__(self, store: OpenStore) -> None:
         self.path = store.path
         self.uuid = store.uuid
+        self.store_id = store.store_id
+        self.container_count = store.container_count
         self._store = store
         self._pins: dict[ReadContainer, FoundPin] = {}
 
@@ -79,6 +84,36 @@ class StoreView:
         """Some bytes of a segment, for planning; see ``Reading.read``."""
         name = info.name
         return self._store.ask(name, lambda container: container.read(name, offset, length))
+
+    def images(self, containers: Collection[int] | None = None) -> list[ContainerImage]:
+        """All that is acknowledged of containers, of each at one moment after this call began.
+
+        What they name is kept as long as this view lives; their files go with it.
+
+        Args:
+            containers: which ones; ``None`` means all.
+
+        Raises:
+            StoreError: a container was recovered with loss meanwhile.
+            ValueError: there is no such container.
+        """
+        for index in containers or ():
+            if not 0 <= index < self.container_count:
+                raise ValueError(
+                    f"container must be between 0 and {self.container_count - 1}, not {index}"
+                )
+        return self._store.run(self._images(containers))
+
+    async def _images(self, containers: Collection[int] | None) -> list[ContainerImage]:
+        found = []
+        for index, container in enumerate(await self._store.containers()):
+            if containers is not None and index not in containers:
+                continue
+            image = await container.image()
+            if image.lineage != self._pins[container].pin.lineage:
+                raise StoreError("the container was made anew meanwhile", container=index)
+            found.append(image)
+        return found
 
     async def pin(self) -> None:
         """Open every container and pin what it shows."""

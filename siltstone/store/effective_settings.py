@@ -123,14 +123,14 @@ def load_settings(
     try:
         settings = Settings.model_validate(text.values)
     except ValidationError as error:
-        raise _first_error(text, error) from error
+        raise first_error(text, error) from error
     effective = EffectiveSettings(
         file=file,
         uuid=settings.uuid,
         binding=settings.long_term_storage.binding,
-        binding_options=_resolved(settings.long_term_storage, file.parent),
+        binding_options=resolved_options(settings.long_term_storage, file.parent),
         log=settings.tier1.log,
-        log_options=_resolved(settings.tier1, file.parent),
+        log_options=resolved_options(settings.tier1, file.parent),
         cache_folder=_cache_folder(settings.cache.path, file.parent),
         cache_bytes=settings.cache.size,
         upload_rate=settings.bandwidth.upload,
@@ -168,7 +168,7 @@ def _folder(options: Mapping[str, Any]) -> Path | None:
     return Path(path) if isinstance(path, str) and path else None
 
 
-def _resolved(section: PluginSection, folder: Path) -> Mapping[str, Any]:
+def resolved_options(section: PluginSection, folder: Path) -> Mapping[str, Any]:
     """Return a plugin's options with ``path`` made absolute: plugins do not know the file."""
     options = dict(section.options)
     path = options.get("path")
@@ -198,7 +198,7 @@ def _container_settings(text: SettingsText, settings: Settings) -> ContainerSett
         raise text.error(CONTAINER_KEYS.get(name, ()), reason) from error
 
 
-def _first_error(text: SettingsText, error: ValidationError) -> SettingsError:
+def first_error(text: SettingsText, error: ValidationError) -> SettingsError:
     """Make the error for the first thing that is wrong, and say how many more there are.
 
     Pydantic's own text shows values, and these may be secrets; only its messages are used.

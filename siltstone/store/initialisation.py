@@ -42,7 +42,7 @@ from siltstone.store.store import open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Site:
+class Site:
     """Where a store is made.
 
     Attributes:
@@ -60,6 +60,44 @@ class _Site:
     options: Mapping[str, Any] = field(repr=False)
     log: str
     log_options: Mapping[str, Any] = field(repr=False)
+
+    def settings_text(self, store_id: bytes) -> str:
+        """The settings file of the store."""
+        return settings_text(
+            uuid_text(store_id), self.binding, self.options, self.log, self.log_options
+        )
+
+
+def site_of(
+    folder: Path | str,
+    *,
+    binding: str = "nfs",
+    options: Mapping[str, Any] | None = None,
+    log: str = "file",
+    log_options: Mapping[str, Any] | None = None,
+) -> Site:
+    """Say where a store is to be made; see ``init_store``. Looks at nothing.
+
+    Raises:
+        ValueError: ``options`` are missing.
+    """
+    if options is None and binding != "nfs":
+        raise ValueError(f"the binding {binding!r} needs options")
+    if log_options is None and log != "file":
+        raise ValueError(f"the log {log!r} needs options")
+    beside = {
+        CHUNKS_FOLDER: options is None,
+        LOG_FOLDER: log_options is None,
+        INDEX_FOLDER: True,
+    }
+    return Site(
+        place=Path(folder).expanduser().absolute(),
+        folders=tuple(name for name, is_beside in beside.items() if is_beside),
+        binding=binding,
+        options=CHUNKS_BESIDE if options is None else options,
+        log=log,
+        log_options=LOG_BESIDE if log_options is None else log_options,
+    )
 
 
 def init_store(
@@ -95,54 +133,31 @@ def init_store(
     """
     if not 1 <= check_offset(containers, what="containers") <= CONTAINERS_MAX:
         raise ValueError(f"containers must be between 1 and {CONTAINERS_MAX}, not {containers}")
-    if options is None and binding != "nfs":
-        raise ValueError(f"the binding {binding!r} needs options")
-    if log_options is None and log != "file":
-        raise ValueError(f"the log {log!r} needs options")
-    beside = {
-        CHUNKS_FOLDER: options is None,
-        LOG_FOLDER: log_options is None,
-        INDEX_FOLDER: True,
-    }
+    site = site_of(folder, binding=binding, options=options, log=log, log_options=log_options)
     environment = SystemEnvironment()
     manifest = StoreManifest(
         store_id=environment.uuid(),
         container_count=containers,
         created_ms=int(environment.time() * 1000),
     )
-    place = Path(folder).expanduser().absolute()
-    site = _Site(
-        place=place,
-        folders=tuple(name for name, is_beside in beside.items() if is_beside),
-        binding=binding,
-        options=CHUNKS_BESIDE if options is None else options,
-        log=log,
-        log_options=LOG_BESIDE if log_options is None else log_options,
-    )
     try:
         return _make(site, manifest)
     except OSError as error:
         raise StoreError(
-            f"no store can be made here: {error.strerror}", path=error.filename or place
+            f"no store can be made here: {error.strerror}", path=error.filename or site.place
         ) from error
 
 
-def _make(site: _Site, manifest: StoreManifest) -> Path:
+def _make(site: Site, manifest: StoreManifest) -> Path:
     place = site.place
-    _refuse_used(site)
+    refuse_used(site)
     settings = place / FILE_NAME
     draft = place / f".{FILE_NAME}.{manifest.store_id.hex()}"
-    with _removed_on_failure() as made:
-        for folder in (place, *(place / name for name in site.folders)):
-            missing = [path for path in (folder, *folder.parents) if not path.exists()]
-            for path in reversed(missing):
-                path.mkdir()
-                made.append(path)
+    with removed_on_failure() as made:
+        make_folders(site, made)
         made.append(draft)
-        store = uuid_text(manifest.store_id)
-        text = settings_text(store, site.binding, site.options, site.log, site.log_options)
-        _write_durably(draft, text)
-        with closing(_storage(draft)) as storage:
+        write_durably(draft, site.settings_text(manifest.store_id))
+        with closing(storage_at(draft)) as storage:
             if next(iter(storage.list()), None) is not None:
                 raise StoreExistsError("long-term storage is not empty")
             create_manifest(storage, manifest)
@@ -153,16 +168,27 @@ def _make(site: _Site, manifest: StoreManifest) -> Path:
             except FileExistsError as error:
                 raise StoreExistsError("there is a store here already", path=settings) from error
         draft.unlink()
-        _sync_folder(place)
+        sync_folder(place)
     return settings
 
 
-def _storage(settings: Path) -> ChunkStorage:
+def storage_at(settings: Path) -> ChunkStorage:
+    """A client of the long-term storage that a settings file names."""
     effective = load_settings(settings)
     return load_chunk_storage(effective.binding, effective.binding_options)
 
 
-def _refuse_used(site: _Site) -> None:
+def make_folders(site: Site, made: list[Path]) -> None:
+    """Make the folders of a store that are missing, and note which ones."""
+    for folder in (site.place, *(site.place / name for name in site.folders)):
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir()
+            made.append(path)
+
+
+def refuse_used(site: Site) -> None:
+    """Refuse folders that hold something. Raises ``StoreExistsError``."""
     place = site.place
     if place.exists() and not place.is_dir():
         raise StoreExistsError("this is not a folder", path=place)
@@ -175,13 +201,13 @@ def _refuse_used(site: _Site) -> None:
 
 
 @contextmanager
-def _emptied_on_failure(site: _Site, settings: Path) -> Iterator[None]:
+def _emptied_on_failure(site: Site, settings: Path) -> Iterator[None]:
     """Empty folders and storage of a store that is ours for certain, when the body fails."""
     try:
         yield
     except BaseException:
         if CHUNKS_FOLDER not in site.folders:
-            with suppress(SiltstoneError), closing(_storage(settings)) as storage:
+            with suppress(SiltstoneError), closing(storage_at(settings)) as storage:
                 delete_many(storage, [found.name for found in storage.list()])
         for name in site.folders:
             for path in (site.place / name).iterdir():
@@ -193,7 +219,7 @@ def _emptied_on_failure(site: _Site, settings: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _removed_on_failure() -> Iterator[list[Path]]:
+def removed_on_failure() -> Iterator[list[Path]]:
     """Remove what the body made, newest first, when it fails; what is not empty stays."""
     made: list[Path] = []
     try:
@@ -209,14 +235,16 @@ def _removed_on_failure() -> Iterator[list[Path]]:
         raise
 
 
-def _write_durably(path: Path, text: str) -> None:
+def write_durably(path: Path, text: str) -> None:
+    """Make a file that was not there."""
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make durable which names a folder has."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -42,6 +42,7 @@ class RecordKind(IntEnum):
     CLAIM = 4
     PIN = 5
     RECOVERY = 6
+    BACKUP = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,349 @@
+"""The verbs of ``backup``: making, listing, checking, restoring and removing backups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.moving_options import moving, moving_options
+from siltstone.cli.option_text import options_of
+from siltstone.cli.output import print_json, print_table
+from siltstone.cli.session import Session, json_option, pass_session
+
+if TYPE_CHECKING:
+    from siltstone.core.records.backup import Backup
+    from siltstone.migration.backup_place import FoundGeneration
+    from siltstone.store.initialisation import Site
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PLACE = click.argument("place", type=click.Path(path_type=Path))
+TURN = click.option(
+    "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
+)
+OF = click.option("--of", metavar="UUID", help="Which store, if PLACE has backups of several.")
+
+
+def new_store_options(verb: F) -> F:
+    """Where a new store lies; the verb gets ``choice``, a dictionary for ``_site``."""
+    for option in (
+        click.option(
+            "--log-option",
+            "log_options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of the log, as for init.",
+        ),
+        click.option("--log", default="file", show_default=True, help="Tier-1 log."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of the binding, as for init.",
+        ),
+        click.option(
+            "--binding", default="nfs", show_default=True, help="Binding of long-term storage."
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.group()
+def backup() -> None:
+    """Backups of a store, made beside its owner; PLACE is a folder or a settings file."""
+
+
+@backup.command()
+@PLACE
+@click.option(
+    "--container",
+    "containers",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this one; may stand several times.",
+)
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
+)
+@moving_options
+@TURN
+@json_option
+@pass_session
+def create(
+    session: Session,
+    place: Path,
+    containers: tuple[int, ...],
+    rate: int | None,
+    threads: int | None,
+    *,
+    allow_missing: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Make a backup in PLACE of all that is acknowledged now; copy what PLACE lacks.
+
+    Run it again when it was interrupted: it goes on.
+    """
+    from siltstone.migration.backup import create_backup
+
+    with moving(session, "backup", threads) as (executor, progress):
+        report = create_backup(
+            session.store_path(),
+            place,
+            containers=containers or None,
+            executor=executor,
+            rate=rate,
+            allow_missing=allow_missing,
+            takeover=takeover,
+            progress=progress,
+        )
+    if as_json:
+        print_json(
+            {
+                **_backup_facts(report.backup),
+                "copied_fragments": report.copied_fragments,
+                "copied_bytes": report.copied_bytes,
+                "found_fragments": report.found_fragments,
+                "copied_files": report.copied_files,
+                "copied_file_bytes": report.copied_file_bytes,
+                "missing_chunks": report.missing,
+            }
+        )
+    else:
+        click.echo(
+            f"generation {report.backup.generation}: copied {report.copied_fragments:,} fragments "
+            f"of chunks, {report.copied_bytes:,} bytes, and {report.copied_files:,} files, "
+            f"{report.copied_file_bytes:,} bytes"
+        )
+        for name, reason in report.missing.items():
+            click.echo(f"missing: {name}: {reason}")
+    if report.missing:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+@backup.command(name="list")
+@PLACE
+@OF
+@json_option
+@pass_session
+def list_generations(session: Session, place: Path, of: str | None, *, as_json: bool) -> None:
+    """Show the generations that are whole, the oldest first."""
+    from siltstone.migration.backup_care import list_backups
+
+    found = list_backups(place, of)
+    if as_json:
+        for one in found:
+            facts = {} if one.backup is None else _backup_facts(one.backup)
+            print_json({"generation": one.number, **facts, "damage": one.damage})
+    else:
+        print_table(
+            ("GENERATION", "MADE", "CONTAINERS", "SEGMENTS", "CHUNKS", "BYTES", "MISSING"),
+            (_row(one) for one in found),
+        )
+        for one in found:
+            for damage in one.damage:
+                click.echo(f"generation {one.number}: {damage}")
+    if any(one.damage for one in found):
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+@backup.command()
+@PLACE
+@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+@OF
+@moving_options
+@json_option
+@pass_session
+def verify(
+    session: Session,
+    place: Path,
+    generations: tuple[int, ...],
+    of: str | None,
+    rate: int | None,
+    threads: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Read every byte of GENERATIONS, or of all, and compare it with its checksum.
+
+    Exits with 6 when something is damaged, missing or absent.
+    """
+    from siltstone.migration.verify_backup import verify_backups
+    from siltstone.pipelines.work import FAILED
+
+    with moving(session, "verify", threads) as (executor, progress):
+        report = verify_backups(
+            place, generations or None, of, executor=executor, rate=rate, progress=progress
+        )
+    for finding in report.findings:
+        if as_json:
+            print_json(finding)
+        else:
+            numbers = ", ".join(map(str, finding.generations))
+            text = f"{finding.status}: {finding.subject}: generation {numbers}: {finding.message}"
+            click.echo(text)
+    session.note(
+        f"verify: {len(report.generations)} generations, {report.objects:,} objects, "
+        f"{report.size:,} bytes, {len(report.findings):,} findings"
+    )
+    statuses = {finding.status for finding in report.findings}
+    if statuses - {FAILED}:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+    if statuses:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+@backup.command()
+@PLACE
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--generation", type=click.IntRange(min=1), help="Which one; the newest by default.")
+@OF
+@new_store_options
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Restore what there is of a backup that lacks bytes; reads of these fail then.",
+)
+@moving_options
+@json_option
+@pass_session
+def restore(
+    session: Session,
+    /,
+    place: Path,
+    folder: Path,
+    generation: int | None,
+    of: str | None,
+    rate: int | None,
+    threads: int | None,
+    *,
+    allow_missing: bool,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Make a new store in FOLDER from a backup. Options are those of init.
+
+    The store has another id, and its logs begin anew. Run it again when it was interrupted.
+    """
+    from siltstone.migration.restore_backup import restore_backup
+
+    site = _site(folder, **choice)
+    with moving(session, "restore", threads) as (executor, progress):
+        report = restore_backup(
+            place,
+            site,
+            generation,
+            of,
+            executor=executor,
+            rate=rate,
+            allow_missing=allow_missing,
+            progress=progress,
+        )
+    if as_json:
+        print_json(
+            {
+                "settings": str(report.settings),
+                **_backup_facts(report.backup),
+                "brought_chunks": report.chunks,
+                "brought_bytes": report.size,
+                "found_chunks": report.found,
+                "missing_chunks": report.missing,
+            }
+        )
+    else:
+        click.echo(f"made a store of generation {report.backup.generation}: {report.settings}")
+        for name, reason in report.missing.items():
+            click.echo(f"missing: {name}: {reason}")
+    if report.missing:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+@backup.command()
+@PLACE
+@click.argument("generations", nargs=-1, required=True, type=click.IntRange(min=1))
+@OF
+@TURN
+@pass_session
+def remove(
+    session: Session, place: Path, generations: tuple[int, ...], of: str | None, *, takeover: bool
+) -> None:
+    """Forget GENERATIONS. What no other generation names goes with the next gc."""
+    from siltstone.migration.backup_care import remove_backups
+
+    remove_backups(place, generations, of, takeover=takeover)
+    session.note(f"removed {len(generations)} generations; gc makes room")
+
+
+@backup.command()
+@PLACE
+@OF
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@TURN
+@json_option
+@pass_session
+def gc(
+    session: Session, place: Path, of: str | None, *, dry_run: bool, takeover: bool, as_json: bool
+) -> None:
+    """Delete what no generation names."""
+    from siltstone.migration.backup_care import collect_backups
+
+    report = collect_backups(place, of, dry_run=dry_run, takeover=takeover)
+    if as_json:
+        print_json({"objects": report.count, "bytes": report.size, "deleted": not dry_run})
+    else:
+        done = "would delete" if dry_run else "deleted"
+        click.echo(f"{done} {report.count:,} objects, {report.size:,} bytes")
+
+
+def _site(
+    folder: Path,
+    *,
+    binding: str,
+    options: tuple[str, ...],
+    log: str,
+    log_options: tuple[str, ...],
+) -> Site:
+    from siltstone.store.initialisation import site_of
+
+    return site_of(
+        folder,
+        binding=binding,
+        options=options_of(options) if options else None,
+        log=log,
+        log_options=options_of(log_options, "--log-option") if log_options else None,
+    )
+
+
+def _backup_facts(backup: Backup) -> dict[str, object]:
+    containers = backup.containers
+    return {
+        "store": backup.store_id.hex(),
+        "generation": backup.generation,
+        "begun_ms": backup.begun_ms,
+        "containers": [container.container for container in containers],
+        "segments": sum(container.segments for container in containers),
+        "chunks": sum(container.chunks for container in containers),
+        "chunk_bytes": sum(container.chunk_bytes for container in containers),
+        "tail_bytes": sum(container.tail.length for container in containers),
+        "missing": sum(container.missing for container in containers),
+    }
+
+
+def _row(found: FoundGeneration) -> tuple[object, ...]:
+    backup = found.backup
+    if backup is None:
+        return (found.number, "damaged", "-", "-", "-", "-", "-")
+    facts = _backup_facts(backup)
+    made = datetime.fromtimestamp(backup.begun_ms / 1000, UTC).isoformat(" ", "seconds")
+    count = f"{len(backup.containers)} of {backup.container_count}"
+    rest = (facts[key] for key in ("segments", "chunks", "chunk_bytes", "missing"))
+    return (found.number, made, count, *rest)

@@ -1,0 +1,137 @@
+"""All that is acknowledged of a container at one moment, so that another one can begin from it.
+
+The index has every table, the frames have the bytes that lie in no chunk yet, and the chunks have
+all others. Nothing here has a history: neither journal nor table log is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from siltstone.container.chunk_rows import ChunkRows
+from siltstone.container.replica import Replica
+from siltstone.container.tail import TailPiece
+from siltstone.core.errors import CorruptDataError
+from siltstone.core.records.frame import (
+    KIND_BATCH,
+    OVERHEAD_BYTES,
+    Frame,
+    decode_frame,
+    encode_frame,
+)
+from siltstone.core.records.piece import (
+    TIME,
+    WRITER_MARK,
+    ControlKind,
+    append_header,
+    control_piece,
+)
+from siltstone.core.words import FRAME_BYTES_MAX, Buffer
+
+_BODY_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
+"""A piece is at most as long as a frame's body, and a frame gets no more pieces beyond this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerImage:
+    """A container at one moment.
+
+    Attributes:
+        container: its index in the store.
+        lineage: of its table log.
+        epoch: the highest that its log or its journal knew.
+        table_version: up to which the index files hold every update, exactly.
+        table_crc: running CRC32C of the table log at that version.
+        index_files: local files that make the index; empty for an empty one.
+        tail: encoded frames with the bytes that lie in no chunk; may be empty.
+        chunks: every chunk that an extent names.
+        segments: how many there are.
+    """
+
+    container: int
+    lineage: bytes
+    epoch: int
+    table_version: int
+    table_crc: int
+    index_files: tuple[Path, ...]
+    tail: tuple[Buffer, ...]
+    chunks: tuple[ChunkRows, ...]
+    segments: int
+
+
+def encoded_tail(replica: Replica, lineage: bytes, epoch: int) -> tuple[Buffer, ...]:
+    """Write the tails of all segments as frames that ``Replica.apply_all`` takes, in their order.
+
+    A frame has pieces of one time, and each piece is what one frame of the log had of a segment.
+    """
+    pieces = sorted(
+        (
+            (piece, segment_id)
+            for segment_id, segment in replica.dirty.items()
+            for piece in segment.tail.pieces
+        ),
+        # Not by time: the clock of an owner may go back, and bytes of a segment have to follow.
+        key=lambda found: (found[0].index, found[1], found[0].offset),
+    )
+    frames: list[Buffer] = []
+    previous_crc = 0
+    for index, group in enumerate(_grouped(pieces)):
+        body: list[Buffer] = []
+        time_ms = group[0][0].made_ms
+        if time_ms:
+            body.append(control_piece(ControlKind.TIME, TIME.pack(time_ms)))
+        for piece, segment_id in group:
+            header = append_header(segment_id, piece.offset, len(piece.data), list(piece.marks))
+            body += (header, piece.data)
+        encoded = encode_frame(
+            body,
+            kind=KIND_BATCH,
+            lineage=lineage,
+            epoch=epoch,
+            index=index,
+            previous_crc=previous_crc,
+            count=len(group) + bool(time_ms),
+        )
+        previous_crc = encoded.crc
+        frames += encoded.buffers
+    return tuple(frames)
+
+
+def decoded_tail(data: Buffer, *, where: str) -> tuple[Frame, ...]:
+    """Read what ``encoded_tail`` wrote.
+
+    Raises:
+        CorruptDataError: it is damaged; ``where`` is named.
+        FormatError: a newer version wrote it.
+    """
+    frames: list[Frame] = []
+    position = 0
+    view = memoryview(data)
+    while position < len(view):
+        frame = decode_frame(view, position)
+        previous = frames[-1].crc if frames else 0
+        if frame is None or frame.index != len(frames) or frame.previous_crc != previous:
+            raise CorruptDataError("a frame of the tail is damaged", where=where, at=position)
+        frames.append(frame)
+        position += frame.size
+    return tuple(frames)
+
+
+def _grouped(
+    pieces: Sequence[tuple[TailPiece, int]],
+) -> Iterator[list[tuple[TailPiece, int]]]:
+    """Cut pieces into frames: of one time each, and not too large."""
+    group: list[tuple[TailPiece, int]] = []
+    size = 0
+    for piece, segment_id in pieces:
+        length = OVERHEAD_BYTES + len(piece.data) + len(piece.marks) * WRITER_MARK.size
+        if group and (piece.made_ms != group[0][0].made_ms or size + length > _BODY_BYTES_MAX):
+            yield group
+            group, size = [], 0
+        group.append((piece, segment_id))
+        size += length
+    if group:
+        yield group

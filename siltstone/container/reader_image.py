@@ -1,0 +1,71 @@
+"""The call of a read-only container that takes an image of it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siltstone.container.chunk_rows import named_chunks
+from siltstone.container.image import ContainerImage, encoded_tail
+from siltstone.container.living_states import living_states
+from siltstone.container.log_facts import LogFacts
+from siltstone.core.environment import Environment
+from siltstone.core.whole_calls import run_whole
+from siltstone.metadata.checkpoint import INDEX_POOL, take_index
+
+if TYPE_CHECKING:
+    from siltstone.container.view import View
+
+
+class ReaderImage:
+    """How a read-only container tells all that it shows; part of ``ReadContainer``."""
+
+    _container: int
+    _environment: Environment
+    _folder: Path
+    _generation: int
+    _log_facts: LogFacts
+    _lock: asyncio.Lock
+
+    if TYPE_CHECKING:
+
+        def _current(self) -> View: ...
+        async def _refresh(self) -> None: ...
+
+    async def image(self) -> ContainerImage:
+        """All that is acknowledged at one moment after this call began.
+
+        Pin the container first, and compare the lineage of the pin with that of the image: then
+        every chunk that it names stays. Its index files lie in the folder of this reader and go
+        when it closes. It holds the tails of all segments in memory, which back-pressure bounds.
+
+        Raises:
+            CorruptDataError: a row is missing, or something else is damaged.
+            ChunkError: long-term storage did not answer.
+        """
+        async with self._lock:
+            # Nothing is applied until the end of the block, so all of it is of one moment.
+            await self._refresh()
+            view = self._current()
+            self._generation += 1
+            folder = self._folder / f"image-{self._generation}"
+            position, files = await run_whole(
+                self._environment, INDEX_POOL, partial(take_index, view.index, folder)
+            )
+            lineage = view.replica.tables.lineage
+            epoch = max(self._log_facts.epoch, view.recovered.highest_epoch)
+            version, crc = (0, 0) if position is None else (position.version, position.running_crc)
+            assert version == view.replica.tables.applied_version, "a reader applies to its index"
+            return ContainerImage(
+                container=self._container,
+                lineage=lineage,
+                epoch=epoch,
+                table_version=version,
+                table_crc=crc,
+                index_files=files,
+                tail=encoded_tail(view.replica, lineage, epoch),
+                chunks=tuple(named_chunks(view.reading, view.segments, view.system, ())),
+                segments=sum(1 for _ in living_states(view.replica)),
+            )

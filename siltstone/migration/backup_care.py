@@ -1,0 +1,159 @@
+"""The care of backups: which there are, and how old ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from siltstone.core.chunk_care import delete_many
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
+from siltstone.migration.backup_place import (
+    CHUNKS,
+    FILES,
+    BackupPlace,
+    FoundGeneration,
+    stores_in,
+)
+from siltstone.migration.backup_plan import fragment_name
+from siltstone.migration.turns import turn
+from siltstone.store.manifest import uuid_text
+from siltstone.store.place_settings import find_place, open_place
+
+DELETES: Final = 1_000
+"""Objects that are deleted before the next look whether it is still our turn."""
+
+
+@contextmanager
+def backups_of(
+    place: Path | str, store: str | None, *, rate: int | None = None
+) -> Iterator[BackupPlace]:
+    """Open the backups of one store, until the end of the block.
+
+    Args:
+        place: settings file of the place, or a folder.
+        store: uuid of the store; ``None`` means the only one that the place has backups of.
+        rate: bytes a second to and from the place; ``None`` means no limit.
+
+    Raises:
+        StoreNotFoundError: the place has no backups of it.
+        SettingsError: it has those of several stores, and none was named.
+        ChunkError: the place refused, or did not answer.
+    """
+    environment = SystemEnvironment()
+    found = find_place(place)
+    try:
+        storage = open_place(found, environment, rate=rate)
+        try:
+            ids = [uuid_text(one) for one in stores_in(storage)]
+            if store is None and len(ids) > 1:
+                raise SettingsError(
+                    f"{found.path}: it has backups of several stores, name one: {', '.join(ids)}"
+                )
+            chosen = store or next(iter(ids), None)
+            if chosen not in ids:
+                raise StoreNotFoundError("no backups are here", place=found.path, store=store)
+            yield BackupPlace(storage, environment, bytes.fromhex(chosen.replace("-", "")))
+        finally:
+            storage.close()
+    finally:
+        environment.close()
+
+
+def list_backups(place: Path | str, store: str | None = None) -> list[FoundGeneration]:
+    """The generations of a store, the oldest first; see ``backups_of`` for arguments and errors."""
+    with backups_of(place, store) as opened:
+        return opened.generations()
+
+
+def remove_backups(
+    place: Path | str,
+    generations: Collection[int],
+    store: str | None = None,
+    *,
+    takeover: bool = False,
+) -> None:
+    """Take generations away; what they alone named is garbage from then on.
+
+    Raises:
+        StoreNotFoundError: there is none of a number; nothing was removed.
+        StoreInUseError: somebody else makes, removes or collects backups here.
+    """
+    with backups_of(place, store) as opened, turn(opened, takeover=takeover) as taken:
+        there = {found.number for found in opened.generations()}
+        for number in generations:
+            if number not in there:
+                raise StoreNotFoundError("there is no such backup", generation=number)
+        for number in generations:
+            taken.check()
+            opened.forget(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectReport:
+    """What ``collect_backups`` removed.
+
+    Attributes:
+        count: of objects.
+        size: their bytes.
+    """
+
+    count: int
+    size: int
+
+
+def collect_backups(
+    place: Path | str, store: str | None = None, *, dry_run: bool = False, takeover: bool = False
+) -> CollectReport:
+    """Delete every object that no generation names, what calls that died have left too.
+
+    Args:
+        place: settings file of the place, or a folder.
+        store: see ``backups_of``.
+        dry_run: only count.
+        takeover: go on although somebody else is at work in the place.
+
+    Raises:
+        CorruptDataError: a generation can not be read, so nobody knows what it names; nothing was
+            removed. Remove that generation first.
+        StoreInUseError: somebody else makes, removes or collects backups here.
+    """
+    with backups_of(place, store) as opened, turn(opened, takeover=takeover) as taken:
+        named = named_objects(opened)
+        lengths = {**opened.lengths(CHUNKS), **opened.lengths(FILES)}
+        garbage = [name for name in lengths if name not in named]
+        if not dry_run:
+            stated = {found.number for found in opened.generations()}
+            for number in opened.numbers():
+                if number not in stated:
+                    taken.check()
+                    opened.forget(number)
+            for begin in range(0, len(garbage), DELETES):
+                taken.check()
+                names = [opened.folder + name for name in garbage[begin : begin + DELETES]]
+                for error in delete_many(opened.storage, names).values():
+                    raise error
+        return CollectReport(count=len(garbage), size=sum(lengths[name] for name in garbage))
+
+
+def named_objects(place: BackupPlace) -> set[str]:
+    """The names of all objects, below the store's folder, that generations name.
+
+    Raises:
+        CorruptDataError: a generation can not be read.
+    """
+    named: set[str] = set()
+    for found in place.generations():
+        if found.backup is None:
+            raise CorruptDataError(
+                f"generation {found.number} can not be read", where=found.damage[0]
+            )
+        for container in found.backup.containers:
+            named |= {container.list.name, container.tail.name}
+            named |= {file.content.name for file in container.index_files}
+            for chunk in place.chunks(container):
+                named |= {fragment_name(chunk.name, one.start, one.stop) for one in chunk.fragments}
+    return named

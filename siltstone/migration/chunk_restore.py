@@ -1,0 +1,139 @@
+"""Chunks that a worker brings back from backups to long-term storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from siltstone.core.block_reads import read_exactly
+from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.core.records.backup import BackupFragment
+from siltstone.core.words import MIB
+from siltstone.migration.backup_objects import ObjectItem, read_object
+from siltstone.migration.backup_place import delete, put
+from siltstone.migration.backup_plan import fragment_name
+from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.pipelines.work import OK, SAME, Outcome, Step
+from siltstone.store.assemble import storage_of
+from siltstone.store.place_settings import find_place, open_place
+
+_WHOLE_BYTES_MAX: Final = 128 * MIB
+"""A longer chunk is written fragment by fragment, where the service can append."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkItem:
+    """A chunk that is to be on long-term storage.
+
+    Attributes:
+        name: of the chunk.
+        length: its bytes.
+        fragments: what it is made of.
+        found: length of what has this name there already; ``None`` when nothing has.
+    """
+
+    name: str
+    length: int
+    fragments: tuple[BackupFragment, ...]
+    found: int | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are brought."""
+        return self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkWork:
+    """Brings chunks back, each fragment compared with its sum.
+
+    Attributes:
+        place: the place, as ``find_place`` takes it.
+        folder: of the store in the place.
+        target: the settings file of the store that is made.
+        rate: bytes a second that are read; ``None`` for no limit.
+    """
+
+    place: str
+    folder: str
+    target: str
+    rate: int | None
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open the place and the new long-term storage."""
+        environment = SystemEnvironment()
+        with ExitStack() as stack:
+            stack.callback(environment.close)
+            place = open_place(find_place(self.place), environment, rate=self.rate)
+            stack.enter_context(closing(place))
+            target = stack.enter_context(closing(storage_of(self.target)))
+            yield partial(_restored, self, place, target, _Buffers())
+
+
+class _Buffers:
+    """Room for a fragment and for a whole chunk."""
+
+    def __init__(self) -> None:
+        self.fragment = FragmentBuffer()
+        self.whole = FragmentBuffer()
+
+
+def _restored(
+    work: ChunkWork,
+    place: ChunkStorage,
+    target: ChunkStorage,
+    buffers: _Buffers,
+    item: ChunkItem,
+) -> Outcome:
+    """Bring one chunk. What fails on the new storage is an error: it would fail for all others."""
+    if item.found is not None:
+        if item.found == item.length and _is_there(target, item, buffers.fragment):
+            return Outcome(subject=item.name, status=SAME, length=item.length)
+        delete(target, item.name)
+    in_parts = item.length > _WHOLE_BYTES_MAX and target.capabilities.append
+    room = memoryview(b"") if in_parts else buffers.whole.of(item.length)
+    end = 0
+    for fragment in item.fragments:
+        found = ObjectItem(
+            name=work.folder + fragment_name(item.name, fragment.start, fragment.stop),
+            length=fragment.length,
+            crc=fragment.crc,
+        )
+        view = buffers.fragment.of(found.length)
+        status, message = read_object(place, found, view)
+        if status != OK:
+            if end and in_parts:
+                delete(target, item.name)
+            return Outcome(subject=item.name, status=status, message=message)
+        fresh = view[end - fragment.start :]
+        if not in_parts:
+            room[end : fragment.stop] = fresh
+        elif end == 0:
+            put(target, item.name, [fresh])
+        else:
+            target.write(item.name, end, [fresh])
+        end = fragment.stop
+    if not in_parts:
+        put(target, item.name, [room])
+    return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+def _is_there(target: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer) -> bool:
+    """Whether a try that died has brought all of a chunk."""
+    try:
+        return all(_has(target, item.name, fragment, buffer) for fragment in item.fragments)
+    except (ChunkNotFoundError, LostDataError):
+        return False
+
+
+def _has(target: ChunkStorage, name: str, fragment: BackupFragment, buffer: FragmentBuffer) -> bool:
+    view = buffer.of(fragment.length)
+    read_exactly(target, name, fragment.start, view)
+    return crc32c(view) == fragment.crc

@@ -1,0 +1,242 @@
+"""Restore: a generation of a backup becomes a new store, at an empty place, of any binding.
+
+The new store has every byte and every table of the generation, and a history of its own: another
+id, other lineages, epochs above all that were known, and empty tier-1 logs. So neither its owner
+nor a reader can take anything of the old store for its own, nor the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from siltstone.container.image import decoded_tail
+from siltstone.container.restoring import Origin, check_log_free, restore_container
+from siltstone.core.errors import CorruptDataError, StoreError
+from siltstone.core.fenced_log import FencedLog
+from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
+from siltstone.core.records.checkpoint import IndexFile
+from siltstone.core.words import LINEAGE_BYTES
+from siltstone.migration.backup import Progress
+from siltstone.migration.backup_care import backups_of
+from siltstone.migration.backup_place import BackupPlace
+from siltstone.migration.chunk_restore import ChunkItem, ChunkWork
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.scrub import DAMAGE
+from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
+from siltstone.store.filling import NewStore, fill_store
+from siltstone.store.initialisation import Site, site_of
+from siltstone.store.place_settings import Place, find_place, open_place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What a restore made.
+
+    Attributes:
+        settings: the settings file of the new store.
+        backup: the generation that it was made from.
+        chunks: how many were brought by this call.
+        size: their bytes.
+        found: chunks that a try which died had brought; verified and not brought again.
+        missing: chunks that are not there, and why; empty unless that was allowed.
+    """
+
+    settings: Path
+    backup: Backup
+    chunks: int
+    size: int
+    found: int
+    missing: dict[str, str]
+
+
+def restore_backup(
+    place: Path | str,
+    target: Path | str | Site,
+    generation: int | None = None,
+    store: str | None = None,
+    *,
+    executor: Executor | None = None,
+    rate: int | None = None,
+    allow_missing: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> RestoreReport:
+    """Make a new store from a generation, and open it once.
+
+    The store that was backed up is not looked at and may be gone. A call that died leaves no store;
+    the same call again goes on. Containers that are not in the generation begin empty.
+
+    Args:
+        place: settings file of the place, or a folder.
+        target: where the new store will be, as ``site_of`` says it; a folder alone stands for the
+            binding ``nfs`` and the log ``file`` in it. Its storage and its logs must be empty.
+        generation: which one; ``None`` means the newest.
+        store: uuid of the store that was backed up; see ``backups_of``.
+        executor: where chunks are brought; ``None`` means threads of this process.
+        rate: bytes a second from the place, at least 1; ``None`` means no limit.
+        allow_missing: make the store although bytes of the backup are missing or damaged; reads of
+            these fail then, with an error that says so.
+        progress: told how far it is.
+
+    Raises:
+        StoreExistsError: something is here already.
+        StoreNotFoundError: there is no such backup.
+        CorruptDataError: the backup is damaged; ``where`` names an object.
+        StoreError: chunks are absent from the backup; or the folder can not be written.
+        LogLostError: the tier-1 log is in use by another container.
+        PipelineError: the place did not answer for an object.
+        ChunkError: the place or the new storage refused, or did not answer.
+    """
+    site = target if isinstance(target, Site) else site_of(target)
+    with backups_of(place, store, rate=rate) as opened:
+        backup = opened.generation(generation)
+        chosen = executor or LocalExecutor()
+        work = _Restoring(opened, backup, find_place(place), chosen, rate, progress)
+        work.look(allow_missing=allow_missing)
+        origin = f"{opened.store_id.hex()[:8]}-{backup.generation}"
+        settings = fill_store(site, origin, backup.container_count, work.fill)
+        return RestoreReport(
+            settings=settings,
+            backup=backup,
+            chunks=work.brought,
+            size=work.size,
+            found=work.found,
+            missing=work.missing,
+        )
+
+
+class _Restoring:
+    def __init__(
+        self,
+        opened: BackupPlace,
+        backup: Backup,
+        place: Place,
+        executor: Executor,
+        rate: int | None,
+        progress: Progress,
+    ) -> None:
+        self.brought = 0
+        self.size = 0
+        self.found = 0
+        self.missing: dict[str, str] = {}
+        self._opened = opened
+        self._backup = backup
+        self._place = place
+        self._executor = executor
+        self._rate = rate
+        self._progress = progress
+        self._allow_missing = False
+        self._chunks: tuple[BackupChunk, ...] = ()
+        self._origins: dict[int, Origin] = {}
+
+    def look(self, *, allow_missing: bool) -> None:
+        """Read all but chunks and index files, before anything is made."""
+        self._allow_missing = allow_missing
+        chunks: dict[str, BackupChunk] = {}
+        for container in self._backup.containers:
+            self._origins[container.container] = self._origin(container)
+            chunks |= {chunk.name: chunk for chunk in self._opened.chunks(container)}
+        self._chunks = tuple(chunks.values())
+        absent = [chunk.name for chunk in self._chunks if chunk.missing]
+        if absent and not allow_missing:
+            raise StoreError(
+                "the backup was made without chunks that were damaged then",
+                count=len(absent),
+                first=absent[0],
+            )
+        self.missing = dict.fromkeys(absent, "absent from the backup")
+
+    def _origin(self, container: BackupContainer) -> Origin:
+        folder = self._opened.folder
+        tail = decoded_tail(self._opened.read(container.tail), where=folder + container.tail.name)
+        return Origin(
+            lineage=container.lineage,
+            epoch=container.epoch,
+            table_version=container.table_version,
+            table_crc=container.table_crc,
+            index_files=tuple(
+                IndexFile(
+                    file_name=file.file_name,
+                    chunk_name=folder + file.content.name,
+                    length=file.content.length,
+                    crc=file.content.crc,
+                )
+                for file in container.index_files
+            ),
+            tail=tail,
+        )
+
+    def fill(self, new: NewStore) -> None:
+        """Bring chunks and containers. May be repeated."""
+        for index in range(self._backup.container_count):
+            log = new.assembly.new_log(index)
+            try:
+                check_log_free(log, _lineage(new.store_id, index))
+            finally:
+                log.close()
+        self._bring(new)
+        for index, origin in self._origins.items():
+            asyncio.run(self._container(new, index, origin))
+
+    def _bring(self, new: NewStore) -> None:
+        items = [
+            ChunkItem(
+                name=chunk.name,
+                length=chunk.length,
+                fragments=chunk.fragments,
+                found=new.lengths.get(chunk.name),
+            )
+            for chunk in sorted(self._chunks, key=lambda chunk: chunk.name)
+            if not chunk.missing
+        ]
+        work = ChunkWork(
+            place=self._place.path,
+            folder=self._opened.folder,
+            target=str(new.settings),
+            rate=self._rate,
+        )
+        sizes = {item.name: item.size for item in items}
+        total, done = sum(sizes.values()), 0
+        for outcome in self._executor.run(work, packed(items, self._executor.workers)):
+            done += sizes[outcome.subject]
+            self._progress(done, total)
+            if outcome.status == FAILED:
+                raise PipelineError(f"the place did not answer: {outcome.message}")
+            if outcome.status in DAMAGE:
+                if not self._allow_missing:
+                    raise CorruptDataError(
+                        f"the backup is damaged, {outcome.status}: {outcome.message}",
+                        where=outcome.subject,
+                    )
+                self.missing[outcome.subject] = f"{outcome.status}: {outcome.message}"
+            elif outcome.status == OK:
+                self.brought += 1
+                self.size += outcome.length
+            else:
+                self.found += 1
+
+    async def _container(self, new: NewStore, index: int, origin: Origin) -> None:
+        environment = new.assembly.environment
+
+        def new_log() -> FencedLog:
+            return new.assembly.new_log(index)
+
+        await restore_container(
+            container=index,
+            lineage=_lineage(new.store_id, index),
+            origin=origin,
+            source=open_place(self._place, environment, rate=self._rate),
+            new_log=new_log,
+            storage=new.assembly.new_storage(),
+            environment=environment,
+            settings=new.assembly.settings.container,
+            owner=new.assembly.owner,
+        )
+
+
+def _lineage(store_id: bytes, index: int) -> bytes:
+    """The lineage of a container of a new store: the same in each try, and of no other store."""
+    text = store_id + index.to_bytes(4, "little")
+    return hashlib.blake2b(text, digest_size=LINEAGE_BYTES, person=b"silt-restore").digest()

@@ -1,0 +1,86 @@
+"""Backups from a folder to a bucket of a real server and back, and places that refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import siltstone
+from services.s3_server import S3Server
+from siltstone.core.errors import ChunkAccessDeniedError
+from siltstone.core.words import KIB, MIB
+from siltstone.migration.backup import create_backup
+from siltstone.migration.backup_care import collect_backups, list_backups, remove_backups
+from siltstone.migration.restore_backup import restore_backup
+from siltstone.migration.verify_backup import verify_backups
+from siltstone.store.initialisation import site_of
+from tests.contract.s3_services import new_bucket
+from tests.contract.test_s3_store import options, variables
+from tests.unit.migration.backups import content, content_of, files, noise
+from tests.unit.pipelines.stores import make_store
+
+__all__ = ["variables"]
+
+
+def place_file(path: Path, server: S3Server, bucket: str, **more: object) -> Path:
+    """A settings file of a place in a bucket."""
+    chosen = {**options(server, bucket), **more}
+    text = yaml.safe_dump({"long_term_storage": {"binding": "s3", "s3": chosen}})
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_store_goes_by_a_bucket_into_a_bucket_and_back(
+    versitygw: S3Server, tmp_path: Path
+) -> None:
+    folder = make_store(tmp_path / "store", chunk_bytes=300 * KIB, containers=1)
+    bucket, raw = new_bucket(versitygw)
+    place = place_file(tmp_path / "place.yaml", versitygw, bucket, prefix="backups")
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(MIB))
+        store.flush()
+        store.segment("a").append(b"tail")
+        first = create_backup(folder, place)
+        store.create("b").append(noise(20_000))
+        store.segment("b").flush()
+        report = create_backup(folder, place)
+        assert (report.copied_fragments, report.copied_bytes) == (1, 20_000)
+        expected = content(store)
+    assert first.copied_bytes == MIB
+    assert verify_backups(place).findings == ()
+    new = site_of(tmp_path / "new", binding="s3", options=options(versitygw, bucket))
+    restore_backup(place, new)
+    assert content_of(tmp_path / "new") == expected
+    # And from the bucket into a folder.
+    with siltstone.open(tmp_path / "new") as store:
+        store.segment("a").append(b"more")
+        expected = content(store)
+        create_backup(tmp_path / "new", tmp_path / "backups")
+    restore_backup(tmp_path / "backups", tmp_path / "back")
+    assert content_of(tmp_path / "back") == expected
+    key = next(key for key in raw.keys("backups") if "/chunks/" in key)
+    raw.remove(key)
+    (found,) = verify_backups(place).findings
+    assert key.endswith(found.subject)
+    remove_backups(place, [1, 2])
+    collect_backups(place)
+    assert raw.keys("backups") == []
+
+
+@pytest.mark.usefixtures("variables")
+def test_wrong_credentials_are_told_and_touch_nothing(versitygw: S3Server, tmp_path: Path) -> None:
+    folder = make_store(tmp_path / "store", containers=1)
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(10_000))
+        store.flush()
+    before = files(folder)
+    bucket, raw = new_bucket(versitygw)
+    place = place_file(tmp_path / "place.yaml", versitygw, bucket, secret_access_key="wrong")
+    for work in (lambda: create_backup(folder, place), lambda: list_backups(place)):
+        with pytest.raises(ChunkAccessDeniedError):
+            work()
+    assert files(folder) == before
+    assert raw.keys("") == []

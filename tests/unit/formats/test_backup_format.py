@@ -1,0 +1,145 @@
+"""The record of a backup and its list: round trips, damage, and the example on their page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siltstone.core.errors import CorruptDataError, FormatError
+from siltstone.core.records.backup import (
+    Backup,
+    BackupChunk,
+    BackupContainer,
+    BackupFragment,
+    BackupIndexFile,
+    BackupObject,
+    decode_backup,
+    decode_chunk_list,
+    encode_backup,
+    encode_chunk_list,
+)
+from siltstone.core.records.envelope import RecordKind, seal
+from tests.unit.formats.page import example
+
+PAGE = "backup.md"
+BACKUP = Backup(
+    store_id=bytes.fromhex("6f1c2d3e4a5b4c6d8e9fa0b1c2d3e4f5"),
+    generation=3,
+    begun_ms=1_700_000_000_123,
+    container_count=4,
+    owner="pid=4711",
+    containers=(
+        BackupContainer(
+            container=1,
+            lineage=bytes(range(16)),
+            epoch=9,
+            table_version=1_300,
+            table_crc=0x11223344,
+            segments=5,
+            chunks=1,
+            chunk_bytes=300_000,
+            missing=0,
+            list=BackupObject(name="files/1-list", length=55, crc=0x55667788),
+            tail=BackupObject(),
+            index_files=(
+                BackupIndexFile(
+                    file_name="000012.sst",
+                    content=BackupObject(name="files/1-index", length=4_096, crc=0x99AABBCC),
+                ),
+            ),
+        ),
+    ),
+)
+CHUNK = BackupChunk(
+    name="data/c1/a.chunk",
+    length=300_000,
+    fragments=(
+        BackupFragment(start=0, stop=270_000, crc=0x01020304),
+        BackupFragment(start=262_144, stop=300_000, crc=0x05060708),
+    ),
+)
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
+ID = st.binary(min_size=16, max_size=16)
+TEXT = st.text(max_size=20)
+OBJECTS = st.builds(BackupObject, name=TEXT, length=U64, crc=U32)
+CONTAINERS = st.builds(
+    BackupContainer,
+    container=U32,
+    lineage=ID,
+    epoch=U64,
+    table_version=U64,
+    table_crc=U32,
+    segments=U64,
+    chunks=U64,
+    chunk_bytes=U64,
+    missing=U64,
+    list=OBJECTS,
+    tail=OBJECTS,
+    index_files=st.lists(
+        st.builds(BackupIndexFile, file_name=TEXT, content=OBJECTS), max_size=2
+    ).map(tuple),
+)
+
+
+@given(
+    st.builds(
+        Backup,
+        store_id=ID,
+        generation=U64,
+        begun_ms=U64,
+        container_count=U32,
+        owner=TEXT,
+        containers=st.lists(CONTAINERS, max_size=3).map(tuple),
+    )
+)
+def test_what_is_written_is_read(backup: Backup) -> None:
+    assert decode_backup(encode_backup(backup), where="here") == backup
+
+
+def test_the_example_on_the_page() -> None:
+    assert encode_backup(BACKUP) == example(PAGE)
+    assert decode_backup(example(PAGE), where=PAGE) == BACKUP
+
+
+def test_any_damaged_byte_is_noticed() -> None:
+    data = encode_backup(BACKUP)
+    for position in range(len(data)):
+        wrong = bytearray(data)
+        wrong[position] ^= 0x20
+        with pytest.raises((CorruptDataError, FormatError)):
+            decode_backup(wrong, where="here")
+    with pytest.raises(CorruptDataError):
+        decode_backup(data[:-1], where="here")
+
+
+def test_a_newer_version_is_told_from_damage() -> None:
+    with pytest.raises(FormatError):
+        decode_backup(seal(RecordKind.BACKUP, 2, b"what will be"), where="here")
+
+
+def test_a_list_is_read_as_it_was_written() -> None:
+    absent = replace(CHUNK, name="data/c1/b.chunk", fragments=())
+    data = encode_chunk_list([CHUNK, absent])
+    assert decode_chunk_list(data, 2, where="here") == (CHUNK, absent)
+    assert absent.missing
+    assert not CHUNK.missing
+    for wrong, count in ((data[:-1], 2), (data, 1), (data, 3)):
+        with pytest.raises(CorruptDataError, match="where=here"):
+            decode_chunk_list(wrong, count, where="here")
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [[(0, 100)], [(0, 200), (250, 300_000)], [(0, 300_001)], [(1, 300_000)], [(0, 9), (5, 9)]],
+)
+def test_fragments_that_do_not_make_their_chunk_are_damage(
+    fragments: list[tuple[int, int]],
+) -> None:
+    made = tuple(BackupFragment(start=start, stop=stop, crc=0) for start, stop in fragments)
+    data = encode_chunk_list([replace(CHUNK, fragments=made)])
+    with pytest.raises(CorruptDataError, match="fragments do not make their chunk"):
+        decode_chunk_list(data, 1, where="here")
