@@ -33,6 +33,9 @@ MIB: Final = 2**20
 FILE_BYTES: Final = 64 * MIB
 BATCH: Final = b"one line of a batch of a stream\n" * 100
 GOAL: Final = 0.6
+AT_ONCE: Final = "\ngarbage:\n  delay: 0s\n"
+"""What was written is deleted before the next turn, as the peer's is: memory that was free for some
+seconds is dear where a machine shares it with others."""
 FLAT: Final = 0.8
 """Of the time of the first batches; neighbours of one kind differ by as much."""
 
@@ -74,7 +77,7 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
         write_lines(path, workshop.pick(FILE_BYTES, 4 * MIB))
         length += path.stat().st_size
     frame = spark.read.text(str(texts))
-    target = siltstone.init(place / "target")
+    target = workshop.store(place, AT_ONCE)
     folder = place / "text"
 
     def ours() -> None:
