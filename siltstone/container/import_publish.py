@@ -323,6 +323,8 @@ class Publisher:
         entries += self._times(part.segment_id, output.start, part.length)
         if self._rows.pending_tombstone(output.segment) is not None:
             entries.append(remove_tombstone(output.segment))
+        if output.attributes:
+            entries.append(put_attributes(part.segment_id, output.attributes))
         return entries
 
     def _times(self, segment_id: int, begin: int, length: int) -> list[TableEntry]:

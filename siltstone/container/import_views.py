@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from siltstone.container.attributes import check_attribute, check_limits
 from siltstone.core.block_sums import block_count
 from siltstone.core.errors import StoreError
 from siltstone.core.records.import_row import ImportState
@@ -91,6 +93,7 @@ class ImportOutput:
         mode: what becomes of the segment.
         start: the first readable offset of a new segment, where its bytes begin.
         sealed: whether a new segment is sealed; ``None`` as the mode says.
+        attributes: of a new segment, from the same step on; ``CREATE`` only.
     """
 
     segment: str
@@ -98,12 +101,20 @@ class ImportOutput:
     mode: ImportMode = ImportMode.CREATE
     start: int = 0
     sealed: bool | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.start < 0:
             raise ValueError(f"{self.segment}: a segment begins at 0 or above, not {self.start}")
         if self.mode is ImportMode.APPEND and (self.start or self.sealed is not None):
             raise ValueError(f"{self.segment}: start and sealed are for new segments")
+        if self.attributes and self.mode is not ImportMode.CREATE:
+            raise ValueError(f"{self.segment}: attributes are for segments that are made")
+        for key, value in self.attributes.items():
+            if value is None:
+                raise TypeError("a new segment's attributes have values")
+            check_attribute(key, value)
+        check_limits(self.segment, self.attributes)
 
     @property
     def length(self) -> int:

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from siltstone.container.import_views import ImportBatch, ImportMode, ImportSessionError
+from siltstone.container.import_views import (
+    ImportBatch,
+    ImportMode,
+    ImportOutput,
+    ImportSessionError,
+)
 from siltstone.core.errors import (
+    AttributeLimitError,
     CorruptDataError,
     FencedError,
     LostDataError,
@@ -55,6 +61,30 @@ def test_chunks_become_a_new_sealed_segment() -> None:
 
     with world() as made:
         made.run(story(made))
+
+
+def test_a_new_segment_has_its_attributes_from_the_first_moment_on() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        ticket = await opened(owner)
+        chunks = bring(made.new_storage(), ticket, [pattern(1, 10)])
+        output = replace(gives("new", chunks), attributes={"from": "elsewhere"})
+        await owner.container.imports.commit("job", [output])
+        await owner.container.close()
+        owner = await made.open()
+        assert (await owner.container.info("new")).attributes == {"from": "elsewhere"}
+        await close_quietly(owner)
+
+    with world() as made:
+        made.run(story(made))
+
+
+@pytest.mark.parametrize("mode", [ImportMode.APPEND, ImportMode.REPLACE])
+def test_attributes_are_for_segments_that_are_made(mode: ImportMode) -> None:
+    with pytest.raises(ValueError, match="attributes"):
+        ImportOutput(segment="old", chunks=(), mode=mode, attributes={"a": "b"})
+    with pytest.raises(AttributeLimitError):
+        ImportOutput(segment="new", chunks=(), attributes={"a": "b" * 5_000})
 
 
 def test_a_repeat_finds_what_the_first_commit_came_to() -> None:
