@@ -6,6 +6,8 @@ from enum import IntEnum
 from typing import Final
 
 from siltstone.core import errors
+from siltstone.migration.legacy.imported import MigrationStateError
+from siltstone.migration.legacy.names import LegacyLayoutError
 from siltstone.store.arguments import SeveralContainersError
 from siltstone.store.streams import PartialAppendError
 
@@ -50,6 +52,8 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.SettingsError, ExitCode.USAGE),
     (errors.StoreNotFoundError, ExitCode.USAGE),
     (errors.FormatError, ExitCode.USAGE),
+    (LegacyLayoutError, ExitCode.USAGE),
+    (MigrationStateError, ExitCode.CONFLICT),
     (errors.SiltstoneError, ExitCode.FAILED),
     (OSError, ExitCode.FAILED),
     (ValueError, ExitCode.USAGE),

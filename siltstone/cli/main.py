@@ -29,6 +29,7 @@ from siltstone.cli import (
 from siltstone.cli.backup_commands import backup
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
+from siltstone.cli.migrate_commands import migrate
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.spark_commands import spark
@@ -93,6 +94,7 @@ for _verb in (
     retention,
     recover_command.recover,
     backup,
+    migrate,
     spark,
     completion_command.completion,
 ):

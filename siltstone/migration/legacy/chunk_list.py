@@ -28,7 +28,7 @@ class Spans:
         start: first readable offset.
         length: offset behind the last byte.
         names: of all chunks that the header lists.
-        empty_keys: files that it lists and that hold nothing of the segment.
+        empty_keys: files that it lists and that hold nothing at all.
         last_key: file of the last chunk; empty without chunks.
         last_sealed: whether that one is sealed.
         notes: oddities.
@@ -99,9 +99,8 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     spans.pieces = tuple(pieces)
     spans.start = pieces[0].start if pieces else last.start
     spans.length = last.start + size
-    used = {piece.key for piece in pieces}
-    keys = {files[chunk.name].key for chunk in chunks if chunk.name in files}
-    spans.empty_keys = tuple(sorted(keys - used))
+    listed = {files[chunk.name].key: files[chunk.name] for chunk in chunks if chunk.name in files}
+    spans.empty_keys = tuple(sorted(key for key, file in listed.items() if not file.length))
     return spans
 
 

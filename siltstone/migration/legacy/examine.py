@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from siltstone.core.errors import ChunkError, SegmentNameError
-from siltstone.core.words import MIB, check_segment_name
+from siltstone.core.errors import ChunkError
+from siltstone.core.words import MIB
 from siltstone.migration.legacy.chunk_list import Refused, Spans, spans_of
 from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
 from siltstone.migration.legacy.findings import (
@@ -150,8 +150,6 @@ class _Examiner:
         if refused is not None:
             return _refusal(segment, file.key, refused)
         notes = [*file.notes, *self._notes(segment, header, spans, file, listed)]
-        used = {piece.key for piece in spans.pieces}
-        mine = {one.key for _, one in self._chunks_of.get(segment, ()) if one.name in listed}
         return Finding(
             segment=segment,
             verdict=Verdict.IMPORTABLE,
@@ -161,7 +159,7 @@ class _Examiner:
             sealed=bool(file.sealed),
             rolling_bytes=header.rolling_bytes,
             header_key=file.key,
-            other_keys=tuple(sorted((mine | set(spans.empty_keys)) - used)),
+            other_keys=spans.empty_keys,
             notes=tuple(notes),
         )
 
@@ -286,10 +284,6 @@ def _refusal(segment: str, header_key: str | None, refused: Refused) -> Finding:
 def _name_problem(segment: str) -> Refused | None:
     if "&" in segment:
         return Refused(Reason.BAD_NAME, "the name holds &, which no header can hold")
-    try:
-        check_segment_name(segment)
-    except SegmentNameError as error:
-        return Refused(Reason.BAD_NAME, str(error))
     return None
 
 

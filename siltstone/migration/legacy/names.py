@@ -41,6 +41,10 @@ class LegacyLayoutError(StoreError):
         self.where = where
 
 
+class NoLegacyLayoutError(LegacyLayoutError):
+    """There is no file of a legacy layout, or no such place."""
+
+
 class Naming(StrEnum):
     """Which binding wrote the files."""
 
@@ -101,7 +105,8 @@ def naming_of(keys: Iterable[str], where: str) -> Naming:
         where: their folder, for messages.
 
     Raises:
-        LegacyLayoutError: no file is of a legacy layout, or files of several layouts are mixed.
+        NoLegacyLayoutError: no file is of a legacy layout.
+        LegacyLayoutError: files of several layouts are mixed, or all are of another one.
     """
     seen: dict[str, str] = {}
     for key in keys:
@@ -120,5 +125,5 @@ def naming_of(keys: Iterable[str], where: str) -> Naming:
             "this is the layout that followed the legacy one", where=seen["chunked"]
         )
     if not seen:
-        raise LegacyLayoutError("not a legacy layout: no file is a header or chunk", where=where)
+        raise NoLegacyLayoutError("not a legacy layout: no file is a header or chunk", where=where)
     return Naming(next(iter(seen)))

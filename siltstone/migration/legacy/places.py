@@ -45,6 +45,10 @@ class LegacyPlace(Protocol):
         """Yield every file, in any order. Raises ``OSError`` or ``ChunkError``."""
         ...
 
+    def length_of(self, key: str) -> int:
+        """Bytes that a file has now. Raises ``OSError`` or ``ChunkError``."""
+        ...
+
     def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
 
@@ -80,6 +84,10 @@ class FolderPlace:
                 sealed = not status.st_mode & modes.S_IWUSR
                 yield PlacedFile(key=key, length=status.st_size, sealed=sealed)
 
+    def length_of(self, key: str) -> int:
+        """See ``LegacyPlace.length_of``."""
+        return os.lstat(self._folder / key).st_size
+
     def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
         """See ``LegacyPlace.read_into``."""
         done = 0
@@ -99,9 +107,14 @@ class StoragePlace:
     Args:
         storage: who reads; whoever made it closes it.
         prefix: of the keys; empty, or with ``/`` at its end.
+        sealed: keys below the prefix that are sealed, and all others are not; ``None`` when nobody
+            knows.
     """
 
-    def __init__(self, storage: ChunkStorage, prefix: str) -> None:
+    def __init__(
+        self, storage: ChunkStorage, prefix: str, sealed: frozenset[str] | None = None
+    ) -> None:
+        self._sealed = sealed
         self._storage = storage
         self._prefix = prefix
 
@@ -116,7 +129,12 @@ class StoragePlace:
             if not self._prefix and found.name.startswith(OUR_PREFIXES):
                 continue
             key = found.name.removeprefix(self._prefix)
-            yield PlacedFile(key=key, length=found.length, sealed=None)
+            sealed = None if self._sealed is None else key in self._sealed
+            yield PlacedFile(key=key, length=found.length, sealed=sealed)
+
+    def length_of(self, key: str) -> int:
+        """See ``LegacyPlace.length_of``."""
+        return self._storage.stat(self._prefix + key).length
 
     def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
         """See ``LegacyPlace.read_into``."""

@@ -13,6 +13,9 @@ from siltstone.container.import_views import ImportSessionError
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.throttling import ChunkThrottledError
+from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
+from siltstone.migration.legacy.imported import MigrationStateError
+from siltstone.migration.legacy.names import LegacyLayoutError, NoLegacyLayoutError
 from siltstone.pipelines.work import PipelineError
 from siltstone.store.arguments import SeveralContainersError
 from siltstone.store.event_buffer import BufferedWriteError
@@ -36,6 +39,11 @@ CLASSES = {
         BufferedWriteError,
         PipelineError,
         ImportSessionError,
+        LegacyLayoutError,
+        NoLegacyLayoutError,
+        MigrationStateError,
+        HeaderError,
+        ChunkOrderError,
     )
     if isinstance(value, type) and issubclass(value, SiltstoneError)
 }

@@ -29,6 +29,9 @@ class MemoryPlace:
         for key, (data, sealed) in self.held.items():
             yield PlacedFile(key=key, length=len(data), sealed=sealed)
 
+    def length_of(self, key: str) -> int:
+        return len(self.held[key][0])
+
     def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
         if key in self.broken:
             raise PermissionError(13, "Permission denied", key)

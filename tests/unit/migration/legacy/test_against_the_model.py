@@ -58,7 +58,7 @@ def carry_out(
             model.concat(name, other)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(some.lists(step, max_size=25), some.booleans())
 def test_what_is_found_is_what_the_original_reads(
     steps: list[tuple[str, str, str, int, int | None]], replaces: bool

@@ -1,0 +1,346 @@
+"""The verbs of ``migrate``: data of older layouts in, and back out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.output import print_json, print_table
+from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+
+if TYPE_CHECKING:
+    from siltstone.container.views import SegmentInfo
+    from siltstone.migration.legacy.bring import InPlace
+    from siltstone.migration.legacy.locate import Located
+    from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
+    from siltstone.store.store import Store
+
+MODES = ("no_upgrade", "code_only", "layout_upgrade", "install_new")
+
+
+@click.group()
+def migrate() -> None:
+    """Data of older layouts: in by copy or in place, compared, and back out again."""
+
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(1, 256), metavar="N", help="Files at a time."
+)
+sealed_option = click.option(
+    "--sealed",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="For a bucket: a file with the key of each sealed object, a line each.",
+)
+
+
+@migrate.command()
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="layout_upgrade",
+    show_default=True,
+    help="What becomes of the layout.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
+@click.option("--in-place", is_flag=True, help="Let the old files become chunks; move no byte.")
+@click.option("--under", default="", metavar="TEXT", help="Names in the store begin so.")
+@sealed_option
+@threads_option
+@takeover_option
+@json_option
+@pass_session
+def legacy(
+    session: Session,
+    /,
+    folder: str,
+    mode: str,
+    under: str,
+    sealed: Path | None,
+    threads: int | None,
+    *,
+    dry_run: bool,
+    in_place: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Bring segments of Pravega's RollingStorage, its layout with header files.
+
+    DIR is a folder, or storage:PREFIX on the store's own long-term storage. Nothing in it is
+    changed.
+    """
+    from siltstone.core.errors import CapabilityError
+    from siltstone.migration.legacy.examine import examine
+    from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.plan import plan_migration
+
+    if mode == "code_only":
+        raise CapabilityError(
+            "code_only is not built: a store does not write the old layout on flush; nothing was "
+            "done, and layout_upgrade --in-place reads the old files where they are"
+        )
+    if mode == "install_new":
+        _install_new(session, folder, sealed)
+        return
+    with located(folder, session.store_path(), sealed) as place:
+        # Refused before anything is looked at, when the files can not become chunks.
+        found = place.in_place() if in_place else None
+        layout = examine(place.place)
+        if dry_run or mode == "no_upgrade":
+            plan = plan_migration(
+                layout,
+                _known(session, under),
+                migration=place.migration,
+                in_place=in_place,
+                under=under,
+            )
+            _show(plan, as_json=as_json)
+            if mode == "no_upgrade":
+                session.note("no_upgrade: nothing was done; layout_upgrade converts the layout")
+                raise click.exceptions.Exit(ExitCode.CONFLICT)
+            _end_of_plan(session, plan)
+            return
+        with session.open_owner(takeover=takeover) as store:
+            plan = plan_migration(
+                layout,
+                {info.name: info for info in store.list(under)},
+                migration=place.migration,
+                in_place=in_place,
+                under=under,
+            )
+            _carry_out(session, plan, place, store, threads, found, as_json=as_json)
+
+
+def _carry_out(
+    session: Session,
+    plan: MigrationPlan,
+    place: Located,
+    store: Store,
+    threads: int | None,
+    in_place: InPlace | None,
+    *,
+    as_json: bool,
+) -> None:
+    from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
+    from siltstone.pipelines.local_executor import LocalExecutor
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    total = sum(planned.lacking_bytes for planned in plan.segments)
+    outcomes = bring(plan, place.place, store, place.settings, LocalExecutor(threads), in_place)
+    quiet = frozenset((OK, SAME))
+    shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
+    counts = Counter(outcome.status for outcome in shown)
+    for key in plan.layout.strays:
+        session.note(f"left alone: {key}")
+    finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)
+
+
+def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
+    """Succeed only where no old layout would be passed over."""
+    from siltstone.migration.legacy.examine import examine
+    from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.names import NoLegacyLayoutError
+
+    try:
+        with located(folder, session.store_path(), sealed) as place:
+            layout = examine(place.place)
+    except NoLegacyLayoutError as error:
+        session.note(f"install_new: nothing to bring: {error}")
+        return
+    count = len(layout.segments)
+    click.echo(f"siltstone: install_new: {layout.where} holds {count} legacy segments", err=True)
+    raise click.exceptions.Exit(ExitCode.CONFLICT)
+
+
+def _known(session: Session, under: str) -> dict[str, SegmentInfo]:
+    """Segments of the store; none when it was never opened."""
+    from siltstone.core.errors import StoreNotFoundError
+
+    try:
+        with session.open_reader() as store:
+            return {info.name: info for info in store.list(under)}
+    except StoreNotFoundError as error:
+        session.note(f"no segment of the store is known: {error}")
+        return {}
+
+
+def _show(plan: MigrationPlan, *, as_json: bool) -> None:
+    if as_json:
+        for planned in plan.segments:
+            print_json(_fields(planned))
+        return
+    rows = [
+        (
+            planned.action,
+            planned.name,
+            planned.finding.start,
+            planned.finding.length,
+            "sealed" if planned.finding.sealed else "open",
+            len(planned.finding.pieces),
+            planned.message,
+        )
+        for planned in plan.segments
+    ]
+    print_table(("action", "segment", "start", "length", "state", "files", "note"), rows)
+
+
+def _fields(planned: PlannedSegment) -> dict[str, Any]:
+    finding = planned.finding
+    return {
+        "segment": planned.name,
+        "action": planned.action,
+        "reason": finding.reason,
+        "message": planned.message,
+        "start": finding.start,
+        "length": finding.length,
+        "sealed": finding.sealed,
+        "rolling_bytes": finding.rolling_bytes,
+        "lacking_bytes": planned.lacking_bytes,
+        "files": [piece.key for piece in finding.pieces],
+        "notes": [{"oddity": note.oddity, "text": note.text} for note in finding.notes],
+    }
+
+
+def _end_of_plan(session: Session, plan: MigrationPlan) -> None:
+    from siltstone.migration.legacy.plan import Action
+
+    counts = Counter(planned.action for planned in plan.segments)
+    session.note(", ".join(f"{count:,} {action}" for action, count in sorted(counts.items())))
+    for key in plan.layout.strays:
+        session.note(f"to be left alone: {key}")
+    if counts[Action.REFUSED]:
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+    if counts[Action.CONFLICT]:
+        raise click.exceptions.Exit(ExitCode.CONFLICT)
+
+
+@migrate.command()
+@click.argument("folder", metavar="DIR")
+@sealed_option
+@threads_option
+@click.option("--record-sums", is_flag=True, help="Keep checksums of files that became chunks.")
+@takeover_option
+@json_option
+@pass_session
+def verify(
+    session: Session,
+    /,
+    folder: str,
+    sealed: Path | None,
+    threads: int | None,
+    *,
+    record_sums: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Compare what came from DIR with DIR, every byte. Exits with 6 on a difference."""
+    from siltstone.migration.legacy.examine import examine
+    from siltstone.migration.legacy.imported import imported
+    from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.verify import DIFFERS, MISSING
+    from siltstone.migration.legacy.verify import verify as run_verify
+    from siltstone.pipelines.local_executor import LocalExecutor
+    from siltstone.pipelines.work import FAILED, OK
+
+    with located(folder, session.store_path(), sealed) as place:
+        layout = examine(place.place)
+        opened = session.open_owner(takeover=takeover) if record_sums else session.open_reader()
+        with opened as store:
+            known = imported(store.list(), place.migration, layout)
+            total = sum(one.origin.length - one.origin.start for one in known)
+            executor = LocalExecutor(threads)
+            outcomes = run_verify(layout, known, place.place, store, executor)
+            quiet = frozenset((OK,))
+            counts: Counter[str] = Counter()
+            for outcome in told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet):
+                counts[outcome.status] += 1
+                if record_sums and outcome.status == OK:
+                    store.record_sums(outcome.subject)
+    finish(session, "verify", counts, frozenset((DIFFERS, MISSING)), FAILED)
+
+
+@migrate.command()
+@click.argument("folder", metavar="DIR")
+@sealed_option
+@takeover_option
+@json_option
+@pass_session
+def rollback(
+    session: Session, /, folder: str, sealed: Path | None, *, takeover: bool, as_json: bool
+) -> None:
+    """Go back to DIR: write there what was appended since, then forget what came from it."""
+    from siltstone.migration.legacy.finish import roll_back
+    from siltstone.migration.legacy.locate import located
+    from siltstone.pipelines.work import FAILED, OK
+
+    with ExitStack() as stack:
+        place = stack.enter_context(located(folder, session.store_path(), sealed))
+        store = stack.enter_context(session.open_owner(takeover=takeover))
+        outcomes = roll_back(place, store)
+        quiet = frozenset((OK,))
+        shown = told(session, "rollback", outcomes, 0, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "rollback", counts, frozenset(), FAILED)
+
+
+@migrate.command()
+@click.argument("folder", metavar="DIR")
+@sealed_option
+@takeover_option
+@json_option
+@pass_session
+def finalise(
+    session: Session, /, folder: str, sealed: Path | None, *, takeover: bool, as_json: bool
+) -> None:
+    """End a migration for good: there is no rollback any more.
+
+    Files that became chunks are ordinary ones then, and headers that nobody needs are deleted.
+    """
+    from siltstone.migration.legacy.finish import finalise as run_finalise
+    from siltstone.migration.legacy.locate import located
+    from siltstone.pipelines.work import FAILED, OK
+
+    with ExitStack() as stack:
+        place = stack.enter_context(located(folder, session.store_path(), sealed))
+        store = stack.enter_context(session.open_owner(takeover=takeover))
+        outcomes = run_finalise(place, store)
+        quiet = frozenset((OK,))
+        shown = told(session, "finalise", outcomes, 0, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "finalise", counts, frozenset(), FAILED)
+
+
+@migrate.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="Export all segments whose names begin so.")
+@json_option
+@pass_session
+def export(
+    session: Session, /, folder: Path, segments: tuple[str, ...], prefix: str, *, as_json: bool
+) -> None:
+    """Write segments into FOLDER, in the layout with header files. Without SEGMENTS all of them."""
+    from siltstone.migration.legacy.bring import CONFLICT, REFUSED
+    from siltstone.migration.legacy.export import export as run_export
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    if segments and prefix:
+        raise click.UsageError("name segments, or give --prefix, not both")
+    with session.open_reader() as store:
+        if segments:
+            infos = [store.segment(name).info() for name in segments]
+        else:
+            infos = list(store.list(prefix))
+        total = sum(info.length - info.start_offset for info in infos)
+        outcomes = run_export(store, infos, folder)
+        quiet = frozenset((OK, SAME))
+        shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "export", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)

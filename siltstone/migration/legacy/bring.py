@@ -1,0 +1,313 @@
+"""Carry a plan out: bytes of a legacy layout become segments of a store, by copy or in place.
+
+Copied bytes go straight to long-term storage, as chunks of an import session, and become visible
+when the session is committed; in place, the session names the old files instead. A commit is whole
+or not at all, and says with the bytes where they came from. So a migration that was killed is
+planned again and goes on behind the last commit. Nothing here writes to the layout.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from siltstone.container.import_views import (
+    ImportedChunk,
+    ImportMode,
+    ImportOutput,
+    ImportTicket,
+)
+from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneError
+from siltstone.core.words import GIB, MIB, container_of
+from siltstone.migration.legacy.copying import Run, Share, groups_of, runs_of, sessions_of
+from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.plan import (
+    Action,
+    MigrationPlan,
+    PlannedSegment,
+    marks_of,
+)
+from siltstone.pipelines.work import FAILED, OK, SAME, Executor, Outcome, Step, packed
+from siltstone.store.import_writer import ImportWriter
+from siltstone.store.store import Store
+
+CONFLICT: Final = "conflict"
+REFUSED: Final = "refused"
+ABSENT: Final = "absent"
+LEFT: Final = "left"
+
+LIFETIME: Final = timedelta(days=7)
+"""Of a session that nobody ends; its chunks are deleted then."""
+
+IN_PLACE_BYTES_MAX: Final = 256 * GIB
+"""A longer file is copied: the sums of one chunk have to fit in memory."""
+
+READ_BYTES: Final = 4 * MIB
+
+_STATUS: Final[Mapping[Action, str]] = {
+    Action.DONE: SAME,
+    Action.CONFLICT: CONFLICT,
+    Action.REFUSED: REFUSED,
+    Action.ABSENT: ABSENT,
+    Action.LEFT: LEFT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """How files of the layout are called on the store's own long-term storage.
+
+    Attributes:
+        prefix: of their keys; empty, or with ``/`` at its end.
+        versions: what the storage said of each key when the layout was looked at.
+    """
+
+    prefix: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyItem:
+    """Runs that one task copies into one session."""
+
+    ticket: ImportTicket
+    number: int
+    runs: Sequence[Run]
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return sum(run.length for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWork:
+    """Copies runs.
+
+    Attributes:
+        place: where they are read.
+        store: settings file of the target.
+        came: what was made of each run, by segment and start.
+        problems: why a segment can not be brought.
+    """
+
+    place: LegacyPlace
+    store: str
+    came: dict[tuple[str, int], tuple[ImportedChunk, ...]]
+    problems: dict[str, str]
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Nothing is kept between items."""
+        yield partial(_copied, self)
+
+
+def bring(
+    plan: MigrationPlan,
+    place: LegacyPlace,
+    store: Store,
+    settings: str,
+    executor: Executor,
+    in_place: InPlace | None,
+) -> Iterator[Outcome]:
+    """Bring what the store lacks of a layout.
+
+    Args:
+        plan: of this place and store; nobody else changes either meanwhile.
+        place: where the layout lies.
+        store: open, and owned with all of its containers.
+        settings: its settings file, for those who write chunks.
+        executor: where bytes are copied; threads of this process.
+        in_place: how files are called on the store's long-term storage; ``None`` copies them.
+
+    Yields:
+        For each segment and step ``ok`` with the bytes that became visible, ``same``, ``conflict``,
+        ``refused``, ``absent``, ``left`` or ``failed``.
+
+    Raises:
+        FencedError: another owner took the store over; what became visible stays.
+    """
+    lacking: dict[int, list[PlannedSegment]] = {}
+    for planned in plan.segments:
+        if planned.action in (Action.IMPORT, Action.GO_ON):
+            index = container_of(planned.name, store.container_count)
+            lacking.setdefault(index, []).append(planned)
+        else:
+            status = _STATUS[planned.action]
+            yield Outcome(subject=planned.name, status=status, message=planned.message)
+    bringing = _Bringing(plan, place, store, settings, executor, in_place)
+    for some in lacking.values():
+        spoilt: set[str] = set()
+        for session in sessions_of(some, whole=plan.in_place):
+            # Behind a part that failed nothing of that segment can become visible.
+            left = [share for share in session if share.planned.name not in spoilt]
+            for outcome in bringing.carry_out(left) if left else ():
+                if outcome.status != OK:
+                    spoilt.add(outcome.subject)
+                yield outcome
+
+
+class _Bringing:
+    """What all sessions of one run share."""
+
+    def __init__(
+        self,
+        plan: MigrationPlan,
+        place: LegacyPlace,
+        store: Store,
+        settings: str,
+        executor: Executor,
+        in_place: InPlace | None,
+    ) -> None:
+        self._plan = plan
+        self._place = place
+        self._store = store
+        self._settings = settings
+        self._executor = executor
+        self._in_place = in_place
+
+    def carry_out(self, shares: Sequence[Share]) -> Iterator[Outcome]:
+        """Bring what one session has, and commit it."""
+        try:
+            problems = self._session(shares)
+        except FencedError:
+            raise
+        except (SiltstoneError, OSError) as error:
+            problems = {share.planned.name: str(error) for share in shares}
+        for share in shares:
+            name = share.planned.name
+            if name in problems:
+                yield Outcome(subject=name, status=FAILED, message=problems[name])
+                continue
+            if share.is_last and share.planned.finding.sealed and not share.is_first:
+                self._store.segment(name).seal()
+            length = share.stop - share.start
+            parts = [] if share.is_first and share.is_last else [f"{share.start} to {share.stop}"]
+            parts += [share.planned.message] if share.planned.message else []
+            yield Outcome(subject=name, status=OK, length=length, message="; ".join(parts))
+
+    def _session(self, shares: Sequence[Share]) -> dict[str, str]:
+        """Commit what can be brought; return the segments that can not, and why."""
+        name = f"legacy/{uuid.uuid4().hex}"
+        adoption = None if self._in_place is None else self._plan.migration
+        ticket = self._store.open_import(
+            name, shares[0].planned.name, lifetime=LIFETIME, adoption=adoption
+        )
+        try:
+            work = CopyWork(place=self._place, store=self._settings, came={}, problems={})
+            runs = [run for share in shares for run in self._to_copy(share)]
+            items = [
+                CopyItem(ticket=ticket, number=number, runs=group)
+                for number, group in enumerate(groups_of(runs))
+            ]
+            for outcome in self._executor.run(work, packed(items, self._executor.workers)):
+                if outcome.status != OK:
+                    item = items[int(outcome.subject)]
+                    work.problems.update({run.segment: outcome.message for run in item.runs})
+            made = (
+                self._output(share, work)
+                for share in shares
+                if share.planned.name not in work.problems
+            )
+            outputs = [output for output in made if output is not None]
+            if outputs:
+                self._store.commit_import(ticket, outputs)
+            return work.problems
+        finally:
+            # Never undoes a commit.
+            self._store.abort_import(ticket)
+
+    def _to_copy(self, share: Share) -> Iterator[Run]:
+        planned = share.planned
+        for run in runs_of(planned.finding, planned.name, share.start, share.stop):
+            if self._in_place is None or run.key not in self._whole(planned):
+                yield run
+
+    def _whole(self, planned: PlannedSegment) -> dict[str, int]:
+        """Files that become chunks as they are, and where they begin in the segment."""
+        if self._in_place is None:
+            return {}
+        return {
+            piece.key: piece.start
+            for piece in planned.finding.pieces
+            if piece.length == piece.physical <= IN_PLACE_BYTES_MAX
+        }
+
+    def _output(self, share: Share, work: CopyWork) -> ImportOutput | None:
+        planned, finding = share.planned, share.planned.finding
+        chunks = tuple(self._chunks(share, work))
+        if not share.is_first:
+            if not chunks:
+                return None
+            return ImportOutput(segment=planned.name, chunks=chunks, mode=ImportMode.APPEND)
+        return ImportOutput(
+            segment=planned.name,
+            chunks=chunks,
+            mode=ImportMode.CREATE,
+            start=finding.start,
+            sealed=finding.sealed and share.is_last,
+            attributes=marks_of(finding, self._plan.migration, in_place=self._plan.in_place),
+        )
+
+    def _chunks(self, share: Share, work: CopyWork) -> Iterator[ImportedChunk]:
+        whole = self._whole(share.planned)
+        for piece in share.planned.finding.pieces:
+            if piece.key in whole and self._in_place is not None:
+                name = self._in_place.prefix + piece.key
+                yield ImportedChunk(
+                    name=name,
+                    length=piece.length,
+                    sums=None,
+                    version=self._in_place.versions.get(name),
+                )
+                continue
+            begin, end = (
+                max(share.start, piece.start),
+                min(share.stop, piece.start + piece.length),
+            )
+            for run in runs_of(share.planned.finding, share.planned.name, begin, end):
+                yield from work.came[share.planned.name, run.start]
+
+
+def _copied(work: CopyWork, item: CopyItem) -> Outcome:
+    """Copy the runs of one task. A file that can not be read spoils its segment alone."""
+    subject = str(item.number)
+    try:
+        with ImportWriter(work.store, item.ticket, partition=item.number, attempt=0) as writer:
+            for run in item.runs:
+                part = writer.new_part()
+                try:
+                    _check_length(work.place, run)
+                    for buffer in _read(work.place, run):
+                        part.write(buffer)
+                except OSError as error:
+                    work.problems[run.segment] = f"{run.key}: {error.strerror or error}"
+                    continue
+                work.came[run.segment, run.start] = part.finish()
+    except ChunkStorageFullError as error:
+        return Outcome(subject=subject, status=FAILED, message=f"no room: {error}")
+    except (SiltstoneError, OSError) as error:
+        return Outcome(subject=subject, status=FAILED, message=str(error))
+    return Outcome(subject=subject, status=OK, length=item.size)
+
+
+def _check_length(place: LegacyPlace, run: Run) -> None:
+    found = place.length_of(run.key)
+    if found != run.physical:
+        raise OSError(f"has {found} bytes and had {run.physical}: somebody writes to it")
+
+
+def _read(place: LegacyPlace, run: Run) -> Iterator[bytearray]:
+    done = 0
+    while done < run.length:
+        buffer = bytearray(min(READ_BYTES, run.length - done))
+        count = place.read_into(run.key, run.offset + done, memoryview(buffer))
+        if count != len(buffer):
+            raise OSError(f"ends at {run.offset + done + count}: somebody cut it")
+        yield buffer
+        done += count

@@ -1,0 +1,287 @@
+"""The end of a migration: back to the layout, or for good.
+
+Until it is finalised, every old file is where it was. A rollback first writes what was appended
+since in the old layout, looks whether a reader of it would find everything, and only then removes
+segments from the store. Each step may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
+from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
+from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
+from siltstone.migration.legacy.imported import ImportedSegment, MigrationStateError, imported
+from siltstone.migration.legacy.locate import Located
+from siltstone.migration.legacy.names import (
+    HEADER,
+    Naming,
+    NoLegacyLayoutError,
+    chunk_of,
+    read_name,
+)
+from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
+from siltstone.migration.legacy.writing import (
+    BUFFER_BYTES,
+    Span,
+    cut,
+    set_sealed,
+    sync_folder,
+    write_chunks,
+    write_header,
+)
+from siltstone.pipelines.work import FAILED, OK, Outcome
+from siltstone.store.assemble import storage_of
+from siltstone.store.segment import Segment
+from siltstone.store.store import Store
+
+REAPPEARS: Final = "reappears"
+"""The layout shows bytes that were truncated in the store since."""
+
+CHUNK_BYTES_MAX: Final = 2**40
+"""A chunk of a segment without rolling is cut here, far below every file system's limit."""
+
+
+def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
+    """Go back to the layout, and let the store forget what came from it.
+
+    Args:
+        place: where the layout lies.
+        store: open, and owned with all of its containers.
+
+    Yields:
+        For each segment ``ok`` or ``reappears`` with the bytes that were written to the layout, or
+        ``failed``; then the store still has it.
+
+    Raises:
+        MigrationStateError: there is no such migration, or it was finalised.
+    """
+    layout = _layout(place)
+    known = imported(store.list(), place.migration, layout)
+    adoption = _adoption(store, place.migration)
+    if adoption is not None and adoption:
+        raise MigrationStateError("the migration was finalised", migration=place.migration)
+    if not known and adoption is None:
+        raise MigrationStateError("no such migration", migration=place.migration)
+    written: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    for one in known:
+        try:
+            written[one.info.name] = _write_back(place, layout, store, one)
+        except (SiltstoneError, OSError) as error:
+            failed[one.info.name] = str(error)
+    if any(written.values()):
+        layout = _layout(place)
+    for one in imported((one.info for one in known), place.migration, layout):
+        name = one.info.name
+        problem = failed.get(name) or _not_back(one)
+        if problem:
+            yield Outcome(subject=name, status=FAILED, message=problem)
+            continue
+        store.segment(name).delete()
+        message = _shown_again(one)
+        status = REAPPEARS if message else OK
+        yield Outcome(subject=name, status=status, length=written[name], message=message)
+    if adoption is not None:
+        released = store.release_adoption(place.migration)
+        if released.in_use:
+            message = f"{released.in_use} files are chunks of segments that stay"
+            yield Outcome(subject=place.migration, status=FAILED, message=message)
+
+
+def finalise(place: Located, store: Store) -> Iterator[Outcome]:
+    """Let a migration be for good: of one in place, old files are ordinary chunks from then on.
+
+    Headers of imported segments, and their empty files, are deleted where the layout became chunks;
+    where it was copied it stays as it is.
+
+    Yields:
+        For each segment ``ok``.
+
+    Raises:
+        MigrationStateError: there is no such migration, or some of it did not come yet.
+    """
+    layout = _layout(place)
+    known = imported(store.list(), place.migration, layout)
+    adoption = _adoption(store, place.migration)
+    if not known and adoption is None:
+        raise MigrationStateError("no such migration", migration=place.migration)
+    partial = [one.info.name for one in known if not one.is_whole]
+    if partial:
+        text = f"{len(partial)} segments did not come whole, such as {partial[0]}: migrate again"
+        raise MigrationStateError(text, migration=place.migration)
+    if adoption is not None:
+        store.finalise_adoption(place.migration)
+        spent = [key for one in known if one.finding for key in _spent(one.finding)]
+        _remove(place, spent)
+    for one in known:
+        store.segment(one.info.name).set_attributes({MARK: None, ORIGIN: None, SOURCE: None})
+        yield Outcome(subject=one.info.name, status=OK)
+
+
+def _layout(place: Located) -> LayoutFindings | None:
+    try:
+        return examine(place.place)
+    except NoLegacyLayoutError:
+        return None
+
+
+def _adoption(store: Store, migration: str) -> bool | None:
+    """Whether an adoption of this name was finalised; ``None`` when there is none."""
+    states = [one.finalised for one in store.adoptions() if one.name == migration]
+    return any(states) if states else None
+
+
+def _spent(finding: Finding) -> Iterator[str]:
+    if finding.header_key is not None:
+        yield finding.header_key
+    yield from finding.other_keys
+
+
+def _remove(place: Located, keys: Sequence[str]) -> None:
+    """Delete files of the layout that hold no byte of a segment. Repeatable."""
+    if place.folder is not None:
+        folders = set()
+        for key in keys:
+            path = place.folder / key
+            path.unlink(missing_ok=True)
+            folders.add(path.parent)
+        for folder in folders:
+            sync_folder(folder)
+        return
+    with closing(storage_of(place.settings)) as storage:
+        for key in keys:
+            try:
+                storage.delete(f"{place.prefix}{key}")
+            except ChunkNotFoundError:
+                continue
+
+
+# --- what was appended since ----------------------------------------------------------------------
+
+
+def _write_back(
+    place: Located, layout: LayoutFindings | None, store: Store, one: ImportedSegment
+) -> int:
+    """Write what the layout lacks of a segment; return how many bytes."""
+    finding, info = one.finding, one.info
+    if layout is None or finding is None or finding.verdict is not Verdict.IMPORTABLE:
+        return 0  # told by the look that follows
+    lacks = finding.length < info.length and one.is_whole
+    if not lacks and finding.sealed == _shall_be_sealed(one):
+        return 0
+    if place.folder is None:
+        raise MigrationStateError(
+            f"{info.name} changed, and a bucket takes no headers: export it first",
+            migration=place.migration,
+        )
+    if finding.length < one.origin.length:
+        return 0
+    return _Writer(place.folder, layout, store).write(one, finding)
+
+
+def _shall_be_sealed(one: ImportedSegment) -> bool:
+    return one.info.sealed and one.is_whole
+
+
+def _not_back(one: ImportedSegment) -> str:
+    """Why the layout does not hold a segment as the store has it; empty when it does."""
+    finding = one.finding
+    if finding is None or finding.verdict is not Verdict.IMPORTABLE:
+        return "the layout does not hold it any more; export it first"
+    wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length
+    if finding.length != wanted:
+        return f"the layout ends at {finding.length}, and the store at {one.info.length}"
+    if one.is_whole and finding.sealed != one.info.sealed:
+        return "the layout does not say that it is sealed"
+    return ""
+
+
+def _shown_again(one: ImportedSegment) -> str:
+    if one.finding is not None and one.finding.start < one.info.start_offset and one.is_whole:
+        return f"bytes from {one.finding.start} to {one.info.start_offset} can be read again"
+    return ""
+
+
+class _Writer:
+    """Adds to segments of a layout in a folder."""
+
+    def __init__(self, folder: Path, layout: LayoutFindings, store: Store) -> None:
+        self._folder = folder
+        self._naming = layout.naming
+        self._store = store
+        self._used = {piece.key for found in layout.segments for piece in found.pieces}
+
+    def write(self, one: ImportedSegment, finding: Finding) -> int:
+        """Let the layout have all that the store has of a segment; return how many bytes."""
+        key = finding.header_key or finding.segment + HEADER
+        suffix = ""
+        if self._naming is Naming.HDFS:
+            source = finding.header_key or finding.pieces[0].key
+            known = read_name(source, self._naming)
+            assert known is not None, "it was found under this name"
+            suffix = source.removeprefix(known.name)
+            key = finding.header_key or f"{finding.segment}{HEADER}{suffix}"
+        header = self._folder / key
+        size = min(finding.rolling_bytes, CHUNK_BYTES_MAX)
+        spans = list(cut(finding.length, one.info.length, size, sealed=one.info.sealed))
+        if spans:
+            chunks, rolling = self._listed(finding)
+            segment = self._store.segment(one.info.name)
+            for span in spans:
+                self._check_free(segment, f"{chunk_of(finding.segment, span.start)}{suffix}", span)
+            made = write_chunks(segment, finding.segment, spans, self._folder, suffix)
+            names = {chunk.name for chunk in made}
+            kept = [chunk for chunk in chunks if chunk.name not in names]
+            write_header(header, rolling, [*kept, *made], sealed=one.info.sealed)
+        if one.info.sealed:
+            self._seal(finding, header if header.exists() else None)
+        return sum(span.length for span in spans)
+
+    def _check_free(self, segment: Segment, key: str, span: Span) -> None:
+        """Let nothing be overwritten but what an earlier rollback began. Raises ``OSError``."""
+        path = self._folder / key
+        if not path.exists():
+            return
+        length = path.stat().st_size
+        ours = key not in self._used and length <= span.length
+        if not ours or not _begins_with(segment, span.start, path):
+            raise FileExistsError(f"{path} is in the way")
+
+    def _listed(self, finding: Finding) -> tuple[list[HeaderChunk], int]:
+        """What the header lists, and its limit; of a segment without one, its file."""
+        if finding.header_key is None:
+            return [HeaderChunk(start=0, name=finding.segment)], NO_ROLLING
+        path = self._folder / finding.header_key
+        header = parse_header(path.read_bytes(), str(path))
+        chunks = list(header.chunks)
+        if header.torn_chunk is not None and header.torn_chunk.name.startswith(finding.segment):
+            known = {(piece.start, piece.key) for piece in finding.pieces}
+            torn = header.torn_chunk
+            chunks += [torn] if (torn.start, torn.name) in known else []
+        return chunks, header.max_size or NO_ROLLING
+
+    def _seal(self, finding: Finding, header: Path | None) -> None:
+        path = header or self._folder / finding.pieces[0].key
+        if self._naming is Naming.FILES:
+            set_sealed(path, sealed=True)
+            return
+        known = read_name(path.name, self._naming)
+        if known is not None and not known.sealed:
+            path.replace(path.with_name(f"{known.name}_sealed"))
+            sync_folder(path.parent)
+
+
+def _begins_with(segment: Segment, start: int, path: Path) -> bool:
+    """Whether the bytes of a segment from an offset on are those of a file, and more."""
+    with path.open("rb") as file:
+        while data := file.read(BUFFER_BYTES):
+            if bytes(segment.read(start, len(data))) != data:
+                return False
+            start += len(data)
+    return True

@@ -1,0 +1,72 @@
+"""What a store has of a migration: segments with its mark, beside what the layout holds now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.errors import StoreError
+from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
+from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE, Origin, read_origin
+
+
+class MigrationStateError(StoreError):
+    """The migration is not as far, or too far, for what was asked. Nothing was changed.
+
+    Attributes:
+        migration: its name.
+    """
+
+    def __init__(self, message: str, *, migration: str) -> None:
+        super().__init__(message, migration=migration)
+        self.migration = migration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedSegment:
+    """A segment of the store that a migration brought.
+
+    Attributes:
+        info: as it is now.
+        source: its name in the layout.
+        origin: what it was there.
+        finding: what the layout holds of it now; ``None`` when nothing does.
+    """
+
+    info: SegmentInfo
+    source: str
+    origin: Origin
+    finding: Finding | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it came."""
+        sealed = self.info.sealed or not self.origin.sealed
+        return self.info.length >= self.origin.length and sealed
+
+
+def imported(
+    infos: Iterable[SegmentInfo], migration: str, layout: LayoutFindings | None
+) -> list[ImportedSegment]:
+    """The segments that a migration brought, in the order of ``infos``."""
+    findings = {} if layout is None else {found.segment: found for found in layout.segments}
+    return list(_imported(infos, migration, findings))
+
+
+def _imported(
+    infos: Iterable[SegmentInfo], migration: str, findings: dict[str, Finding]
+) -> Iterator[ImportedSegment]:
+    for info in infos:
+        origin = read_origin(info.attributes.get(ORIGIN, ""))
+        if info.attributes.get(MARK) != migration or origin is None:
+            continue
+        source = info.attributes.get(SOURCE, info.name)
+        finding = findings.get(source)
+        yield ImportedSegment(info=info, source=source, origin=origin, finding=finding)
+
+
+def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[Finding]:
+    """Segments of the layout that could be imported, and were not."""
+    sources = {one.source for one in known}
+    return [one for one in layout.of(Verdict.IMPORTABLE) if one.segment not in sources]

@@ -1,0 +1,123 @@
+"""From what a person names to the place of a layout, and its keys on the store's own storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from siltstone.core.errors import SettingsError
+from siltstone.migration.legacy.bring import InPlace
+from siltstone.migration.legacy.names import NoLegacyLayoutError
+from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
+from siltstone.migration.legacy.plan import migration_name
+from siltstone.store.assemble import storage_of
+from siltstone.store.effective_settings import EffectiveSettings, load_settings
+
+STORAGE: Final = "storage:"
+"""What stands before a prefix of keys of the store's own long-term storage."""
+
+_FOLDER_BINDING: Final = "nfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Where a layout lies.
+
+    Attributes:
+        place: reads it.
+        folder: the folder, or ``None`` when it is a prefix of a bucket.
+        prefix: of its keys on the store's long-term storage; ``None`` when it lies elsewhere.
+        migration: its name.
+        settings: settings file of the store.
+    """
+
+    place: LegacyPlace
+    folder: Path | None
+    prefix: str | None
+    migration: str
+    settings: str
+
+    def in_place(self) -> InPlace:
+        """How the files are called there, and in which versions they lie there now.
+
+        Raises:
+            SettingsError: the layout does not lie on the store's long-term storage.
+        """
+        if self.prefix is None:
+            raise SettingsError(
+                f"{self.place.where} is not below the store's long-term storage, so its files can "
+                f"not become chunks: copy it, or move it there"
+            )
+        with closing(storage_of(self.settings)) as storage:
+            versions = {found.name: found.version for found in storage.list(self.prefix)}
+        return InPlace(prefix=self.prefix, versions=versions)
+
+
+@contextmanager
+def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterator[Located]:
+    """Find a layout, until the end of the block.
+
+    Args:
+        text: a folder, or ``storage:`` and a prefix of keys of the store's long-term storage.
+        store: the store's settings file, or its folder.
+        sealed: a file with a name a line: what is sealed, in a place that does not tell.
+
+    Raises:
+        NoLegacyLayoutError: there is no such folder.
+        SettingsError, StoreNotFoundError: the store's settings are wrong, or not there.
+        OSError: the file of sealed names can not be read.
+    """
+    settings = load_settings(store)
+    path = str(Path(settings.file).absolute())
+    root = _root(settings)
+    if not text.startswith(STORAGE) or root is not None:
+        folder = _folder(text, root)
+        prefix = _prefix(folder, root)
+        where = str(folder) if prefix is None else f"{STORAGE}{prefix}"
+        yield Located(
+            place=FolderPlace(folder),
+            folder=folder,
+            prefix=prefix,
+            migration=migration_name(where),
+            settings=path,
+        )
+        return
+    names = None if sealed is None else frozenset(sealed.read_text("utf-8").splitlines())
+    prefix = text.removeprefix(STORAGE).strip("/")
+    prefix = f"{prefix}/" if prefix else ""
+    with closing(storage_of(path)) as storage:
+        yield Located(
+            place=StoragePlace(storage, prefix, names),
+            folder=None,
+            prefix=prefix,
+            migration=migration_name(f"{STORAGE}{prefix}"),
+            settings=path,
+        )
+
+
+def _root(settings: EffectiveSettings) -> Path | None:
+    """The folder of the chunks, where they lie in one."""
+    if settings.binding != _FOLDER_BINDING:
+        return None
+    return Path(os.path.realpath(str(settings.binding_options["path"])))
+
+
+def _folder(text: str, root: Path | None) -> Path:
+    if text.startswith(STORAGE) and root is not None:
+        folder = root / text.removeprefix(STORAGE).strip("/")
+    else:
+        folder = Path(os.path.realpath(text))
+    if not folder.is_dir():
+        raise NoLegacyLayoutError("no such folder", where=str(folder))
+    return folder
+
+
+def _prefix(folder: Path, root: Path | None) -> str | None:
+    if root is None or not folder.is_relative_to(root):
+        return None
+    inside = folder.relative_to(root).as_posix()
+    return "" if inside == "." else f"{inside}/"

@@ -1,0 +1,242 @@
+"""What a migration has to do: compare what was found with what the store has. Pure.
+
+Three attributes of a segment say that it came from a legacy layout, from which segment there, and
+as what. They are committed with its first bytes, so whoever looks later knows how far it came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.errors import SegmentNameError
+from siltstone.core.words import check_segment_name
+from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
+
+MARK: Final = "siltstone.legacy"
+"""The attribute that names the migration."""
+
+ORIGIN: Final = "siltstone.legacy.origin"
+"""The attribute that says what the segment was: see ``Origin``."""
+
+SOURCE: Final = "siltstone.legacy.segment"
+"""The attribute that names the segment of the layout."""
+
+INTERNAL: Final = "_system/containers/"
+"""Segments in which the original keeps its own books; they mean nothing to a store."""
+
+_NAME_BYTES_MAX: Final = 200
+
+
+class Action(StrEnum):
+    """What is to be done with a segment."""
+
+    IMPORT = "import"
+    GO_ON = "go-on"
+    """An earlier run brought a part of it."""
+    DONE = "done"
+    CONFLICT = "conflict"
+    """The store has another segment of this name."""
+    REFUSED = "refused"
+    ABSENT = "absent"
+    """The original says that there is no such segment."""
+    LEFT = "left"
+    """The original keeps its own books there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a segment of the store was in the legacy layout.
+
+    Attributes:
+        start: first readable offset there.
+        length: offset behind the last byte.
+        sealed: whether it took no more bytes.
+        rolling_bytes: a chunk got no more from so many bytes on.
+        in_place: whether its files became chunks, or were copied.
+    """
+
+    start: int
+    length: int
+    sealed: bool
+    rolling_bytes: int
+    in_place: bool
+
+    def text(self) -> str:
+        """What the attribute says."""
+        state = "sealed" if self.sealed else "open"
+        way = "in-place" if self.in_place else "copy"
+        return f"{self.start}/{self.length}/{state}/{self.rolling_bytes}/{way}"
+
+
+def read_origin(text: str) -> Origin | None:
+    """What an attribute says; ``None`` when it is not ours."""
+    match text.split("/"):
+        case [start, length, ("sealed" | "open") as state, size, ("in-place" | "copy") as way]:
+            if not all(part.isdecimal() for part in (start, length, size)):
+                return None
+            return Origin(
+                start=int(start),
+                length=int(length),
+                sealed=state == "sealed",
+                rolling_bytes=int(size),
+                in_place=way == "in-place",
+            )
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSegment:
+    """What is to be done with one segment.
+
+    Attributes:
+        finding: what was found.
+        name: in the store.
+        action: what is to be done.
+        message: why not, or what is odd.
+        position: from which offset on bytes are lacking, for ``import`` and ``go-on``.
+    """
+
+    finding: Finding
+    name: str
+    action: Action
+    message: str = ""
+    position: int = 0
+
+    @property
+    def lacking_bytes(self) -> int:
+        """Bytes that are to be brought."""
+        if self.action in (Action.IMPORT, Action.GO_ON):
+            return self.finding.length - self.position
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """What a migration has to do.
+
+    Attributes:
+        migration: its name, which marks and adoptions bear.
+        in_place: whether files become chunks.
+        layout: what was found.
+        segments: one for each found segment.
+    """
+
+    migration: str
+    in_place: bool
+    layout: LayoutFindings
+    segments: tuple[PlannedSegment, ...]
+
+    def count(self, *actions: Action) -> int:
+        """Segments with one of these actions."""
+        return sum(planned.action in actions for planned in self.segments)
+
+
+def migration_name(place: str) -> str:
+    """The name of the migration of a place: the same whenever the place is the same."""
+    name = f"legacy:{place}"
+    raw = name.encode("utf-8", errors="replace")
+    if len(raw) <= _NAME_BYTES_MAX:
+        return name
+    return f"legacy#{hashlib.blake2b(raw, digest_size=16).hexdigest()}"
+
+
+def plan_migration(
+    layout: LayoutFindings,
+    known: Mapping[str, SegmentInfo],
+    *,
+    migration: str,
+    in_place: bool,
+    under: str = "",
+) -> MigrationPlan:
+    """Say for every segment what is to be done.
+
+    Args:
+        layout: what was found.
+        known: segments of the store, by their names.
+        migration: name of the migration.
+        in_place: whether files are to become chunks.
+        under: what names in the store begin with.
+    """
+    planned = tuple(
+        _planned(finding, known.get(under + finding.segment), migration, under, in_place=in_place)
+        for finding in layout.segments
+    )
+    return MigrationPlan(migration=migration, in_place=in_place, layout=layout, segments=planned)
+
+
+def marks_of(finding: Finding, migration: str, *, in_place: bool) -> dict[str, str]:
+    """The attributes of a segment that comes from ``finding``."""
+    origin = origin_of(finding, in_place=in_place)
+    return {MARK: migration, ORIGIN: origin.text(), SOURCE: finding.segment}
+
+
+def origin_of(finding: Finding, *, in_place: bool) -> Origin:
+    """What the store is to note about a segment."""
+    return Origin(
+        start=finding.start,
+        length=finding.length,
+        sealed=finding.sealed,
+        rolling_bytes=finding.rolling_bytes,
+        in_place=in_place,
+    )
+
+
+def _planned(
+    finding: Finding, there: SegmentInfo | None, migration: str, under: str, *, in_place: bool
+) -> PlannedSegment:
+    name = under + finding.segment
+    if finding.verdict is Verdict.ABSENT:
+        return PlannedSegment(
+            finding=finding, name=name, action=Action.ABSENT, message=finding.message
+        )
+    if finding.verdict is Verdict.REFUSED:
+        message = f"{finding.reason}: {finding.message}"
+        return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
+    if name.startswith(INTERNAL):
+        message = "the original keeps its own books there"
+        return PlannedSegment(finding=finding, name=name, action=Action.LEFT, message=message)
+    try:
+        check_segment_name(name)
+    except SegmentNameError as error:
+        message = f"{Reason.BAD_NAME}: {error}"
+        finding = replace(finding, verdict=Verdict.REFUSED, reason=Reason.BAD_NAME)
+        return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
+    notes = "; ".join(f"{note.oddity}: {note.text}" for note in finding.notes)
+    if there is None:
+        return PlannedSegment(
+            finding=finding,
+            name=name,
+            action=Action.IMPORT,
+            message=notes,
+            position=finding.start,
+        )
+    problem = _problem(finding, there, migration, in_place=in_place)
+    if problem:
+        return PlannedSegment(finding=finding, name=name, action=Action.CONFLICT, message=problem)
+    if there.length < finding.length or (finding.sealed and not there.sealed):
+        return PlannedSegment(
+            finding=finding,
+            name=name,
+            action=Action.GO_ON,
+            message=notes,
+            position=min(there.length, finding.length),
+        )
+    return PlannedSegment(finding=finding, name=name, action=Action.DONE, message=notes)
+
+
+def _problem(finding: Finding, there: SegmentInfo, migration: str, *, in_place: bool) -> str:
+    """Why a segment of the store is not what an earlier run brought; empty when it is."""
+    origin = read_origin(there.attributes.get(ORIGIN, ""))
+    known = (there.attributes.get(MARK), there.attributes.get(SOURCE))
+    if known != (migration, finding.segment) or origin is None:
+        return "the store has another segment of this name"
+    if origin != origin_of(finding, in_place=in_place):
+        if origin.in_place != in_place:
+            return f"it was imported {'in place' if origin.in_place else 'by copy'}"
+        return "the legacy segment changed since it was imported"
+    return ""

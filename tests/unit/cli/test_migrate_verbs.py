@@ -1,0 +1,532 @@
+"""Legacy layouts in and out, as a person sees it: files and segments before and after."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import siltstone
+from siltstone.core.errors import ChunkStorageFullError
+from siltstone.migration.legacy import copying
+from siltstone.migration.legacy.places import FolderPlace
+from siltstone.store.import_writer import ImportWriter
+from siltstone.store.store import Store
+from tests.unit.cli.conftest import Command
+from tests.unit.migration.legacy.places_of_tests import GOLDEN, golden_tree, manifest
+from tests.unit.migration.legacy.rolling_model import AbsentError, ModelFile, RollingModel
+
+SEGMENTS: dict[str, dict[str, Any]] = {
+    one["name"]: one for one in manifest()["segments"] if one["kind"] == "ok"
+}
+WAYS = pytest.mark.parametrize("way", [(), ("--in-place",)], ids=["copy", "in place"])
+TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
+
+
+@pytest.fixture
+def old(folder: Path) -> Path:
+    """The golden layout, below the store's long-term storage."""
+    return golden_tree(folder / "chunks" / "old")
+
+
+@pytest.fixture
+def small(folder: Path) -> Path:
+    """A small layout of two segments, alike."""
+    return written(
+        folder / "chunks" / "small",
+        {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz"},
+    )
+
+
+def written(place: Path, files: Mapping[str, str]) -> Path:
+    place.mkdir(parents=True)
+    for name, text in files.items():
+        (place / name).write_text(text)
+    return place
+
+
+def fingerprint(place: Path) -> dict[str, tuple[str, int, int]]:
+    """Every file of a tree: bytes, mode, and when it was changed."""
+    return {
+        path.relative_to(place).as_posix(): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    }
+
+
+def rolling(place: Path) -> RollingModel:
+    """A reader of the old layout, independent of ours."""
+    model = RollingModel()
+    for path in place.rglob("*"):
+        if path.is_file():
+            sealed = not path.stat().st_mode & 0o200
+            name = path.relative_to(place).as_posix()
+            model.files[name] = ModelFile(bytearray(path.read_bytes()), sealed)
+    return model
+
+
+def shown(folder: Path) -> dict[str, tuple[int, int, bool, bytes]]:
+    """Every segment of a store: start, length, sealed, bytes."""
+    with siltstone.open(folder, read_only=True) as store:
+        return {
+            info.name: (
+                info.start_offset,
+                info.length,
+                info.sealed,
+                store.segment(info.name).read(
+                    info.start_offset, max(1, info.length - info.start_offset)
+                )
+                if info.length > info.start_offset
+                else b"",
+            )
+            for info in store.list()
+        }
+
+
+def check_golden(found: Mapping[str, tuple[int, int, bool, bytes]]) -> None:
+    assert found.keys() == SEGMENTS.keys()
+    for name, (start, length, sealed, data) in found.items():
+        expected = SEGMENTS[name]
+        assert (start, length, sealed) == (
+            expected["first_readable_offset"],
+            expected["length"],
+            expected["sealed"],
+        ), name
+        assert hashlib.sha256(data).hexdigest() == expected["readable_sha256"], name
+
+
+# --- in -------------------------------------------------------------------------------------------
+
+
+@WAYS
+def test_real_data_comes_in_exactly(
+    command: Command, folder: Path, old: Path, way: tuple[str, ...]
+) -> None:
+    before = fingerprint(old)
+    ran = command("migrate", "legacy", str(old), *way)
+    assert ran.code == 6
+    assert "refused: sc/st/nest-a: nested-concat" in ran.out
+    assert "refused: sc/st/fsrc5: missing-last-chunk" in ran.out
+    assert "absent: sc/st/create-died" in ran.out
+    assert "45 ok" in ran.err
+    check_golden(shown(folder))
+    assert fingerprint(old) == before
+    again = command("migrate", "legacy", str(old), *way)
+    assert "45 same" in again.err
+    ran = command("migrate", "verify", str(old))
+    assert (ran.code, ran.out) == (0, "")
+    assert "45 ok" in ran.err
+    assert command("check", "--deep").code == 0
+    other = () if way else ("--in-place",)
+    assert command("migrate", "legacy", str(old), *other).code == 6
+    assert fingerprint(old) == before
+
+
+def test_in_place_moves_and_reads_no_byte(
+    command: Command, folder: Path, old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    real = FolderPlace.read_into
+
+    def noted(place: FolderPlace, key: str, offset: int, buffer: memoryview) -> int:
+        read.append(key)
+        return real(place, key, offset, buffer)
+
+    monkeypatch.setattr(FolderPlace, "read_into", noted)
+    command("migrate", "legacy", str(old), "--in-place")
+    assert {key.endswith("$header") for key in read} == {True}
+    with siltstone.open(folder, read_only=True) as store:
+        chunks = {chunk.chunk for chunk in store.segment("sc/st/many").chunks()}
+    assert chunks == {f"old/sc/st/many$offset.{start}" for start in range(0, 7400, 64)}
+    assert not list((folder / "chunks").glob("import/**/*-*"))
+
+
+def test_what_is_odd_about_a_file_lets_that_one_be_copied(command: Command, folder: Path) -> None:
+    place = written(folder / "chunks" / "old", {**TWO, "a$offset.0": "abcGARBAGE"})
+    assert command("migrate", "legacy", str(place), "--in-place").code == 0
+    assert shown(folder)["a"] == (0, 5, False, b"abcde")
+    assert command("migrate", "verify", str(place)).code == 0
+
+
+@WAYS
+def test_a_dry_run_writes_nothing(
+    command: Command, folder: Path, old: Path, way: tuple[str, ...]
+) -> None:
+    before = fingerprint(folder)
+    ran = command("migrate", "legacy", str(old), "--dry-run", "--json", *way)
+    assert ran.code == 6
+    by_name = {value["segment"]: value for value in ran.values}
+    assert {name for name, value in by_name.items() if value["action"] == "import"} == set(SEGMENTS)
+    assert by_name["sc/st/nest-a"]["reason"] == "nested-concat"
+    assert by_name["sc/st/trunc-inside"]["start"] == 2000
+    assert by_name["sc/st/trunc-inside"]["notes"][0]["oddity"] == "truncated"
+    assert command("migrate", "legacy", str(old), "--dry-run").out.startswith("action")
+    assert {key: one for key, one in fingerprint(folder).items() if key in before} == before
+    assert not (folder / "chunks" / "data").exists()
+
+
+def test_names_may_begin_otherwise(command: Command, folder: Path, small: Path) -> None:
+    assert command("migrate", "legacy", str(small), "--under", "from/").code == 0
+    assert shown(folder) == {"from/a": (0, 5, False, b"abcde"), "from/b": (0, 3, False, b"xyz")}
+    assert command("migrate", "legacy", str(small), "--under", "_system/").code == 6
+    assert command("migrate", "verify", str(small)).code == 0
+
+
+# --- interrupted ----------------------------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+def dying(real: Callable[..., Any], calls: int, *, before: bool) -> Callable[..., Any]:
+    left = [calls]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if before and left[0] == 0:
+            raise KilledError
+        result = real(*arguments, **named)
+        if left[0] == 0:
+            raise KilledError
+        return result
+
+    return call
+
+
+@WAYS
+def test_a_migration_that_is_killed_goes_on(
+    command: Command,
+    folder: Path,
+    old: Path,
+    way: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed at every commit: before it, and behind it; sessions are small, and cut segments."""
+    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 9)
+    monkeypatch.setattr(copying, "SESSION_BYTES", 3_000)
+    steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_create")]
+    for number in range(1, 7):
+        owner, name = steps[number % 3]
+        with monkeypatch.context() as patch:
+            call = dying(getattr(owner, name), 1 + number // 3, before=number % 2 == 0)
+            patch.setattr(owner, name, call)
+            patch.setattr(Store, "abort_import", lambda *_: True)  # a killed process does none
+            assert command("migrate", "legacy", str(old), "--threads", "1", *way).code in (1, 6)
+    assert command("migrate", "legacy", str(old), *way).code == 6
+    check_golden(shown(folder))
+    assert command("check", "--deep").code == 0
+
+
+def test_a_full_disk_half_way(
+    command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(small)
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> Any:
+            raise ChunkStorageFullError("no space left", chunk="x", operation="create")
+
+        patch.setattr(ImportWriter, "_create", full)
+        ran = command("migrate", "legacy", str(small))
+    assert ran.code == 1
+    assert "no room" in ran.out
+    assert shown(folder) == {}
+    assert command("migrate", "legacy", str(small)).code == 0
+    assert fingerprint(small) == before
+
+
+@WAYS
+def test_a_layout_that_somebody_writes_to(
+    command: Command,
+    folder: Path,
+    small: Path,
+    way: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Store.open_import
+
+    def writing(store: Store, *arguments: Any, **named: Any) -> Any:
+        with (small / "a$offset.3").open("a") as file:
+            file.write("f")
+        return real(store, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "open_import", writing)
+        ran = command("migrate", "legacy", str(small), *way)
+    assert ran.code == 1
+    assert "failed: a: " in ran.out
+    assert "a" not in shown(folder)
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    assert shown(folder)["a"][1] > 5
+
+
+def test_a_file_that_can_not_be_read(
+    command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = FolderPlace.read_into
+
+    def failing(place: FolderPlace, key: str, offset: int, buffer: memoryview) -> int:
+        if key == "a$offset.3":
+            raise OSError(5, "Input/output error", key)
+        return real(place, key, offset, buffer)
+
+    monkeypatch.setattr(FolderPlace, "read_into", failing)
+    ran = command("migrate", "legacy", str(small))
+    assert ran.code == 1
+    assert "failed: a: a$offset.3: Input/output error" in ran.out
+    assert shown(folder) == {"b": (0, 3, False, b"xyz")}
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_a_target_that_exists(command: Command, folder: Path, small: Path) -> None:
+    assert command("create", "a").code == 0
+    ran = command("migrate", "legacy", str(small))
+    assert ran.code == 4
+    assert "conflict: a: the store has another segment of this name" in ran.out
+    assert shown(folder) == {"a": (0, 0, False, b""), "b": (0, 3, False, b"xyz")}
+    ran = command("migrate", "legacy", str(small), "--dry-run")
+    assert ran.code == 4
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"notes.txt": "x"}, "not a legacy layout"),
+        ({}, "not a legacy layout"),
+        ({**TWO, "b$header_3": "maxsize=1&"}, "mixed"),
+    ],
+)
+def test_what_is_no_layout(
+    command: Command, folder: Path, tmp_path: Path, files: dict[str, str], words: str
+) -> None:
+    place = written(tmp_path / "place", files)
+    ran = command("migrate", "legacy", str(place))
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+    assert command("migrate", "legacy", str(tmp_path / "nowhere")).code == 2
+
+
+def test_in_place_needs_the_files_where_chunks_are(command: Command, tmp_path: Path) -> None:
+    place = written(tmp_path / "place", TWO)
+    ran = command("migrate", "legacy", str(place), "--in-place")
+    assert ran.code == 2
+    assert "not below the store's long-term storage" in ran.err
+
+
+def test_the_modes(command: Command, folder: Path, small: Path, tmp_path: Path) -> None:
+    ran = command("migrate", "legacy", str(small), "--mode", "no_upgrade")
+    assert ran.code == 4
+    assert "nothing was done" in ran.err
+    assert "a$offset" not in ran.err
+    ran = command("migrate", "legacy", str(small), "--mode", "install_new")
+    assert ran.code == 4
+    assert "2 legacy segments" in ran.err
+    empty = written(tmp_path / "empty", {})
+    assert command("migrate", "legacy", str(empty), "--mode", "install_new").code == 0
+    ran = command("migrate", "legacy", str(small), "--mode", "code_only")
+    assert ran.code == 1
+    assert "code_only is not built" in ran.err
+    assert shown(folder) == {}
+
+
+# --- compared -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", ["other bytes", "another layout", "not imported", "gone"])
+def test_a_difference_is_found(command: Command, folder: Path, small: Path, harm: str) -> None:
+    assert command("migrate", "legacy", str(small)).code == 0
+    assert command("append", "b", str(small / "b$header")).code == 0
+    assert command("migrate", "verify", str(small)).code == 0
+    if harm == "other bytes":
+        (small / "a$offset.0").write_text("abX")
+    elif harm == "another layout":
+        (small / "a$offset.3").write_text("def")
+    elif harm == "not imported":
+        (small / "c$header").write_text("maxsize=5&")
+    else:
+        (small / "a$offset.3").unlink()
+    ran = command("migrate", "verify", str(small), "--json")
+    assert ran.code == 6
+    bad = {value["subject"] for value in ran.values if value["status"] != "ok"}
+    assert bad == {"c" if harm == "not imported" else "a"}
+
+
+def test_sums_of_files_in_place_are_kept(command: Command, small: Path) -> None:
+    assert command("migrate", "legacy", str(small), "--in-place").code == 0
+    assert "have no sums" in command("check", "--deep").out
+    assert command("migrate", "verify", str(small), "--record-sums").code == 0
+    assert "have no sums" not in command("check", "--deep").out
+
+
+# --- back -----------------------------------------------------------------------------------------
+
+
+def change(folder: Path) -> dict[str, bytes]:
+    """Append, seal and truncate in a store; return what segments hold then."""
+    with siltstone.open(folder) as store:
+        for name in ("many", "bare", "trunc-all", "cat-fail-tail", "empty", "1.#epoch.0"):
+            store.segment(f"sc/st/{name}").append(b"since " * 30)
+        store.segment("sc/st/empty-noroll").seal()
+        store.segment("sc/st/bare").seal()
+        store.segment("sc/st/many").truncate(100)
+        store.flush()
+    return {name: data for name, (_, _, _, data) in shown(folder).items()}
+
+
+@WAYS
+def test_a_rollback_gives_everything_back(
+    command: Command, folder: Path, old: Path, way: tuple[str, ...]
+) -> None:
+    before = fingerprint(old)
+    command("migrate", "legacy", str(old), *way)
+    expected = change(folder)
+    ran = command("migrate", "rollback", str(old))
+    assert ran.code == 0
+    assert "reappears: sc/st/many: bytes from 0 to 100 can be read again" in ran.out
+    assert shown(folder) == {}
+    model = rolling(old)
+    for name, data in expected.items():
+        found = model.read(name)
+        assert found[3].endswith(data), name
+        assert found[2] == (SEGMENTS[name]["sealed"] or name.endswith(("empty-noroll", "bare")))
+    after = fingerprint(old)
+    kept = [key for key in before if not key.endswith("$header")]
+    changed = {key for key in kept if after.get(key, ("",))[0] != before[key][0]}
+    assert changed == {"sc/st/trunc-all$offset.3500"}
+    assert command("migrate", "rollback", str(old)).code == 4
+    assert command("migrate", "legacy", str(old), *way).code == 6
+    assert shown(folder)["sc/st/bare"][3] == expected["sc/st/bare"]
+    command("gc", "run")
+    assert command("check", "--deep").code == 0
+
+
+@WAYS
+def test_a_rollback_that_is_killed_goes_on(
+    command: Command,
+    folder: Path,
+    small: Path,
+    way: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from siltstone.migration.legacy import finish
+    from siltstone.store.segment import Segment
+
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").append(b"more than three")
+    for owner, name in ((finish, "write_header"), (Segment, "delete")):
+        for before in (True, False):
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, dying(getattr(owner, name), 1, before=before))
+                assert command("migrate", "rollback", str(small)).code == 1
+            assert rolling(small).read("b")[3] == b"xyz"
+    assert command("migrate", "rollback", str(small)).code in (0, 4)
+    assert shown(folder) == {}
+    assert rolling(small).read("a") == (0, 20, False, b"abcdemore than three")
+
+
+def test_a_rollback_overwrites_nothing(command: Command, folder: Path, small: Path) -> None:
+    assert command("migrate", "legacy", str(small), "--in-place").code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").append(b"more")
+    (small / "a$offset.5").write_text("whose?")
+    ran = command("migrate", "rollback", str(small))
+    assert ran.code == 1
+    assert "is in the way" in ran.out
+    assert shown(folder)["a"] == (0, 9, False, b"abcdemore")
+    assert (small / "a$offset.5").read_text() == "whose?"
+
+
+@WAYS
+def test_a_finalised_migration_is_for_good(
+    command: Command, folder: Path, small: Path, way: tuple[str, ...]
+) -> None:
+    with (folder / "siltstone.yaml").open("a") as settings:
+        settings.write("\ngarbage:\n  delay: 0s\n")
+    assert command("migrate", "finalise", str(small)).code == 4
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    assert command("migrate", "finalise", str(small)).code == 0
+    assert command("migrate", "rollback", str(small)).code == 4
+    assert shown(folder)["a"] == (0, 5, False, b"abcde")
+    left = {path.name for path in small.iterdir()}
+    chunks = {"a$offset.0", "a$offset.3", "b$offset.0"}
+    assert left == (chunks if way else chunks | {"a$header", "b$header"})
+    with siltstone.open(folder) as store:
+        assert store.segment("a").info().attributes == {}
+        store.segment("a").delete()
+        store.collect()
+        store.collect()
+    left = {path.name for path in small.iterdir()}
+    assert ("a$offset.0" in left) is not bool(way)
+
+
+def test_until_then_nothing_is_deleted(command: Command, folder: Path, small: Path) -> None:
+    before = fingerprint(small)
+    assert command("migrate", "legacy", str(small), "--in-place").code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").truncate(4)
+        store.segment("b").delete()
+        store.flush()
+        store.collect()
+        store.collect()
+    assert fingerprint(small) == before
+    assert command("migrate", "rollback", str(small)).code == 0
+    assert fingerprint(small) == before
+
+
+# --- out ------------------------------------------------------------------------------------------
+
+
+def test_an_export_is_read_by_the_original_and_comes_back_equal(
+    command: Command, folder: Path, old: Path, tmp_path: Path
+) -> None:
+    command("migrate", "legacy", str(old))
+    out = tmp_path / "out"
+    assert command("migrate", "export", str(out)).code == 0
+    model = rolling(out)
+    expected = shown(folder)
+    assert {name: model.read(name) for name in expected} == expected
+    before = fingerprint(out)
+    assert "45 same" in command("migrate", "export", str(out)).err
+    assert fingerprint(out) == before
+    again = siltstone.init(tmp_path / "again").parent
+    assert command("migrate", "legacy", str(out), store=str(again)).code == 0
+    assert shown(again) == expected
+    second = tmp_path / "second"
+    assert command("migrate", "export", str(second), store=str(again)).code == 0
+    assert {key: one[:2] for key, one in fingerprint(second).items()} == {
+        key: one[:2] for key, one in before.items()
+    }
+    for name in ("many", "trunc-boundary", "one", "empty-sealed", "0.#epoch.0"):
+        header = f"sc/st/{name}$header"
+        real = (GOLDEN / "tree" / header).read_bytes()
+        if "trunc" not in name:
+            assert (out / header).read_bytes() == real
+
+
+def test_what_was_written_here_goes_out(command: Command, folder: Path, tmp_path: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("plain").append(b"0123456789")
+        store.flush()
+        store.segment("plain").append(b"in tier 1 only")
+        store.segment("plain").truncate(4)
+        store.create("x&y").append(b"z")
+        store.create("a//b").append(b"z")
+    ran = command("migrate", "export", str(tmp_path / "out"))
+    assert ran.code == 6
+    assert "refused: x&y" in ran.out
+    assert "refused: a//b" in ran.out
+    model = rolling(tmp_path / "out")
+    assert model.read("plain") == (4, 24, False, b"456789in tier 1 only")
+    with pytest.raises(AbsentError):
+        model.read("x&y")
