@@ -24,6 +24,7 @@ from siltstone.cli import (
     inspect_commands,
     read_commands,
     recover_command,
+    salvage_command,
     write_commands,
 )
 from siltstone.cli.backup_commands import backup
@@ -93,6 +94,7 @@ for _verb in (
     inspect_commands.log,
     retention,
     recover_command.recover,
+    salvage_command.salvage,
     backup,
     migrate,
     spark,

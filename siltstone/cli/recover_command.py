@@ -10,6 +10,7 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.core.errors import CorruptDataError
 
 if TYPE_CHECKING:
     from siltstone.container.recovery_report import RecoveryReport, SegmentRecovery
@@ -40,12 +41,16 @@ def recover(
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.recovery import recover_store
 
-    reports = recover_store(
-        session.store_path(),
-        containers or None,
-        accept_loss=accept_loss and not dry_run,
-        takeover=takeover,
-    )
+    try:
+        reports = recover_store(
+            session.store_path(),
+            containers or None,
+            accept_loss=accept_loss and not dry_run,
+            takeover=takeover,
+        )
+    except CorruptDataError:
+        session.note("siltstone: siltstone salvage tells what chunks alone give back")
+        raise
     for report in reports:
         if as_json:
             print_json(dataclasses.asdict(report))
@@ -72,6 +77,8 @@ def _tell(report: RecoveryReport) -> None:
     click.echo(f"{head}: {report.reason}" if report.reason else head)
     if report.damage:
         click.echo(f"  long-term storage is damaged, an older state serves: {report.damage}")
+        if not report.done:
+            click.echo("  siltstone salvage tells what lies behind it; look before --accept-loss")
     if report.store:
         click.echo(f"  system/store is written anew: {report.store}")
     for warning in report.warnings:

@@ -36,7 +36,7 @@ async def lost_ranges(
     lengths = await chunk_lengths(storage, container)
     wrong = {
         chunk.chunk_id: chunk
-        for chunk in _chunks(replica.tables)
+        for chunk in chunks_of(replica.tables)
         if lengths.get(chunk.name, -1) < chunk.length
     }
     if not wrong:
@@ -83,7 +83,8 @@ def _lost(replica: Replica, extent: Extent, chunk: Chunk, length: int | None) ->
     return LostRange(offset=start, length=extent.end - start, chunk=chunk.name, reason=reason)
 
 
-def _chunks(tables: Tables) -> Iterator[Chunk]:
+def chunks_of(tables: Tables) -> Iterator[Chunk]:
+    """Yield every chunk that has a row, those that wait to be deleted too."""
     low = chunk_key(0)
     while found := tables.scan(METADATA_TABLE, low, _BEHIND_CHUNKS, limit=ROWS_PER_SLICE):
         for key, entry in found:

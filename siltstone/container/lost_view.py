@@ -23,13 +23,23 @@ WARNINGS_MAX = 1_000
 """More segments than this are not named one by one; ``siltstone recover --dry-run`` names all."""
 
 
+class LostView(View):
+    """A view of what long-term storage alone holds.
+
+    Attributes:
+        doubts: why a newer state may have been there; none when this is the newest.
+    """
+
+    doubts: tuple[str, ...] = ()
+
+
 async def build_lost_view(
     container: int,
     storage: AsyncChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
-) -> View:
+) -> LostView:
     """Build a view of the last table-log flush, or of what damage left; warnings say what lacks.
 
     Raises:
@@ -55,7 +65,17 @@ async def build_lost_view(
     journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
     pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
-    return View(where, recovered, cut.replica, cut.index, system, segments)
+    view = LostView(where, recovered, cut.replica, cut.index, system, segments)
+    view.doubts = tuple(_doubts(cut, loss))
+    return view
+
+
+def _doubts(cut: Cut, loss: Loss) -> Iterator[str]:
+    if cut.damage:
+        yield f"long-term storage is damaged, an older state serves: {cut.damage}"
+    if loss.version is not None:
+        yield f"updates of tables up to version {loss.version} are lost"
+    yield from loss.signs
 
 
 def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
@@ -63,11 +83,7 @@ def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
         f"read from long-term storage alone, as of table version {cut.where.table_end}: what was "
         "acknowledged later is not shown"
     )
-    if cut.damage:
-        yield f"long-term storage is damaged, an older state serves: {cut.damage}"
-    if loss.version is not None:
-        yield f"updates of tables up to version {loss.version} are lost"
-    yield from loss.signs
+    yield from _doubts(cut, loss)
     lacking = [segment for segment in loss.segments if segment.missing or segment.lost]
     for segment in lacking[:WARNINGS_MAX]:
         if segment.missing:

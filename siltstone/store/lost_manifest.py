@@ -40,7 +40,7 @@ def stand_in(
         StoreNotFoundError: there are no such files, or nothing says which store it was.
         ChunkError: long-term storage failed.
     """
-    highest = max((_highest(storage, folder) for folder in _FOLDERS), default=-1)
+    highest = highest_container(storage)
     if highest < 0:
         raise StoreNotFoundError("long-term storage holds no store", missing=MANIFEST_NAME)
     if settings_uuid is None:
@@ -53,6 +53,11 @@ def stand_in(
         container_count=highest + 1,
         created_ms=int(environment.time() * 1000),
     )
+
+
+def highest_container(storage: ChunkStorage) -> int:
+    """Return the highest index of a container that has files on ``storage``; -1 without any."""
+    return max(_highest(storage, folder) for folder in _FOLDERS)
 
 
 def _highest(storage: ChunkStorage, folder: str) -> int:

@@ -24,6 +24,7 @@ from siltstone.core.errors import (
     StoreExistsError,
 )
 from siltstone.core.words import MIB
+from siltstone.migration.salvage import salvage_store
 from siltstone.store.doctor import diagnose
 from tests.contract.s3_services import S3Service, new_bucket, options_of, settings_of
 
@@ -63,6 +64,14 @@ def test_a_store_whose_disks_are_gone_goes_on_from_the_bucket(
     raw.remove(f"{prefix}system/store")
     with siltstone.open(file, recover="read-only") as store:
         assert store.segment("a").read(0, 9_999) == b"a" * 5_000
+    new = siltstone.init(tmp_path / "new")
+    found = salvage_store(file, new).segments
+    assert [(s.name, s.verdict.value, s.ranges) for s in found] == [
+        ("a", "exact", [(0, 5_000)]),
+        ("b", "guessed", []),
+    ]
+    with siltstone.open(new, read_only=True) as store:
+        assert store.segment("salvage/a").read(0, 9_999) == b"a" * 5_000
     (report,) = siltstone.recover(file, accept_loss=True)
     assert {
         segment.name: [(lost.offset, lost.length, prefix + lost.chunk) for lost in segment.lost]

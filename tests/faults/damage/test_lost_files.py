@@ -224,12 +224,14 @@ def test_each_system_file_that_is_harmed(
     """The state before it serves; the report says so whenever anything is missing from it."""
     older = []
     folder = copy()
+    newest = siltstone.recover(folder)[0].cut_version
     for name in lost.files("system/"):
         with harmed(folder / "chunks" / name, harm):
             (report,) = siltstone.recover(folder)
             seen = look(folder)
         if seen != lost.shown:
             assert told(report), name
+            assert report.lost_version == newest, name
             older.append(name.rpartition("/")[2].partition("-")[0])
         else:
             assert not told(report), name

@@ -1,0 +1,78 @@
+"""The verb ``salvage``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.output import print_json, print_table
+from siltstone.cli.session import Session, json_option, pass_session
+
+if TYPE_CHECKING:
+    from siltstone.migration.salvage import SalvagedSegment
+
+
+@click.command()
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Bring what there is into this store; without it only look.",
+)
+@json_option
+@pass_session
+def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
+    """Say what chunks alone give back of each segment, and bring it into a new store.
+
+    For a store that recover can not build any more, or not as of its end. Each segment is called
+    exact, prefix or guessed. The older store is only read. Exits with 6 unless all are exact.
+    """
+    # Imported here, so that help and completion do not wait for what only a store needs.
+    from siltstone.migration.salvage import salvage_store
+
+    report = salvage_store(session.store_path(), into)
+    if as_json:
+        for segment in report.segments:
+            print_json(_fields(segment))
+    else:
+        print_table(
+            ("SEGMENT", "VERDICT", "START", "END", "PROVEN", "MISSING", "WHY"),
+            (
+                (
+                    segment.name,
+                    segment.verdict.value,
+                    segment.start_offset,
+                    segment.end,
+                    "-" if segment.proven is None else segment.proven,
+                    sum(one.length for one in segment.missing),
+                    "; ".join(segment.why),
+                )
+                for segment in report.segments
+            ),
+        )
+    for container, doubts in report.doubts.items():
+        for doubt in doubts:
+            session.note(f"siltstone: container {container}: {doubt}")
+    if into is not None:
+        session.note(f"siltstone: {report.done} segments are there, {report.copied} bytes written")
+    if any(segment.verdict != "exact" for segment in report.segments):
+        raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _fields(segment: SalvagedSegment) -> dict[str, Any]:
+    return {
+        "segment": segment.name,
+        "container": segment.container,
+        "verdict": segment.verdict.value,
+        "start_offset": segment.start_offset,
+        "end": segment.end,
+        "proven": segment.proven,
+        "ranges": [{"offset": offset, "length": length} for offset, length in segment.ranges],
+        "missing": [dataclasses.asdict(one) for one in segment.missing],
+        "why": list(segment.why),
+        "targets": [target.name for target in segment.targets],
+    }

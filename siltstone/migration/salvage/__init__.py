@@ -1,0 +1,13 @@
+"""Salvage: what chunks alone give back of a store whose metadata can not be had any more."""
+
+from __future__ import annotations
+
+from siltstone.migration.salvage.report import (
+    MissingBytes,
+    SalvagedSegment,
+    SalvageReport,
+    Verdict,
+)
+from siltstone.migration.salvage.salvage_store import salvage_store
+
+__all__ = ["MissingBytes", "SalvageReport", "SalvagedSegment", "Verdict", "salvage_store"]

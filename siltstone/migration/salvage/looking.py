@@ -1,0 +1,185 @@
+"""What there is of one container: the newest state that can be built, and names of chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+from siltstone.container.lost_chunks import chunk_lengths, chunks_of
+from siltstone.container.lost_view import LostView, build_lost_view
+from siltstone.container.settings import ContainerSettings
+from siltstone.core.chunk_names import segment_folder
+from siltstone.core.environment import Environment
+from siltstone.core.errors import CorruptDataError, StoreNotFoundError
+from siltstone.core.operations.inspect import ChunkExtent
+from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.migration.salvage.chunk_files import ChunkFile, chunk_file, name_of_folder
+from siltstone.migration.salvage.judging import Evidence, Proof
+from siltstone.migration.salvage.pieces import Piece
+from siltstone.migration.salvage.reading import whole_parts
+from siltstone.migration.salvage.report import MissingBytes
+
+PARALLEL = 8
+
+
+async def look_at_container(
+    container: int,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+) -> tuple[list[Evidence], tuple[str, ...]]:
+    """Return what is known of each segment of a container, and why its newest state is not.
+
+    Every byte that a checkpoint speaks of is read and compared with its sum. Nothing is written.
+
+    Raises:
+        FormatError: a newer version wrote the store.
+        ChunkError: long-term storage did not answer.
+    """
+    lengths = await chunk_lengths(storage, container)
+    scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
+    view: LostView | None = None
+    doubts: tuple[str, ...]
+    try:
+        try:
+            view = await build_lost_view(
+                container, storage, environment, settings, scratch / "index"
+            )
+            doubts = view.doubts
+        except StoreNotFoundError:
+            doubts = ("no journal is there",) if lengths else ()
+        except CorruptDataError as error:
+            doubts = (str(error),)
+        proven = [] if view is None else await _proven(view, container, storage, lengths)
+        if view is not None and not doubts:
+            return proven, doubts
+        known = {} if view is None else {c.name: c.length for c in chunks_of(view.replica.tables)}
+        return _with_named(proven, container, lengths, known), doubts
+    finally:
+        if view is not None:
+            await view.segments.close()
+            await environment.run_blocking(INDEX_POOL, view.drop)
+        remove = partial(shutil.rmtree, scratch, ignore_errors=True)
+        await environment.run_blocking(INDEX_POOL, remove)
+
+
+async def _proven(
+    view: LostView, container: int, storage: AsyncChunkStorage, lengths: dict[str, int]
+) -> list[Evidence]:
+    names: list[str] = []
+    while page := view.reading.list_segments("", names[-1] if names else "", ROWS_PER_SLICE):
+        names += [info.name for info in page]
+    found: list[Evidence] = []
+    for begin in range(0, len(names), PARALLEL):
+        looks = (_proof(view, storage, lengths, name) for name in names[begin : begin + PARALLEL])
+        proofs = await asyncio.gather(*looks)
+        for name, proof in zip(names[begin : begin + PARALLEL], proofs, strict=True):
+            found.append(Evidence(name=name, container=container, proof=proof))
+    return found
+
+
+async def _proof(
+    view: LostView, storage: AsyncChunkStorage, lengths: dict[str, int], name: str
+) -> Proof:
+    segment = view.reading.segment(name)
+    state = segment.state
+    start, length = state.start_offset, segment.flushed
+    pieces: list[Piece] = []
+    missing: list[MissingBytes] = []
+    position = start
+    while position < length:
+        extents = view.segments.chunks(segment.segment_id, position, 1)
+        if not extents:
+            missing.append(MissingBytes(offset=position, length=length - position, reason="no row"))
+            break
+        piece = _piece(extents[0]).between(start, length)
+        position = piece.end
+        whole, lacking = await whole_parts(piece, storage, lengths.get(piece.chunk))
+        pieces += whole
+        missing += lacking
+    return Proof(
+        start_offset=start,
+        length=length,
+        sealed_length=state.sealed_length,
+        pieces=tuple(pieces),
+        missing=tuple(missing),
+    )
+
+
+def _piece(found: ChunkExtent) -> Piece:
+    return Piece(
+        offset=found.extent.start,
+        length=found.extent.length,
+        chunk=found.chunk.name,
+        chunk_offset=found.extent.chunk_offset,
+        chunk_length=found.chunk.length,
+        sums=found.sums,
+    )
+
+
+def _with_named(
+    proven: Sequence[Evidence], container: int, lengths: dict[str, int], known: dict[str, int]
+) -> list[Evidence]:
+    """Add what names and lengths of chunks say, where no state says it."""
+    by_folder = {segment_folder(evidence.name): evidence for evidence in proven}
+    growing = _by_last_chunk(proven)
+    others: list[Evidence] = []
+    files = [chunk_file(name, length) for name, length in lengths.items() if length]
+    for file in sorted(files, key=lambda file: file.age):
+        if file.name in known:
+            _add_grown(growing.get(file.name), file, known[file.name])
+        elif file.folder is None:
+            others.append(_of_nobody(file, container))
+        else:
+            evidence = by_folder.get(file.folder)
+            if evidence is None:
+                evidence = _new(file.folder, container)
+                by_folder[file.folder] = evidence
+                others.append(evidence)
+            evidence.named.append(file.piece())
+    return sorted([*proven, *others], key=lambda evidence: evidence.name)
+
+
+def _new(folder: str, container: int) -> Evidence:
+    name = name_of_folder(folder)
+    evidence = Evidence(name=folder if name is None else name, container=container)
+    if name is None:
+        evidence.doubts.append("its name was shortened to a hash, so this is that of its folder")
+    return evidence
+
+
+def _of_nobody(file: ChunkFile, container: int) -> Evidence:
+    evidence = Evidence(name=file.name, container=container, named=[file.piece()])
+    evidence.doubts.append("nothing says of which segments these bytes are")
+    return evidence
+
+
+def _by_last_chunk(proven: Sequence[Evidence]) -> dict[str, Evidence]:
+    """Segments whose last proven byte is there, by the chunk that it lies in."""
+    found = {}
+    for evidence in proven:
+        proof = evidence.proof
+        if proof is not None and proof.pieces and proof.pieces[-1].end == proof.length:
+            found[proof.pieces[-1].chunk] = evidence
+    return found
+
+
+def _add_grown(evidence: Evidence | None, file: ChunkFile, committed: int) -> None:
+    """A chunk that the state knows is longer now: bytes behind the end of its segment."""
+    if evidence is None or evidence.proof is None or file.length <= committed or not file.folder:
+        return
+    evidence.named.append(
+        Piece(
+            offset=evidence.proof.length,
+            length=file.length - committed,
+            chunk=file.name,
+            chunk_offset=committed,
+            chunk_length=file.length,
+        )
+    )

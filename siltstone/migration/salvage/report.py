@@ -1,0 +1,114 @@
+"""What a salvage found of each segment, and what it may be called."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from siltstone.migration.salvage.pieces import Piece
+
+
+class Verdict(StrEnum):
+    """What is known of a salvaged segment."""
+
+    EXACT = "exact"
+    """A checkpoint proves every byte, and its end."""
+    PREFIX = "prefix"
+    """Its bytes follow one another from its start; nothing proves that its end is there."""
+    GUESSED = "guessed"
+    """There are gaps or overlaps, or nothing proves whose bytes these are or where they begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingBytes:
+    """Bytes of a segment that are known to be missing.
+
+    Attributes:
+        offset: of the first of them.
+        length: how many.
+        reason: why they are.
+    """
+
+    offset: int
+    length: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A segment of the new store, and what it is made of.
+
+    Attributes:
+        name: below ``salvage/``.
+        pieces: its bytes in order, without gaps; empty for an empty segment.
+        offset: where its first byte stood in the older segment.
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+    offset: int
+
+    @property
+    def length(self) -> int:
+        """How many bytes it has."""
+        return sum(piece.length for piece in self.pieces)
+
+    @property
+    def plan(self) -> str:
+        """A digest of what it is made of: the same for the same chunks."""
+        text = "\n".join(
+            f"{piece.offset} {piece.length} {piece.chunk} {piece.chunk_offset}"
+            for piece in self.pieces
+        )
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvagedSegment:
+    """What there is of one segment.
+
+    Attributes:
+        name: of the segment; of bytes that belong to nobody knows whom, that of their chunk.
+        container: that it was found in.
+        verdict: what it may be called.
+        start_offset: its first byte, as far as is known.
+        end: behind its last byte that was found.
+        proven: a checkpoint proves what lies below, but for ``missing``; ``None`` when none does.
+        missing: known gaps, in order.
+        why: why the verdict is not better; empty for an exact one.
+        targets: what it becomes in the new store; several if there are gaps.
+    """
+
+    name: str
+    container: int
+    verdict: Verdict
+    start_offset: int
+    end: int
+    proven: int | None
+    missing: tuple[MissingBytes, ...]
+    why: tuple[str, ...]
+    targets: tuple[Target, ...] = field(repr=False)
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """First offset and length of each run that is there."""
+        return [(target.offset, target.length) for target in self.targets if target.pieces]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvageReport:
+    """What a salvage found, or brought into a new store.
+
+    Attributes:
+        segments: by container, then by name.
+        doubts: by container, why its newest state can not be had; none for one that is whole.
+        copied: bytes that were written to the new store by this run; 0 for a look.
+        done: segments of the new store that are there and sealed.
+    """
+
+    segments: Sequence[SalvagedSegment]
+    doubts: dict[int, tuple[str, ...]]
+    copied: int = 0
+    done: int = 0

@@ -1,0 +1,40 @@
+"""The verb ``salvage``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import siltstone
+from tests.unit.cli.conftest import Command
+
+
+def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path: Path) -> None:
+    with siltstone.open(folder) as store:
+        for name in ("a", "b"):
+            store.create(name).append(b"bytes of " + name.encode())
+            store.segment(name).flush()
+        store.flush()
+    shutil.rmtree(folder / "tier1")
+    assert command("salvage").code == 0
+    (chunk,) = (path for path in (folder / "chunks").rglob("*/b/*") if path.is_file())
+    chunk.unlink()
+    ran = command("salvage", "--json")
+    assert ran.code == 6
+    whole, lost = ran.values
+    assert (whole["verdict"], whole["ranges"]) == ("exact", [{"offset": 0, "length": 10}])
+    assert (lost["segment"], lost["verdict"], lost["targets"]) == ("b", "guessed", [])
+    assert [(one["offset"], one["length"]) for one in lost["missing"]] == [(0, 10)]
+    new = str(siltstone.init(tmp_path / "new"))
+    ran = command("salvage", "--into", new)
+    assert ran.code == 6
+    assert "none of its bytes are there" in ran.out
+    assert "1 segments are there, 10 bytes written" in ran.err
+    assert command("cat", "salvage/a", store=new).out == "bytes of a"
+    for path in (folder / "chunks" / "system").rglob("journal-*"):
+        path.unlink()
+    ran = command("recover")
+    assert (ran.code, "siltstone salvage" in ran.err) == (6, True)
+    ran = command("salvage")
+    assert (ran.code, "no checkpoint proves its end" in ran.out) == (6, True)
+    assert "the journal is gone" in ran.err
