@@ -28,12 +28,14 @@ from siltstone.cli import (
     write_commands,
 )
 from siltstone.cli.backup_commands import backup
+from siltstone.cli.copy_command import copy
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.migrate_commands import migrate
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.spark_commands import spark
+from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
 
 
@@ -97,6 +99,8 @@ for _verb in (
     salvage_command.salvage,
     backup,
     migrate,
+    copy,
+    storage,
     spark,
     completion_command.completion,
 ):

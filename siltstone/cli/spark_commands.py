@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from siltstone.cli.copy_command import check_choice, copy_segments
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
     executor_options,
@@ -110,7 +111,7 @@ def export(
     from siltstone.pipelines.work import FAILED, OK, SAME
     from siltstone.store.units import parse_size
 
-    _one_choice(segments, prefix)
+    check_choice(segments, prefix)
     kind = Records(records or ("bytes" if form == "files" else "lines"))
     size = parse_size(file_size)
     if size < 1:
@@ -159,7 +160,7 @@ def verify(
     )
     from siltstone.pipelines.work import FAILED, OK
 
-    _one_choice(segments, prefix)
+    check_choice(segments, prefix)
     is_store = Path(target).is_file() or Path(target, FILE_NAME).exists()
     if prefix and not is_store:
         raise click.UsageError("--prefix is for copies; name the segments of an export")
@@ -203,22 +204,10 @@ def copy(
 
     Without SEGMENTS and --prefix all of them. TARGET must have no other owner meanwhile.
     """
-    from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
-    from siltstone.pipelines.copy_segments import copy as run_copy
-    from siltstone.pipelines.owned_store import owned_store
-    from siltstone.pipelines.store_view import store_view
-    from siltstone.pipelines.work import FAILED, OK, SAME
-
-    _one_choice(segments, prefix)
-    with store_view(session.store_path()) as view, owned_store(target) as owned:
-        chosen = view.segments(segments, prefix)
-        with open_executor(**choice) as executor:
-            total = lacking_bytes(view, owned, chosen)
-            outcomes = run_copy(view, owned, executor, chosen)
-            quiet = frozenset((OK, SAME))
-            shown = told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
-            counts = Counter(outcome.status for outcome in shown)
-    finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
+    with open_executor(**choice) as executor:
+        copy_segments(
+            session, session.store_path(), target, segments, prefix, executor, as_json=as_json
+        )
 
 
 @spark.command()
@@ -270,8 +259,3 @@ def compact(
             shown = told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
             counts = Counter(outcome.status for outcome in shown)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
-
-
-def _one_choice(segments: tuple[str, ...], prefix: str) -> None:
-    if segments and prefix:
-        raise click.UsageError("name segments, or give --prefix, not both")

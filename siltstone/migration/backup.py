@@ -99,7 +99,10 @@ def create_backup(
     found = find_place(place)
     environment = SystemEnvironment()
     try:
-        with store_view(store) as view, _opened(found, environment, view.store_id, rate) as opened:
+        with (
+            store_view(store) as view,
+            _opened(found, environment, view.manifest.store_id, rate) as opened,
+        ):
             check_no_store(opened.storage, found.path)
             with turn(opened, takeover=takeover) as taken:
                 work = _Making(view, opened, taken, found, rate)
@@ -164,7 +167,7 @@ class _Making:
             )
         index_files = _index_files(earlier, self._place.lengths(FILES))
         backup = Backup(
-            store_id=self._view.store_id,
+            store_id=self._view.manifest.store_id,
             generation=self._turn.number,
             begun_ms=begun_ms,
             container_count=self._view.container_count,

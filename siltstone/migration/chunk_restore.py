@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.checksums import crc32c
@@ -14,17 +13,14 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
 from siltstone.core.records.backup import BackupFragment
-from siltstone.core.words import MIB
 from siltstone.migration.backup_objects import ObjectItem, read_object
-from siltstone.migration.backup_place import delete, put
+from siltstone.migration.backup_place import delete
 from siltstone.migration.backup_plan import fragment_name
+from siltstone.migration.chunk_put import put_chunk
 from siltstone.migration.fragment_copy import FragmentBuffer
 from siltstone.pipelines.work import OK, SAME, Outcome, Step
 from siltstone.store.assemble import storage_of
 from siltstone.store.place_settings import find_place, open_place
-
-_WHOLE_BYTES_MAX: Final = 128 * MIB
-"""A longer chunk is written fragment by fragment, where the service can append."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +93,29 @@ def _restored(
         if item.found == item.length and _is_there(target, item, buffers.fragment):
             return Outcome(subject=item.name, status=SAME, length=item.length)
         delete(target, item.name)
-    in_parts = item.length > _WHOLE_BYTES_MAX and target.capabilities.append
-    room = memoryview(b"") if in_parts else buffers.whole.of(item.length)
+    try:
+        put_chunk(
+            target,
+            item.name,
+            item.length,
+            _parts(work, place, item, buffers.fragment),
+            buffers.whole,
+        )
+    except _UnreadableError as unreadable:
+        return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
+    return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+class _UnreadableError(Exception):
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _parts(
+    work: ChunkWork, place: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer
+) -> Iterator[memoryview]:
+    """The bytes of a chunk; each fragment goes on where the one before ends."""
     end = 0
     for fragment in item.fragments:
         found = ObjectItem(
@@ -106,23 +123,12 @@ def _restored(
             length=fragment.length,
             crc=fragment.crc,
         )
-        view = buffers.fragment.of(found.length)
+        view = buffer.of(found.length)
         status, message = read_object(place, found, view)
         if status != OK:
-            if end and in_parts:
-                delete(target, item.name)
-            return Outcome(subject=item.name, status=status, message=message)
-        fresh = view[end - fragment.start :]
-        if not in_parts:
-            room[end : fragment.stop] = fresh
-        elif end == 0:
-            put(target, item.name, [fresh])
-        else:
-            target.write(item.name, end, [fresh])
+            raise _UnreadableError(status, message)
+        yield view[end - fragment.start :]
         end = fragment.stop
-    if not in_parts:
-        put(target, item.name, [room])
-    return Outcome(subject=item.name, status=OK, length=item.length)
 
 
 def _is_there(target: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer) -> bool:

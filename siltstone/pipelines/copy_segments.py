@@ -99,21 +99,28 @@ class CopyWork:
     Attributes:
         source: the settings file of the source.
         target: that of the target.
+        rate: bytes a second that one worker reads at most; ``None`` for no limit.
     """
 
     source: str
     target: str
+    rate: int | None
 
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open the source's long-term storage, and see that the target's settings are there."""
         load_settings(self.target)
-        with closing(storage_of(self.source)) as storage:
+        with closing(storage_of(self.source, self.rate)) as storage:
             yield partial(_copied, self, storage)
 
 
 def copy(
-    view: StoreView, target: OwnedStore, executor: Executor, segments: Sequence[SegmentInfo]
+    view: StoreView,
+    target: OwnedStore,
+    executor: Executor,
+    segments: Sequence[SegmentInfo],
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Copy what the target lacks of ``segments``, and seal there what is sealed here.
 
@@ -122,6 +129,7 @@ def copy(
         target: another store, which this job owns. Its segments keep the names.
         executor: where bytes are moved.
         segments: of the source, as ``view`` shows them.
+        rate: bytes a second that each worker process reads at most; ``None`` means no limit.
 
     Yields:
         One outcome for each segment and step: ``ok`` with the bytes that became visible, ``same``
@@ -156,7 +164,7 @@ def copy(
         for session in sessions_of(some):
             # Behind a part that failed nothing of that segment can become visible.
             left = [lack for lack in session if lack.info.name not in spoilt]
-            for outcome in _carried_out(view, target, index, executor, left) if left else ():
+            for outcome in _carried_out(view, target, index, executor, left, rate) if left else ():
                 if outcome.status != OK:
                     spoilt.add(outcome.subject)
                 yield outcome
@@ -209,7 +217,12 @@ def _sealed(target: OwnedStore, info: SegmentInfo) -> bool:
 
 
 def _carried_out(
-    view: StoreView, target: OwnedStore, index: int, executor: Executor, lacks: list[Lack]
+    view: StoreView,
+    target: OwnedStore,
+    index: int,
+    executor: Executor,
+    lacks: list[Lack],
+    rate: int | None,
 ) -> Iterator[Outcome]:
     """Copy what one session brings, and commit it."""
     container = target.containers[index]
@@ -226,7 +239,7 @@ def _carried_out(
             )
             for number, group in enumerate(groups_of(lacks))
         ]
-        work = CopyWork(source=view.path, target=target.path)
+        work = CopyWork(source=view.path, target=target.path, rate=rate)
         came, failures = _came(executor.run(work, packed(items, executor.workers)), items)
         outputs = [
             ImportOutput(

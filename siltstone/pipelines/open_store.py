@@ -38,8 +38,8 @@ class OpenStore(Closing):
 
     Attributes:
         path: the settings file, absolute, as workers find it.
-        store_id: of the store, 16 bytes.
-        uuid: the same, as text.
+        manifest: what long-term storage says of the store.
+        uuid: of the store.
         container_count: of the store.
         environment: gives time and waits.
 
@@ -57,9 +57,9 @@ class OpenStore(Closing):
             raise
         # The file itself, not what names it: workers may have another folder.
         self.path = str(Path(self._assembly.settings.file).absolute())
-        self.store_id = self._assembly.manifest.store_id
-        self.uuid = uuid_text(self.store_id)
-        self.container_count = self._assembly.manifest.container_count
+        self.manifest = self._assembly.manifest
+        self.uuid = uuid_text(self.manifest.store_id)
+        self.container_count = self.manifest.container_count
         self._containers: dict[int, ReadContainer] = {}
         self._opening = asyncio.Lock()
         self._loop = BackgroundLoop(name="siltstone-view")

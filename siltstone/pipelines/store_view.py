@@ -32,14 +32,14 @@ class StoreView:
     Attributes:
         path: the settings file, absolute, as workers find it.
         uuid: of the store.
-        store_id: the same, 16 bytes.
+        manifest: what long-term storage says of the store.
         container_count: of the store.
     """
 
     def __init__(self, store: OpenStore) -> None:
         self.path = store.path
         self.uuid = store.uuid
-        self.store_id = store.store_id
+        self.manifest = store.manifest
         self.container_count = store.container_count
         self._store = store
         self._pins: dict[ReadContainer, FoundPin] = {}

@@ -234,16 +234,29 @@ def open_storage(
     return RetryingChunkStorage(storage, environment, retries)
 
 
-def storage_of(path: Path | str) -> ChunkStorage:
+def storage_of(path: Path | str, rate: int | None = None) -> ChunkStorage:
     """Return a new client of long-term storage for the store whose settings file is ``path``.
 
     For whoever opens no store, such as the tasks of a job; throttled calls are repeated.
+
+    Args:
+        path: of the file.
+        rate: bytes a second that it moves at most, both ways together; ``None`` for no limit.
 
     Raises:
         StoreNotFoundError: there is no settings file.
         SettingsError: the settings file is wrong.
     """
-    return open_storage(load_settings(path), SystemEnvironment())
+    environment = SystemEnvironment()
+    storage = open_storage(load_settings(path), environment)
+    return storage if rate is None else paced(storage, environment, rate)
+
+
+def paced(storage: ChunkStorage, environment: Environment, rate: int) -> ChunkStorage:
+    """The same storage, moving so many bytes a second at most, for work that nobody waits for."""
+    bandwidth = Bandwidth(environment, rate, small_wait_s=float("inf"))
+    bandwidths = Bandwidths(up=bandwidth, down=bandwidth, longest_s=float("inf"))
+    return LimitedChunkStorage(storage, environment, bandwidths)
 
 
 def open_binding(settings: EffectiveSettings) -> ChunkStorage:

@@ -50,17 +50,23 @@ def read_manifest(storage: ChunkStorage) -> StoreManifest:
         FormatError: a newer version made it.
         CorruptDataError: it is damaged.
     """
+    found = read_manifest_at(storage, MANIFEST_NAME)
+    if found is None:
+        raise StoreNotFoundError("long-term storage holds no store", missing=MANIFEST_NAME)
+    return found
+
+
+def read_manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
+    """The manifest under a name of its own; ``None`` when nothing has it. Raises as above."""
     try:
-        length = storage.stat(MANIFEST_NAME).length
-    except ChunkNotFoundError as error:
-        raise StoreNotFoundError(
-            "long-term storage holds no store", missing=MANIFEST_NAME
-        ) from error
+        length = storage.stat(name).length
+    except ChunkNotFoundError:
+        return None
     if length > _BYTES_MAX:
-        raise CorruptDataError("record is too long", where=MANIFEST_NAME, length=length)
+        raise CorruptDataError("record is too long", where=name, length=length)
     buffer = bytearray(length)
-    count = storage.read_into(MANIFEST_NAME, 0, buffer)
-    return decode_store_manifest(memoryview(buffer)[:count], where=MANIFEST_NAME)
+    count = storage.read_into(name, 0, buffer)
+    return decode_store_manifest(memoryview(buffer)[:count], where=name)
 
 
 def check_uuid(manifest: StoreManifest, expected: str | None) -> None:

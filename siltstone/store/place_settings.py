@@ -14,13 +14,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from siltstone.container.settings import ContainerSettings
-from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SettingsError
 from siltstone.core.hooks import load_chunk_storage
-from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.store.assemble import paced
 from siltstone.store.effective_settings import first_error, resolved_options
 from siltstone.store.sections import Section
 from siltstone.store.settings import LongTermStorage
@@ -100,12 +99,7 @@ def open_place(
             raise SettingsError(f"{place.path}: there is no such folder")
     storage = load_chunk_storage(place.binding, place.options)
     if rate is not None:
-        bandwidth = Bandwidth(environment, rate, small_wait_s=float("inf"))
-        storage = LimitedChunkStorage(
-            storage,
-            environment,
-            Bandwidths(up=bandwidth, down=bandwidth, longest_s=float("inf")),
-        )
+        storage = paced(storage, environment, rate)
     retries = Retries(
         attempts=place.attempts, deadline_s=_DEFAULTS.storage_deadline_s / 2, throttled=True
     )

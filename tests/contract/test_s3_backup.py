@@ -13,8 +13,14 @@ from siltstone.core.errors import ChunkAccessDeniedError
 from siltstone.core.words import KIB, MIB
 from siltstone.migration.backup import create_backup
 from siltstone.migration.backup_care import collect_backups, list_backups, remove_backups
+from siltstone.migration.move_storage import copy_storage, switch_storage
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
+from siltstone.pipelines.copy_segments import copy
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.owned_store import owned_store
+from siltstone.pipelines.store_view import store_view
+from siltstone.pipelines.work import OK
 from siltstone.store.initialisation import site_of
 from tests.contract.s3_services import new_bucket
 from tests.contract.test_s3_store import options, variables
@@ -84,3 +90,36 @@ def test_wrong_credentials_are_told_and_touch_nothing(versitygw: S3Server, tmp_p
             work()
     assert files(folder) == before
     assert raw.keys("") == []
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_store_is_switched_to_a_bucket_and_copied_into_another(
+    versitygw: S3Server, tmp_path: Path
+) -> None:
+    folder = make_store(tmp_path / "store", chunk_bytes=300 * KIB, containers=1)
+    bucket, raw = new_bucket(versitygw)
+    values = yaml.safe_load((folder / "siltstone.yaml").read_text(encoding="utf-8"))
+    values["long_term_storage"] = {"binding": "s3", "s3": options(versitygw, bucket)}
+    new = folder / "new.yaml"
+    new.write_text(yaml.safe_dump(values), encoding="utf-8")
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(MIB))
+        store.flush()
+        copied = copy_storage(folder, new)
+        store.segment("a").append(noise(10_000))
+        expected = content(store)
+    assert copied.size >= MIB
+    report = switch_storage(folder, new)
+    assert report.copied_bytes < MIB
+    assert content_of(folder) == expected
+    with siltstone.open(folder) as store:
+        store.flush()
+        store.segment("a").append(b"more")
+        expected = content(store)
+    assert content_of(folder) == expected
+    # From the bucket into a folder, segment by segment.
+    target = make_store(tmp_path / "target", containers=1)
+    with store_view(folder) as view, owned_store(target) as owned:
+        assert {one.status for one in copy(view, owned, LocalExecutor(2), view.segments())} == {OK}
+    assert content_of(target)["a"].data == expected["a"].data
+    assert raw.keys("stores/one/system/store") == ["stores/one/system/store"]

@@ -1,0 +1,113 @@
+"""The verb ``copy``: segments of one store in another one, and how ``spark copy`` does the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.moving_options import moving_options
+from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.session import Session, json_option, pass_session
+
+if TYPE_CHECKING:
+    from siltstone.pipelines.work import Executor
+
+STORE = click.Path(exists=True, path_type=Path)
+
+
+@click.command()
+@click.argument("source", type=STORE)
+@click.argument("target", type=STORE)
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", default="", help="Copy all segments whose names begin so.")
+@click.option("--verify", is_flag=True, help="Compare the copy with its source afterwards.")
+@moving_options
+@json_option
+@pass_session
+def copy(
+    session: Session,
+    source: Path,
+    target: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    rate: int | None,
+    threads: int | None,
+    *,
+    verify: bool,
+    as_json: bool,
+) -> None:
+    """Copy segments of the store SOURCE into the store TARGET: what is new and no more.
+
+    Each store is a settings file or its folder, of any binding. SOURCE may be in use, TARGET not.
+    Without SEGMENTS and --prefix all of them. 'spark copy' does the same in tasks of Spark.
+    """
+    from siltstone.pipelines.local_executor import LocalExecutor
+
+    executor = LocalExecutor(threads)
+    copy_segments(session, source, target, segments, prefix, executor, rate=rate, as_json=as_json)
+    if verify:
+        _verify(session, source, target, segments, prefix, executor, as_json=as_json)
+
+
+def copy_segments(
+    session: Session,
+    source: Path,
+    target: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    executor: Executor,
+    *,
+    rate: int | None = None,
+    as_json: bool,
+) -> None:
+    """Copy, tell what became of each segment, and end as the worst of it asks."""
+    from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
+    from siltstone.pipelines.copy_segments import copy as run_copy
+    from siltstone.pipelines.owned_store import owned_store
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    check_choice(segments, prefix)
+    with store_view(source) as view, owned_store(target) as owned:
+        chosen = view.segments(segments, prefix)
+        total = lacking_bytes(view, owned, chosen)
+        outcomes = run_copy(view, owned, executor, chosen, rate=rate)
+        quiet = frozenset((OK, SAME))
+        shown = told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
+
+
+def _verify(
+    session: Session,
+    source: Path,
+    target: Path,
+    segments: tuple[str, ...],
+    prefix: str,
+    executor: Executor,
+    *,
+    as_json: bool,
+) -> None:
+    from siltstone.pipelines.export import UNREADABLE
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
+    from siltstone.pipelines.verify_export import DIFFERS, MISSING
+    from siltstone.pipelines.work import FAILED, OK
+
+    with store_view(source) as view, store_view(target) as copied:
+        pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
+        total = sum(pair.size for pair in pairs)
+        outcomes = chain(known, verify_copy(view, copied, executor, pairs))
+        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)
+
+
+def check_choice(segments: tuple[str, ...], prefix: str) -> None:
+    """Refuse names and a prefix together."""
+    if segments and prefix:
+        raise click.UsageError("name segments, or give --prefix, not both")

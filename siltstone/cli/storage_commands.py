@@ -1,0 +1,75 @@
+"""The verbs of ``storage``: another long-term storage for a store, by copy and switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.moving_options import moving, moving_options
+from siltstone.cli.output import print_json
+from siltstone.cli.session import Session, json_option, pass_session
+
+if TYPE_CHECKING:
+    from siltstone.migration.move_storage import MoveReport
+
+NEW = click.argument("new", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@click.group()
+def storage() -> None:
+    """Another long-term storage for the store; NEW is a settings file beside the store's own."""
+
+
+@storage.command()
+@NEW
+@moving_options
+@json_option
+@pass_session
+def copy(
+    session: Session, new: Path, rate: int | None, threads: int | None, *, as_json: bool
+) -> None:
+    """Copy the chunks to the long-term storage of NEW, beside the owner; repeat it as you like."""
+    from siltstone.migration.move_storage import copy_storage
+
+    with moving(session, "copy", threads) as (executor, progress):
+        report = copy_storage(
+            session.store_path(), new, executor=executor, rate=rate, progress=progress
+        )
+    _tell(report, as_json=as_json)
+
+
+@storage.command()
+@NEW
+@click.option("--threads", type=click.IntRange(1, 256), metavar="N", help="Objects at a time.")
+@json_option
+@pass_session
+def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -> None:
+    """Bring the rest to the long-term storage of NEW and go on there. Nobody may own the store."""
+    from siltstone.migration.move_storage import switch_storage
+
+    with moving(session, "switch", threads) as (executor, progress):
+        report = switch_storage(session.store_path(), new, executor=executor, progress=progress)
+    _tell(report, as_json=as_json)
+
+
+def _tell(report: MoveReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "objects": report.objects,
+                "bytes": report.size,
+                "copied": report.copied,
+                "copied_bytes": report.copied_bytes,
+                "removed": report.removed,
+                "settings": None if report.settings is None else str(report.settings),
+            }
+        )
+        return
+    click.echo(
+        f"copied {report.copied:,} of {report.objects:,} objects, {report.copied_bytes:,} of "
+        f"{report.size:,} bytes; removed {report.removed:,}"
+    )
+    if report.settings is not None:
+        click.echo(f"switched: {report.settings}")

@@ -1,0 +1,124 @@
+"""Objects of a store that a worker copies to another long-term storage, under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from siltstone.core.block_reads import chunk_parts, read_blocks, read_exactly
+from siltstone.core.cached_chunk_storage import uncached
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LostDataError,
+    SiltstoneError,
+)
+from siltstone.core.words import MIB
+from siltstone.migration.backup_place import delete
+from siltstone.migration.chunk_put import put_chunk
+from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
+from siltstone.pipelines.window import unpack_sums
+from siltstone.pipelines.work import FAILED, OK, Outcome, Step
+from siltstone.store.assemble import storage_of
+
+_READ_BYTES: Final = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveItem:
+    """An object that is to be at the new place.
+
+    Attributes:
+        name: the same at both.
+        length: bytes that are copied; the old one may have more behind them that nobody names.
+        sums: CRC32C of each block: u32[], little-endian; none of what has none.
+        found: length of what has this name at the new place; ``None`` when nothing has.
+    """
+
+    name: str
+    length: int
+    sums: bytes
+    found: int | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveWork:
+    """Copies objects, each block that has a sum compared with it.
+
+    Attributes:
+        source: the settings file with the old long-term storage.
+        target: that with the new one.
+        rate: bytes a second that are read; ``None`` for no limit.
+    """
+
+    source: str
+    target: str
+    rate: int | None
+
+    @contextmanager
+    def open(self) -> Iterator[Step]:
+        """Open both."""
+        with (
+            closing(storage_of(self.source, self.rate)) as source,
+            closing(storage_of(self.target)) as target,
+        ):
+            yield partial(_moved, uncached(source), target, FragmentBuffer(), FragmentBuffer())
+
+
+def _moved(
+    source: ChunkStorage,
+    target: ChunkStorage,
+    part: FragmentBuffer,
+    whole: FragmentBuffer,
+    item: MoveItem,
+) -> Outcome:
+    """Copy one object. What fails at the new place is an error: it would fail for all others."""
+    if item.found is not None:
+        delete(target, item.name)
+    try:
+        put_chunk(target, item.name, item.length, _parts(source, item, part), whole)
+    except _UnreadableError as error:
+        return Outcome(subject=item.name, status=error.status, message=str(error))
+    return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+class _UnreadableError(Exception):
+    def __init__(self, status: str, error: SiltstoneError) -> None:
+        super().__init__(str(error))
+        self.status = status
+
+
+def _parts(source: ChunkStorage, item: MoveItem, buffer: FragmentBuffer) -> Iterator[memoryview]:
+    try:
+        yield from _read(source, item, buffer)
+    except ChunkNotFoundError as error:
+        raise _UnreadableError(MISSING, error) from error
+    except LostDataError as error:
+        raise _UnreadableError(SHORT, error) from error
+    except CorruptDataError as error:
+        raise _UnreadableError(DAMAGED, error) from error
+    except SiltstoneError as error:
+        raise _UnreadableError(FAILED, error) from error
+
+
+def _read(source: ChunkStorage, item: MoveItem, buffer: FragmentBuffer) -> Iterator[memoryview]:
+    if not item.sums:
+        for start in range(0, item.length, _READ_BYTES):
+            view = buffer.of(min(_READ_BYTES, item.length - start))
+            read_exactly(source, item.name, start, view)
+            yield view
+        return
+    for blocks in chunk_parts(item.name, item.length, unpack_sums(item.sums), _READ_BYTES):
+        view = buffer.of(blocks.length)
+        read_blocks(source, blocks, view)
+        yield view

@@ -1,0 +1,99 @@
+"""The verbs of ``backup`` and ``storage``, and ``copy``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import siltstone
+from siltstone.cli.exit_codes import ExitCode
+from tests.unit.cli.conftest import Command
+
+
+def fill(folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"flushed")
+        store.flush()
+        store.segment("a").append(b" and not")
+
+
+def test_backups_are_made_listed_checked_restored_and_removed(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    fill(folder)
+    place, new = str(tmp_path / "backups"), str(tmp_path / "new")
+    made = command("backup", "create", place, "--rate", "1GiB", "--threads", "2")
+    assert made.code == 0
+    assert "generation 1: copied 1 fragments of chunks, 7 bytes" in made.out
+    (again,) = command("backup", "create", place, "--json").values
+    assert (again["generation"], again["copied_fragments"], again["chunks"]) == (2, 0, 1)
+    assert again["containers"] == [0, 1]
+    listed = command("backup", "list", place)
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["GENERATION", "1", "2"]
+    assert command("backup", "list", place, "--json").values[1]["segments"] == 1
+    checked = command("backup", "verify", place, "2")
+    assert (checked.code, checked.out) == (0, "")
+    assert "1 generations" in checked.err
+    restored = command("backup", "restore", place, new, "--generation", "1")
+    assert restored.out == f"made a store of generation 1: {new}/siltstone.yaml\n"
+    assert command("cat", "a", store=new).out == "flushed and not"
+    assert command("backup", "restore", place, new).code == ExitCode.CONFLICT
+    chunk = next((tmp_path / "backups").rglob("*.0-7"))
+    chunk.write_bytes(b"damaged")
+    checked = command("backup", "verify", place)
+    assert checked.code == ExitCode.DAMAGE
+    assert checked.out.startswith("damaged: siltstone-backup/")
+    assert "generation 1, 2" in checked.out
+    failed = command("backup", "restore", place, str(tmp_path / "other"))
+    assert (failed.code, failed.out) == (ExitCode.DAMAGE, "")
+    assert chunk.name in failed.err
+    assert command("backup", "remove", place, "1", "2").code == 0
+    assert command("backup", "remove", place, "1").code == ExitCode.USAGE
+    assert "would delete" in command("backup", "gc", place, "--dry-run").out
+    assert command("backup", "gc", place, "--json").values[0]["objects"] > 3
+    assert not list((tmp_path / "backups").rglob("*.0-7"))
+
+
+def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    fill(folder)
+    place = str(tmp_path / "backups")
+    next((folder / "chunks" / "data").rglob("*.chunk")).unlink()
+    failed = command("backup", "create", place)
+    assert failed.code == ExitCode.DAMAGE
+    assert "1 chunks of the store can not be read" in failed.err
+    made = command("backup", "create", place, "--allow-missing")
+    assert made.code == ExitCode.DAMAGE
+    assert "missing: data/" in made.out
+    assert command("backup", "list", place).code == 0
+    assert command("backup", "restore", place, str(tmp_path / "new")).code == ExitCode.FAILED
+    for wrong in (["--rate", "0"], ["--rate", "much"], ["--container", "7"]):
+        assert command("backup", "create", place, *wrong).code == ExitCode.USAGE
+
+
+def test_segments_are_copied_and_compared(command: Command, folder: Path, tmp_path: Path) -> None:
+    fill(folder)
+    target = siltstone.init(tmp_path / "target")
+    made = command("copy", str(folder), str(target), "--verify", "--rate", "1GiB")
+    assert made.code == 0
+    assert "copy: 1 ok" in made.err
+    assert "verify: 1 ok" in made.err
+    assert command("cat", "a", store=str(target)).out == "flushed and not"
+    assert "copy: 1 same" in command("copy", str(folder), str(target)).err
+    assert command("append", "a", str(target), store=str(target)).code == 0
+    assert command("copy", str(folder), str(target)).code == ExitCode.CONFLICT
+
+
+def test_a_store_is_switched_to_another_place(command: Command, folder: Path) -> None:
+    fill(folder)
+    (folder / "elsewhere").mkdir()
+    text = (folder / "siltstone.yaml").read_text(encoding="utf-8")
+    new = folder / "new.yaml"
+    new.write_text(text.replace("path: ./chunks", "path: ./elsewhere"), encoding="utf-8")
+    (copied,) = command("storage", "copy", str(new), "--rate", "1GiB", "--json").values
+    assert copied["copied"] == copied["objects"]
+    switched = command("storage", "switch", str(new))
+    assert switched.code == 0
+    assert switched.out.endswith(f"switched: {folder}/siltstone.yaml\n")
+    assert command("cat", "a").out == "flushed and not"
+    assert command("storage", "switch", str(new)).code == ExitCode.USAGE

@@ -1,0 +1,210 @@
+"""A store goes on at another place with every byte; nothing is switched that is not all there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.core.errors import (
+    CorruptDataError,
+    SettingsError,
+    StoreError,
+    StoreInUseError,
+    StoreNotFoundError,
+)
+from siltstone.core.words import KIB
+from siltstone.migration import move_storage
+from siltstone.migration.move_storage import copy_storage, switch_storage
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.store.assemble import open_storage
+from tests.unit.migration.backups import Died, Mortal, content, content_of, damage, files, noise
+from tests.unit.pipelines.stores import make_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "store", chunk_bytes=32 * KIB, containers=2)
+
+
+@pytest.fixture
+def new(folder: Path) -> Path:
+    """The settings of the new place, a folder."""
+    return beside(folder, "new.yaml", folder / "elsewhere")
+
+
+def beside(folder: Path, name: str, chunks: Path) -> Path:
+    chunks.mkdir(exist_ok=True)
+    text = (folder / "siltstone.yaml").read_text(encoding="utf-8")
+    found = folder / name
+    found.write_text(text.replace("path: ./chunks", f"path: {chunks}"), encoding="utf-8")
+    return found
+
+
+def fill(store: siltstone.Store, round_number: int) -> None:
+    for number in range(4):
+        segment = store.create(f"s{number}", exist_ok=True)
+        segment.append(noise(20_000 * number + round_number))
+    store.flush()
+    store.segment("s1").truncate(10_000)
+    store.create_table("t", exist_ok=True).put(b"k", b"%d" % round_number)
+
+
+def unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
+    """Whether nothing of the old place is another one, but for the name of the store."""
+    moved = {"system/store-moved" if k == "system/store" else k: v for k, v in before.items()}
+    return moved == after
+
+
+def test_a_store_is_copied_while_it_works_and_then_switched(folder: Path, new: Path) -> None:
+    with siltstone.open(folder) as store:
+        fill(store, 1)
+        first = copy_storage(folder, new)
+        assert first.copied == first.objects > 4
+        fill(store, 2)
+        store.segment("s3").delete()
+        store.collect()
+        second = copy_storage(folder, new)
+        assert 0 < second.copied < first.objects
+        with pytest.raises(StoreInUseError):
+            switch_storage(folder, new)
+        fill(store, 3)
+        store.segment("s2").append(b"only in tier 1")
+        expected = content(store)
+    before = files(folder / "chunks")
+    report = switch_storage(folder, new)
+    assert report.settings == folder / "siltstone.yaml"
+    assert report.removed > 0
+    assert unchanged(before, files(folder / "chunks"))
+    assert content_of(folder) == expected
+    with siltstone.open(folder) as store:
+        found = store.table("t").get(b"k")
+        assert found is not None
+        assert found.value == b"3"
+        store.segment("s2").append(b", and more")
+        store.flush()
+        store.checkpoint()
+        store.collect()
+        expected = content(store)
+    assert expected["s2"].data.endswith(b"only in tier 1, and more")
+    assert content_of(folder) == expected
+    # The old place is no store any more, so nobody goes on there by mistake.
+    assert unchanged(before, files(folder / "chunks"))
+    with pytest.raises(StoreNotFoundError):
+        siltstone.open(folder / "siltstone.yaml.before-switch")
+    # And back.
+    old = folder / "old.yaml"
+    (folder / "siltstone.yaml.before-switch").rename(old)
+    switch_storage(folder, old)
+    assert content_of(folder) == expected
+    assert not (folder / "elsewhere" / "system" / "store").exists()
+
+
+def test_a_switch_that_died_anywhere_is_repeated(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(40_000))
+        store.flush()
+        store.create("b").append(b"tail")
+        expected = content(store)
+    copy_storage(folder, new)
+    make = open_storage
+    for number in range(12):
+        for behind in (False, True):
+            mortal = Mortal(number, behind=behind)
+            with monkeypatch.context() as patch:
+                patch.setattr(move_storage, "open_storage", lambda *a, m=mortal: m.wrap(make(*a)))
+                try:
+                    switch_storage(folder, new, executor=LocalExecutor(1))
+                except Died:
+                    pass
+                except SettingsError:
+                    assert content_of(folder) == expected
+                    return
+            # Either it can be opened where it is, or nobody can open it until the call is repeated.
+            try:
+                assert content_of(folder) == expected
+            except StoreNotFoundError:
+                assert (folder / "chunks" / "system" / "store-moved").exists()
+    pytest.fail("it never came to its end")
+
+
+def test_what_was_switched_half_goes_to_no_other_place(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Died
+
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(move_storage, "_name", die)
+        with pytest.raises(Died):
+            switch_storage(folder, new)
+    other = beside(folder, "other.yaml", folder / "other")
+    with pytest.raises(StoreError, match="moved already"):
+        switch_storage(folder, other)
+    switch_storage(folder, new)
+    assert list(content_of(folder)) == ["a"]
+
+
+def test_nothing_is_switched_that_is_not_all_there(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(40_000))
+        store.flush()
+        expected = content(store)
+    copy_storage(folder, new)
+    paths = sorted((folder / "chunks" / "data").rglob("*.chunk"))
+    whole = paths[0].read_bytes()
+
+    def lose(work: Callable[..., object]) -> Callable[..., object]:
+        def lost(*given: object) -> object:
+            report = work(*given)
+            next((folder / "elsewhere" / "data").rglob("*.chunk")).unlink()
+            return report
+
+        return lost
+
+    with monkeypatch.context() as patch:
+        patch.setattr(move_storage, "_copied", lose(move_storage._copied))
+        with pytest.raises(StoreError, match="not at the new place as it should be"):
+            switch_storage(folder, new)
+    assert content_of(folder) == expected
+    # The chunk that is missing has to be copied again, and its source is damaged now.
+    damage(paths[0], 17)
+    for path in (folder / "elsewhere" / "data").rglob("*.chunk"):
+        path.unlink()
+    with pytest.raises(CorruptDataError, match=r"1 objects of the store can not be read"):
+        switch_storage(folder, new)
+    paths[0].write_bytes(whole)
+    switch_storage(folder, new)
+    assert content_of(folder) == expected
+
+
+def test_a_place_that_is_something_elses_is_refused(
+    folder: Path, new: Path, tmp_path: Path
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"a")
+    other = make_store(tmp_path / "other", containers=1)
+    settings = beside(folder, "wrong.yaml", other / "chunks")
+    taken = files(other)
+    for work in (copy_storage, switch_storage):
+        with pytest.raises(StoreError, match="not empty"):
+            work(folder, settings)
+        with pytest.raises(SettingsError, match="long_term_storage is the one"):
+            work(folder, folder / "siltstone.yaml")
+        with pytest.raises(SettingsError, match="must lie in"):
+            work(folder, other)
+        text = new.read_text(encoding="utf-8").replace("path: ./tier1", "path: ./tier2")
+        odd = folder / "odd.yaml"
+        odd.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError, match="tier1 is another one"):
+            work(folder, odd)
+    assert files(other) == taken
+    assert list(content_of(folder)) == ["a"]
