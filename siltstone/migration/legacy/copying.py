@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.core.words import GIB, MIB
+from siltstone.core.words import MIB
 from siltstone.migration.legacy.findings import Finding
 from siltstone.migration.legacy.plan import PlannedSegment
 
-SESSION_BYTES: Final = GIB
+SESSION_BYTES: Final = 256 * MIB
 """What becomes visible in one step, and is copied again when the migration is killed before."""
 
 SESSION_SEGMENTS: Final = 500

@@ -85,28 +85,40 @@ def verify(
             subject=finding.segment, status=MISSING, message="it was not imported from this layout"
         )
     work = VerifyWork(place=place, store=store, problems={})
-    bounds: dict[str, int] = {}
+    left: dict[str, int] = {}
     runs: list[Run] = []
     for one in known:
+        some: list[Run] = []
         problem = _shape_problem(one)
         if problem or one.finding is None:
             work.problems[one.info.name] = (DIFFERS, problem)
-            continue
-        start = max(one.origin.start, one.info.start_offset)
-        bounds[one.info.name] = max(0, one.origin.length - start)
-        runs += runs_of(one.finding, one.info.name, start, one.origin.length)
+        else:
+            start = _compared_from(one)
+            some = list(runs_of(one.finding, one.info.name, start, one.origin.length))
+        left[one.info.name] = len(some)
+        runs += some
+    by_name = {one.info.name: one for one in known}
+    yield from (_told(by_name[name], work) for name, count in left.items() if not count)
     items = [VerifyItem(number=number, runs=group) for number, group in enumerate(groups_of(runs))]
     for outcome in executor.run(work, packed(items, executor.workers)):
-        if outcome.status != OK:
-            for run in items[int(outcome.subject)].runs:
-                work.problems.setdefault(run.segment, (outcome.status, outcome.message))
-    for one in known:
-        name = one.info.name
-        if name in work.problems:
-            status, message = work.problems[name]
-            yield Outcome(subject=name, status=status, message=message)
-        else:
-            yield Outcome(subject=name, status=OK, length=bounds[name])
+        for run in items[int(outcome.subject)].runs:
+            left[run.segment] -= 1
+            if not left[run.segment]:
+                yield _told(by_name[run.segment], work)
+
+
+def _compared_from(one: ImportedSegment) -> int:
+    """Where both sides have bytes."""
+    return min(max(one.origin.start, one.info.start_offset), one.origin.length)
+
+
+def _told(one: ImportedSegment, work: VerifyWork) -> Outcome:
+    """What became of a segment of which all runs were compared."""
+    name = one.info.name
+    if name in work.problems:
+        status, message = work.problems[name]
+        return Outcome(subject=name, status=status, message=message)
+    return Outcome(subject=name, status=OK, length=one.origin.length - _compared_from(one))
 
 
 def _shape_problem(one: ImportedSegment) -> str:

@@ -11,11 +11,12 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import ChunkStorageFullError
+from siltstone.core.hooks import load_chunk_storage
 from siltstone.migration.legacy import copying
 from siltstone.migration.legacy.places import FolderPlace
 from siltstone.store.import_writer import ImportWriter
 from siltstone.store.store import Store
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, Ran
 from tests.unit.migration.legacy.places_of_tests import GOLDEN, golden_tree, manifest
 from tests.unit.migration.legacy.rolling_model import AbsentError, ModelFile, RollingModel
 
@@ -530,3 +531,66 @@ def test_what_was_written_here_goes_out(command: Command, folder: Path, tmp_path
     assert model.read("plain") == (4, 24, False, b"456789in tier 1 only")
     with pytest.raises(AbsentError):
         model.read("x&y")
+
+
+# --- elsewhere ------------------------------------------------------------------------------------
+
+
+def test_a_layout_in_a_bucket(command: Command, tmp_path: Path) -> None:
+    name = f"bucket-{tmp_path}"
+    storage = load_chunk_storage("memory", {"name": name})
+    store = siltstone.init(tmp_path / "far", binding="memory", options={"name": name}).parent
+    files = {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz", "c$header": ""}
+    for key, text in files.items():
+        if text:
+            storage.create(f"old/{key}", [text.encode()])
+
+    def call(*arguments: str) -> Ran:
+        return command(*arguments, store=str(store))
+
+    ran = call("migrate", "legacy", "storage:old")
+    assert ran.code == 6
+    assert "refused: a: sealed-unknown" in ran.out
+    sealed = tmp_path / "sealed"
+    sealed.write_text("b$header\nb$offset.0\n")
+    told = ("storage:old/", "--sealed", str(sealed))
+    assert call("migrate", "legacy", *told, "--in-place").code == 0
+    assert shown(store) == {"a": (0, 5, False, b"abcde"), "b": (0, 3, True, b"xyz")}
+    assert call("migrate", "verify", *told, "--record-sums").code == 0
+    with siltstone.open(store) as opened:
+        opened.segment("a").append(b"more")
+    ran = call("migrate", "rollback", *told)
+    assert ran.code == 1
+    assert "a bucket takes no headers" in ran.out
+    assert shown(store) == {"a": (0, 9, False, b"abcdemore")}
+    assert call("migrate", "legacy", *told, "--in-place").code == 0
+    assert call("migrate", "finalise", *told).code == 0
+    left = {found.name for found in storage.list("old/")}
+    assert left == {f"old/{key}" for key in ("a$offset.0", "a$offset.3", "b$offset.0")}
+    assert shown(store)["b"] == (0, 3, True, b"xyz")
+
+
+def test_a_layout_of_hdfs_and_back(command: Command, folder: Path) -> None:
+    files = {f"{key}_{'7' if key == 'a$header' else 'sealed'}": text for key, text in TWO.items()}
+    files |= {"b$header_sealed": "maxsize=9&0=b$offset.0&", "b$offset.0_sealed": "xyz"}
+    files |= {"c_3": "bare", "d$header_9": "maxsize=9&"}
+    place = written(folder / "chunks" / "old", files)
+    assert command("migrate", "legacy", str(place), "--in-place").code == 0
+    assert shown(folder) == {
+        "a": (0, 5, False, b"abcde"),
+        "b": (0, 3, True, b"xyz"),
+        "c": (0, 4, False, b"bare"),
+        "d": (0, 0, False, b""),
+    }
+    with siltstone.open(folder) as store:
+        for name in ("a", "c", "d"):
+            store.segment(name).append(b"since")
+        store.segment("a").seal()
+        store.segment("c").seal()
+    expected = shown(folder)
+    ran = command("migrate", "rollback", str(place))
+    assert (ran.code, ran.out) == (0, "")
+    kept = [key for key in files if "header" not in key]
+    assert {key: (place / key).read_text() for key in kept} == {key: files[key] for key in kept}
+    assert command("migrate", "legacy", str(place)).code == 0
+    assert shown(folder) == expected
