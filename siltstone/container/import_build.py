@@ -29,6 +29,9 @@ from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.import_rows import put_import, put_import_chunk
 from siltstone.metadata.layout_store import TableLayoutStore
 
+FILLS_PARALLEL = 64
+"""Hidden segments of one import that are built at a time."""
+
 _ROWS_OF_CHUNK = 3
 """Extent, chunk and name, beside a row of sums for each 64 MiB."""
 
@@ -134,8 +137,16 @@ class HiddenSegments:
                 raise _other_chunks(row)
         else:
             row = await self._begin(row, outputs, now_ms)
-        for output, part in zip(outputs, row.parts, strict=True):
-            await self._fill(row, part, output)
+        pairs = list(zip(outputs, row.parts, strict=True))
+        # Side by side, so that the transactions of small segments share frames of the log.
+        for first in range(0, len(pairs), FILLS_PARALLEL):
+            some = pairs[first : first + FILLS_PARALLEL]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for output, part in some:
+                        group.create_task(self._fill(row, part, output))
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from failed
         return row
 
     def _planned(self, part: ImportedPart) -> tuple[str, int, int]:
