@@ -80,7 +80,7 @@ def _row(state: ChunkState) -> tuple[object, ...]:
         info.chunk_length,
         "-" if state.physical_length is None else str(state.physical_length),
         info.epoch,
-        f"{info.crc32c:08x}",
+        "-" if info.crc32c is None else f"{info.crc32c:08x}",
         state.problem or ("verified" if state.verified else "present"),
         info.chunk,
     )

@@ -55,6 +55,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (LegacyLayoutError, ExitCode.USAGE),
     (MigrationStateError, ExitCode.CONFLICT),
     (errors.SiltstoneError, ExitCode.FAILED),
+    (FileExistsError, ExitCode.CONFLICT),
     (OSError, ExitCode.FAILED),
     (ValueError, ExitCode.USAGE),
     (TypeError, ExitCode.USAGE),

@@ -32,9 +32,17 @@ def status(session: Session, *, as_json: bool) -> None:
             print_json(one)
         return
     print_table(
-        ("CONTAINER", "DUE", "DELAYED", "NOT COVERED", "HELD", "FAILED"),
+        ("CONTAINER", "DUE", "DELAYED", "NOT COVERED", "HELD", "KEPT", "FAILED"),
         (
-            (one.container, one.due, one.delayed, one.uncovered, one.held, one.failed_count)
+            (
+                one.container,
+                one.due,
+                one.delayed,
+                one.uncovered,
+                one.held,
+                one.kept,
+                one.failed_count,
+            )
             for one in found
         ),
     )

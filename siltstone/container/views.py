@@ -47,7 +47,8 @@ class ChunkInfo:
         chunk_offset: offset in the chunk, in bytes.
         chunk_length: committed bytes of the chunk.
         epoch: epoch that wrote the chunk.
-        crc32c: CRC32C of the chunk's committed bytes.
+        crc32c: CRC32C of the chunk's committed bytes; ``None`` for an object in place that has no
+            sums.
     """
 
     start: int
@@ -56,7 +57,7 @@ class ChunkInfo:
     chunk_offset: int
     chunk_length: int
     epoch: int
-    crc32c: int
+    crc32c: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,6 +210,10 @@ class Store(Closing):
         """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
         return self._loop.iterate(partial(self._store.retain, dry_run=dry_run))
 
+    def container_index(self, name: str) -> int:
+        """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
+        return self._store.container_index(name)
+
     def open_import(
         self,
         name: str,

@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[object, ...]] = {
     "count": (0, 1, 5),
     "due_ms": (10,),
     "subject": (11,),
+    "to_damage": (False, True),
 }
 KINDS: dict[str, tuple[int, ...]] = {
     "decode_task": tuple(TaskKind),

@@ -32,9 +32,9 @@ class ChunkExtent:
     sums: tuple[int, ...]
 
     @property
-    def crc(self) -> int:
-        """CRC32C of all committed bytes of the chunk, combined from ``sums`` when asked for."""
-        return combined(self.sums, self.chunk.length)
+    def crc(self) -> int | None:
+        """CRC32C of all committed bytes of the chunk, combined from ``sums``; ``None`` without."""
+        return None if not self.sums else combined(self.sums, self.chunk.length)
 
 
 class ChunkProblem(StrEnum):

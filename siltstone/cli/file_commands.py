@@ -1,0 +1,272 @@
+"""Plain files and objects in and out, and what was taken in place."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from siltstone.cli.output import print_json, print_table, progress_bar
+from siltstone.cli.session import (
+    Session,
+    json_option,
+    pass_session,
+    recover_option,
+    takeover_option,
+)
+
+if TYPE_CHECKING:
+    from siltstone.migration.files.import_plan import PlannedSegment
+
+
+class _Range(click.ParamType[tuple[int | None, int | None]]):
+    """START:END, each of which may be left out."""
+
+    name = "START:END"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int | None, int | None]:
+        """The two offsets."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"([0-9]*):([0-9]*)", str(value))
+        if match is None:
+            self.fail("write START:END, offsets in bytes; each may be left out", param, ctx)
+        begin, end = (int(text) if text else None for text in match.groups())
+        return begin, end
+
+
+RANGE: Final = _Range()
+
+
+@click.command("import")
+@click.argument("segment")
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--in-place", is_flag=True, help="Move no byte: the files themselves become chunks.")
+@click.option("--objects", is_flag=True, help="SOURCES are prefixes of keys of long-term storage.")
+@click.option("--no-verify", is_flag=True, help="Read no byte of what is taken in place.")
+@click.option("--adoption", metavar="NAME", help="What files in place are kept for; 'files'.")
+@click.option("--seal", is_flag=True, help="Seal the segments.")
+@click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@takeover_option
+@json_option
+@pass_session
+def import_(
+    session: Session,
+    /,
+    segment: str,
+    sources: tuple[str, ...],
+    *,
+    in_place: bool,
+    objects: bool,
+    dry_run: bool,
+    takeover: bool,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Make SEGMENT of files, one behind the other; those of a folder in the order of their paths.
+
+    In SEGMENT {path}, {folder} and {name} stand for parts of a file's path below the folder that
+    was given: 'logs/{path}' makes a segment of each file. SEGMENT must not exist. The same command
+    again goes on where it was ended.
+    """
+    kept_for = choice["adoption"]
+    if not in_place and (objects or choice["no_verify"] or kept_for):
+        raise click.UsageError("--objects, --no-verify and --adoption are for --in-place")
+    from siltstone.migration.files.import_files import ADOPTION, ImportChoices, import_files
+
+    planned = _plan(session, segment, sources, in_place=in_place, objects=objects)
+    if dry_run:
+        _show_plan(planned, as_json=as_json)
+        return
+    choices = ImportChoices(
+        adoption=(kept_for or ADOPTION) if in_place else None,
+        verify=not choice["no_verify"],
+        seal=choice["seal"],
+    )
+    total, done = sum(each.length for each in planned), 0
+    shown = not session.quiet
+    with (
+        session.open_owner(takeover=takeover) as store,
+        progress_bar("import", total, shown=shown) as advance,
+    ):
+
+        def progress(count: int) -> None:
+            nonlocal done
+            done += count
+            advance(done)
+
+        for made in import_files(store, session.store_path(), planned, choices, progress):
+            if as_json:
+                print_json(made)
+            else:
+                there = " (made before)" if made.repeated else ""
+                click.echo(f"{made.segment}: {made.length} bytes of {made.files} files{there}")
+
+
+def _plan(
+    session: Session, segment: str, sources: tuple[str, ...], *, in_place: bool, objects: bool
+) -> list[PlannedSegment]:
+    from siltstone.migration.files.import_plan import local_root, plan_files, plan_objects
+    from siltstone.store.assemble import storage_of
+
+    if not in_place:
+        return plan_files(segment, sources)
+    with closing(storage_of(session.store_path())) as storage:
+        if objects:
+            return plan_objects(segment, storage, sources)
+        root = local_root(storage)
+        if root is None:
+            raise click.UsageError(
+                "--in-place takes files below the folder of long-term storage, and this store's "
+                "is no folder here; --objects takes prefixes of its keys"
+            )
+        return plan_files(segment, sources, root=root)
+
+
+def _show_plan(planned: list[PlannedSegment], *, as_json: bool) -> None:
+    rows = []
+    for segment in planned:
+        offset = 0
+        for source in segment.sources:
+            rows.append((segment.name, offset, source.length, source.path))
+            offset += source.length
+    if not as_json:
+        print_table(("SEGMENT", "OFFSET", "LENGTH", "FILE"), rows)
+        return
+    for name, offset, length, file in rows:
+        print_json({"segment": name, "offset": offset, "length": length, "file": file})
+
+
+@click.command()
+@click.argument("segments", nargs=-1, required=True)
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--range", "span", type=RANGE, help="Only these offsets of one segment.")
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@recover_option
+@json_option
+@pass_session
+def export(
+    session: Session,
+    segments: tuple[str, ...],
+    target: Path,
+    span: tuple[int | None, int | None] | None,
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write SEGMENTS to TARGET: one to a file, several below a folder, each by its name.
+
+    A SEGMENT with {path} means all that fit, each to the file of that path: the way back of an
+    import. Every block is verified, and a file appears whole, durably, or not at all.
+    """
+    from siltstone.migration.files.export_files import export_files, plan_export
+
+    start, end = span or (None, None)
+    with session.open_reader() as store:
+        planned = plan_export(store, segments, target, overwrite=overwrite, start=start, end=end)
+        total, done = sum(file.length for file in planned), 0
+        with progress_bar("export", total, shown=not session.quiet) as advance:
+
+            def progress(count: int) -> None:
+                nonlocal done
+                done += count
+                advance(done)
+
+            for file in export_files(store, planned, progress):
+                if as_json:
+                    facts = {"segment": file.segment, "offset": file.start, "length": file.length}
+                    print_json({**facts, "file": str(file.target)})
+                else:
+                    click.echo(f"{file.target}: {file.length} bytes of {file.segment}")
+
+
+@click.group()
+def adoption() -> None:
+    """Files and objects that were taken in place."""
+
+
+@adoption.command("ls")
+@json_option
+@pass_session
+def list_adoptions(session: Session, *, as_json: bool) -> None:
+    """List adoptions: what segments have, and what none has any more."""
+    with session.open_reader() as store:
+        found = store.adoptions()
+    if as_json:
+        for one in found:
+            print_json(one)
+        return
+    print_table(
+        ("NAME", "CONTAINER", "STATE", "CHUNKS", "BYTES", "DROPPED", "BYTES"),
+        (
+            (
+                one.name,
+                one.container,
+                "finalised" if one.finalised else "kept",
+                one.chunks,
+                one.length,
+                one.dropped,
+                one.dropped_length,
+            )
+            for one in found
+        ),
+    )
+
+
+@adoption.command()
+@click.argument("name")
+@takeover_option
+@json_option
+@pass_session
+def finalise(session: Session, name: str, *, takeover: bool, as_json: bool) -> None:
+    """Let files of NAME be deleted once no segment has them, like other chunks."""
+    with session.open_owner(takeover=takeover) as store:
+        count = store.finalise_adoption(name)
+    if as_json:
+        print_json({"adoption": name, "garbage": count})
+    else:
+        click.echo(f"{name} is finalised; {count} files that no segment has will be deleted")
+
+
+@adoption.command()
+@click.argument("name")
+@takeover_option
+@json_option
+@pass_session
+def release(session: Session, name: str, *, takeover: bool, as_json: bool) -> None:
+    """Forget files of NAME that no segment has any more; they stay where they are."""
+    with session.open_owner(takeover=takeover) as store:
+        found = store.release_adoption(name)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{found.released} files released, {found.in_use} still in segments")
+
+
+@adoption.command()
+@click.argument("segments", nargs=-1, required=True)
+@takeover_option
+@json_option
+@pass_session
+def sums(session: Session, segments: tuple[str, ...], *, takeover: bool, as_json: bool) -> None:
+    """Read what SEGMENTS have in place without sums, and record them."""
+    with session.open_owner(takeover=takeover) as store:
+        for name in segments:
+            done = 0
+            with progress_bar(name, None, shown=not session.quiet) as advance:
+
+                def progress(count: int) -> None:
+                    nonlocal done
+                    done += count
+                    advance(done)
+
+                length = store.record_sums(name, progress=progress)
+            if as_json:
+                print_json({"segment": name, "length": length})
+            else:
+                click.echo(f"{name}: {length} bytes read")

@@ -1,0 +1,185 @@
+"""Segments as plain files again: verified, durable, and whole or not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from errno import EEXIST
+from pathlib import Path
+from typing import Final
+
+from siltstone.core.errors import OffsetError, SegmentNotFoundError
+from siltstone.core.posix import SystemFileCalls, sync_folder, write_fully
+from siltstone.core.words import MIB
+from siltstone.migration.files.file_errors import naming
+from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
+from siltstone.pipelines.folder_files import draft_of, publish
+from siltstone.store.segment import Segment
+from siltstone.store.store import Store
+
+READ_BYTES: Final = 8 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFile:
+    """A file that is to be written.
+
+    Attributes:
+        segment: its name.
+        start: first offset.
+        end: offset behind the last byte.
+        target: the file.
+        overwrite: whether a file that is there is replaced.
+    """
+
+    segment: str
+    start: int
+    end: int
+    target: Path
+    overwrite: bool = False
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file."""
+        return self.end - self.start
+
+
+def plan_export(
+    store: Store,
+    segments: Sequence[str],
+    target: Path,
+    *,
+    overwrite: bool = False,
+    start: int | None = None,
+    end: int | None = None,
+) -> list[PlannedFile]:
+    """Plan files for segments; changes nothing.
+
+    Args:
+        store: open, read-only will do.
+        segments: one name, for the file ``target``, unless that is a folder; or several, or rules
+            with ``{path}``, for files below the folder ``target``, each where its name or the rule
+            says.
+        target: a file or folder.
+        overwrite: files that are there may be replaced.
+        start: first offset, of one segment; ``None``: the first readable one.
+        end: offset behind the last byte, of one segment; ``None``: the acknowledged end.
+
+    Raises:
+        SegmentNotFoundError: there is none, or none that a rule fits.
+        SegmentNameError: no file below a folder can be called so.
+        OffsetError: the range does not lie in the segment.
+        FileExistsError: a file is there.
+        ValueError: a range of several segments, or a rule with no way back.
+    """
+    places = _places(store, segments, target)
+    if (start, end) != (None, None) and len(places) != 1:
+        raise ValueError("a range is of one segment")
+    planned = [
+        replace(_planned(store, name, place, start, end), overwrite=overwrite)
+        for name, place in places
+    ]
+    for file in planned:
+        if file.target.is_dir() or (not overwrite and file.target.exists()):
+            raise _exists(file.target)
+    return planned
+
+
+def export_files(
+    store: Store, planned: Sequence[PlannedFile], progress: Callable[[int], None] = lambda _: None
+) -> Iterator[PlannedFile]:
+    """Write files, and yield each once it is there, durably.
+
+    Every block is verified; what can not be leaves no file. Memory is constant.
+
+    Args:
+        store: the same as when it was planned.
+        planned: of ``plan_export``; what was planned without ``overwrite`` and has come meanwhile
+            stays as it is.
+        progress: called with the bytes of each step.
+
+    Raises:
+        CorruptDataError, LostDataError: bytes of a segment are damaged or gone.
+        SegmentTruncatedError: they were truncated meanwhile.
+        FileExistsError: a file came meanwhile.
+        OSError: a file can not be written.
+    """
+    for file in planned:
+        _make_folder(file.target.absolute().parent)
+        replaces = file.overwrite and file.target.exists()
+        with draft_of(file.target) as draft:
+            _write(store.segment(file.segment), file, draft, progress)
+            if replaces:
+                os.replace(draft, file.target)
+                sync_folder(SystemFileCalls(), str(file.target.parent))
+            elif not publish(draft, file.target):
+                raise _exists(file.target)
+        yield file
+
+
+def _write(
+    segment: Segment, file: PlannedFile, draft: Path, progress: Callable[[int], None]
+) -> None:
+    calls = SystemFileCalls()
+    buffer = memoryview(bytearray(min(READ_BYTES, max(file.length, 1))))
+    with naming(str(file.target)), draft.open("xb", buffering=0) as stream:
+        position = file.start
+        while position < file.end:
+            view = buffer[: min(len(buffer), file.end - position)]
+            count = segment.read_into(position, view)
+            assert count, "what is below the acknowledged end can be read"
+            write_fully(calls, stream.fileno(), [view[:count]], position - file.start)
+            position += count
+            progress(count)
+        os.fsync(stream.fileno())
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, durably."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(SystemFileCalls(), str(folder.parent))
+
+
+def _exists(target: Path) -> FileExistsError:
+    return FileExistsError(EEXIST, os.strerror(EEXIST), str(target))
+
+
+def _places(store: Store, segments: Sequence[str], target: Path) -> list[tuple[str, Path]]:
+    if len(segments) == 1 and PATH not in segments[0]:
+        name = segments[0]
+        return [(name, target / check_path(name, name) if target.is_dir() else target)]
+    found: dict[str, Path] = {}
+    for text in segments:
+        if PATH not in text:
+            found[text] = target / check_path(text, text)
+            continue
+        check_way_back(text)
+        fitting = [
+            (info.name, path)
+            for info in store.list(text.partition(PATH)[0])
+            if (path := path_for(text, info.name)) is not None
+        ]
+        if not fitting:
+            raise SegmentNotFoundError("there is no segment that the rule fits", segment=text)
+        found.update((name, target / check_path(name, path)) for name, path in fitting)
+    return list(found.items())
+
+
+def _planned(
+    store: Store, name: str, target: Path, start: int | None, end: int | None
+) -> PlannedFile:
+    info = store.segment(name).info()
+    begin = info.start_offset if start is None else start
+    stop = info.length if end is None else end
+    if not info.start_offset <= begin <= stop <= info.length:
+        raise OffsetError(
+            "the range does not lie in what is readable",
+            segment=name,
+            expected=info.length,
+            actual=stop if begin >= info.start_offset else begin,
+        )
+    return PlannedFile(segment=name, start=begin, end=stop, target=target)

@@ -1,0 +1,272 @@
+"""Making segments of files and objects: by copies, or of what lies there already.
+
+Sources are only read. Segments appear in groups, each at once and whole; whoever repeats the same
+import goes on behind the groups that are done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from siltstone.container.import_views import ImportedChunk, ImportOutput, ImportTicket
+from siltstone.core.block_reads import read_exactly
+from siltstone.core.block_sums import extend_sums
+from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    LostDataError,
+    Outcome,
+    SegmentExistsError,
+    SegmentNotFoundError,
+    SiltstoneError,
+    StoreError,
+)
+from siltstone.core.records.import_row import ImportState
+from siltstone.core.words import MIB
+from siltstone.migration.files.file_errors import naming
+from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
+from siltstone.store.assemble import storage_of
+from siltstone.store.import_writer import ImportPart, ImportWriter
+from siltstone.store.store import Store
+
+ADOPTION: Final = "files"
+"""What files that are taken in place belong to, unless somebody says otherwise."""
+LIFETIME: Final = timedelta(days=7)
+READ_BYTES: Final = 4 * MIB
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportChoices:
+    """How files are imported.
+
+    Attributes:
+        adoption: takes them in place, for the adoption of this name; ``None`` copies them.
+        verify: compute the sums of what is taken in place; else none of its bytes is read.
+        seal: seal the segments.
+    """
+
+    adoption: str | None = None
+    verify: bool = True
+    seal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFiles:
+    """A segment that was made.
+
+    Attributes:
+        segment: its name.
+        length: bytes.
+        files: how many it is made of.
+        repeated: whether an earlier run of the same import had made it.
+    """
+
+    segment: str
+    length: int
+    files: int
+    repeated: bool
+
+
+def import_files(
+    store: Store,
+    path: Path | str,
+    segments: Sequence[PlannedSegment],
+    choices: ImportChoices,
+    progress: Progress = lambda _: None,
+) -> Iterator[ImportedFiles]:
+    """Make segments of files or objects; yield each once it is there.
+
+    Args:
+        store: open as its owner.
+        path: the same store's settings file.
+        segments: of ``plan_files`` or ``plan_objects``.
+        choices: see there.
+        progress: called with the bytes of each step.
+
+    Raises:
+        SegmentExistsError: a segment is there that this import did not make; nothing was done.
+        StoreError: a source has changed meanwhile.
+        ImportSessionError: a file is in place in a segment already.
+        OSError: a source can not be read.
+        ChunkError, LogError: storage or the log failed. A repeat goes on.
+    """
+    todo: list[Group] = []
+    for group in grouped(segments, store.container_index, repr(choices)):
+        if not _is_done(store, group, choices):
+            todo.append(group)
+            continue
+        progress(sum(segment.length for segment in group.segments))
+        yield from _told(group, repeated=True)
+    with closing(storage_of(path)) as storage:
+        for group in todo:
+            yield from _import_group(store, path, storage, group, choices, progress)
+
+
+def _is_done(store: Store, group: Group, choices: ImportChoices) -> bool:
+    """Whether an earlier run made a group; raises if somebody else made one of its segments."""
+    lengths = [_length(store, segment.name) for segment in group.segments]
+    there = [each.name for each, length in zip(group.segments, lengths, strict=True) if length >= 0]
+    if not there:
+        return False
+    wanted = [segment.length for segment in group.segments]
+    if all(length >= least for length, least in zip(lengths, wanted, strict=True)):
+        ticket, committed = _open(store, group, choices)
+        store.abort_import(ticket)
+        if committed:
+            return True
+    raise SegmentExistsError("segment exists", segment=there[0])
+
+
+def _length(store: Store, name: str) -> int:
+    """The length of a segment; -1 when there is none."""
+    try:
+        return store.segment(name).info().length
+    except SegmentNotFoundError:
+        return -1
+
+
+def _open(store: Store, group: Group, choices: ImportChoices) -> tuple[ImportTicket, bool]:
+    """An open session for a group, and whether one of before was committed.
+
+    What was imported, deleted and imported again has several, as a name is known for a day.
+    """
+    committed = False
+    for number in count():
+        ticket = store.open_import(
+            f"{group.session} {number}",
+            group.segments[0].name,
+            lifetime=LIFETIME,
+            adoption=choices.adoption,
+        )
+        if ticket.state is ImportState.OPEN:
+            return ticket, committed
+        committed = committed or ticket.state is ImportState.COMMITTED
+    raise AssertionError("there is always a next number")
+
+
+def _import_group(
+    store: Store,
+    path: Path | str,
+    storage: ChunkStorage,
+    group: Group,
+    choices: ImportChoices,
+    progress: Progress,
+) -> Iterator[ImportedFiles]:
+    ticket, _ = _open(store, group, choices)
+    try:
+        if choices.adoption is None:
+            chunks = _copied(path, ticket, group, progress)
+        else:
+            chunks = [
+                tuple(_adopted(storage, each, choices, progress) for each in segment.sources)
+                for segment in group.segments
+            ]
+        outputs = [
+            ImportOutput(
+                segment=segment.name, chunks=tuple(filter(None, some)), sealed=choices.seal
+            )
+            for segment, some in zip(group.segments, chunks, strict=True)
+        ]
+        result = store.commit_import(ticket, outputs)
+    except (SiltstoneError, OSError) as error:
+        if not isinstance(error, SiltstoneError) or error.outcome is Outcome.NOT_APPLIED:
+            # What it wrote needs room, and is of no use to a repeat.
+            with suppress(SiltstoneError):
+                store.abort_import(ticket)
+        raise
+    yield from _told(group, repeated=result.repeated)
+
+
+def _copied(
+    path: Path | str, ticket: ImportTicket, group: Group, progress: Progress
+) -> list[tuple[ImportedChunk | None, ...]]:
+    found: list[tuple[ImportedChunk | None, ...]] = []
+    with ImportWriter(path, ticket, partition=0, attempt=0) as writer:
+        for segment in group.segments:
+            part = writer.new_part()
+            for source in segment.sources:
+                _copy(source, part, progress)
+            found.append(part.finish())
+    return found
+
+
+def _told(group: Group, *, repeated: bool) -> Iterator[ImportedFiles]:
+    for segment in group.segments:
+        yield ImportedFiles(
+            segment=segment.name,
+            length=segment.length,
+            files=len(segment.sources),
+            repeated=repeated,
+        )
+
+
+# --- in place -------------------------------------------------------------------------------------
+
+
+def _adopted(
+    storage: ChunkStorage, source: Source, choices: ImportChoices, progress: Progress
+) -> ImportedChunk | None:
+    """The chunk that an object is, where it lies; ``None`` for one without a byte."""
+    assert source.key is not None, "it was planned to be taken in place"
+    if not source.length:
+        return None
+    if not choices.verify:
+        progress(source.length)
+        return ImportedChunk(name=source.key, length=source.length, sums=None)
+    before = _stat(storage, source)
+    if before.length != source.length:
+        raise _changed(source)
+    sums: list[int] = []
+    buffer = memoryview(bytearray(min(source.length, READ_BYTES)))
+    for offset in range(0, source.length, READ_BYTES):
+        view = buffer[: min(READ_BYTES, source.length - offset)]
+        try:
+            read_exactly(storage, source.key, offset, view)
+        except LostDataError as error:
+            raise _changed(source) from error
+        sums += extend_sums([view], offset, 0)
+        progress(len(view))
+    # The commit looks once more whether this is still its version.
+    return ImportedChunk(
+        name=source.key, length=source.length, sums=tuple(sums), version=before.version
+    )
+
+
+def _stat(storage: ChunkStorage, source: Source) -> ChunkStat:
+    assert source.key is not None, "it was planned to be taken in place"
+    try:
+        return storage.stat(source.key)
+    except ChunkNotFoundError as error:
+        raise StoreError(
+            "long-term storage does not know the file, or takes it for no chunk", file=source.path
+        ) from error
+
+
+# --- by copies ------------------------------------------------------------------------------------
+
+
+def _copy(source: Source, part: ImportPart, progress: Progress) -> None:
+    with naming(source.path), open(source.path, "rb", buffering=0) as file:
+        fd = file.fileno()
+        left = source.length
+        while left and (data := os.read(fd, min(left, READ_BYTES))):
+            part.write(data)
+            left -= len(data)
+            progress(len(data))
+        status = os.fstat(fd)
+        version = f"{status.st_dev}-{status.st_ino}-{status.st_mtime_ns}"
+        if left or (status.st_size, version) != (source.length, source.version):
+            raise _changed(source)
+
+
+def _changed(source: Source) -> StoreError:
+    return StoreError("the file was changed during the import", file=source.path)

@@ -1,0 +1,213 @@
+"""Which files or objects become which segments, in which order. Looks, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from siltstone.core.chunk_care import Addresses
+from siltstone.core.chunk_names import is_ours
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import StoreError
+from siltstone.core.words import GIB
+from siltstone.migration.files.name_rule import segment_for
+
+SEGMENTS_MAX: Final = 1_000
+FILES_MAX: Final = 10_000
+COPIED_BYTES_MAX: Final = GIB
+"""What one session brings, and what a killed import does again at most, but for one segment."""
+_FILE: Final = "file://"
+_DIGEST_BYTES: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file or object.
+
+    Attributes:
+        path: of the file as a person knows it; the key of an object.
+        length: bytes.
+        version: what changes when the content may have changed.
+        key: where long-term storage has it; ``None`` for what is copied.
+    """
+
+    path: str
+    length: int
+    version: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSegment:
+    """A segment that is to be made of some sources, in this order."""
+
+    name: str
+    sources: tuple[Source, ...]
+
+    @property
+    def length(self) -> int:
+        """Bytes of all sources."""
+        return sum(source.length for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Segments of one container that appear together.
+
+    Attributes:
+        segments: at most 1,000.
+        session: name of the session; the same for the same sources and choices.
+    """
+
+    segments: tuple[PlannedSegment, ...]
+    session: str
+
+
+def plan_files(
+    rule: str, paths: Sequence[Path | str], *, root: Path | None = None
+) -> list[PlannedSegment]:
+    """Plan files in the given order, those of a folder in that of the bytes of their paths.
+
+    Args:
+        rule: gives the names, see ``name_rule``. The path of a file that is given is its last part,
+            that of one in a folder that is given is what comes below it.
+        paths: files and folders.
+        root: of long-term storage, for files that are taken in place.
+
+    Raises:
+        OSError: one can not be looked at; its name is told.
+        StoreError: something is no regular file, or does not lie where it must.
+        SegmentNameError: no segment can have the name that the rule gives.
+    """
+    return _by_segment(rule, _walked(paths, root))
+
+
+def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> list[PlannedSegment]:
+    """Plan objects whose keys begin with prefixes, in the order of their keys.
+
+    What lies where the store makes chunks of its own is left out. The path of an object is what
+    comes behind the last ``/`` of its prefix.
+
+    Raises:
+        StoreError: there is none of a prefix.
+        ChunkError: long-term storage did not answer.
+    """
+    return _by_segment(rule, _listed(storage, prefixes))
+
+
+def local_root(storage: ChunkStorage) -> Path | None:
+    """The folder that long-term storage lies in, if this machine has it as one."""
+    uri = storage.uri_of("x") if isinstance(storage, Addresses) else None
+    if uri is None or not uri.startswith(_FILE):
+        return None
+    return Path(uri.removeprefix(_FILE)).parent
+
+
+def grouped(
+    segments: Iterable[PlannedSegment], container_of: Callable[[str], int], choices: str
+) -> Iterator[Group]:
+    """Put together what one session brings.
+
+    Args:
+        segments: in order.
+        container_of: index of the container of a segment.
+        choices: what else tells this import from another one.
+    """
+    held: dict[int, list[PlannedSegment]] = {}
+    for segment in segments:
+        index = container_of(segment.name)
+        group = held.setdefault(index, [])
+        if group and not _fits(group, segment):
+            yield _group(group, choices)
+            group = held[index] = []
+        group.append(segment)
+    for index in sorted(held):
+        yield _group(held[index], choices)
+
+
+def _fits(group: Sequence[PlannedSegment], more: PlannedSegment) -> bool:
+    files = sum(len(each.sources) for each in group) + len(more.sources)
+    copied = sum(s.length for each in (*group, more) for s in each.sources if s.key is None)
+    return len(group) < SEGMENTS_MAX and files <= FILES_MAX and copied <= COPIED_BYTES_MAX
+
+
+def _group(segments: Sequence[PlannedSegment], choices: str) -> Group:
+    digest = blake2b(choices.encode(), digest_size=_DIGEST_BYTES)
+    for segment in segments:
+        for source in segment.sources:
+            facts = (segment.name, source.path, str(source.length), source.version)
+            digest.update("\0".join(facts).encode("utf-8", "surrogateescape") + b"\0\0")
+        digest.update(segment.name.encode() + b"\0\0\0")
+    return Group(segments=tuple(segments), session=f"files {digest.hexdigest()}")
+
+
+def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedSegment]:
+    segments: dict[str, list[Source]] = {}
+    for path, source in found:
+        segments.setdefault(segment_for(rule, path), []).append(source)
+    return [PlannedSegment(name=name, sources=tuple(some)) for name, some in segments.items()]
+
+
+def _walked(paths: Sequence[Path | str], root: Path | None) -> Iterator[tuple[str, Source]]:
+    real_root = None if root is None else Path(os.path.realpath(root))
+    for given in map(Path, paths):
+        if not given.is_dir():
+            yield given.name, _source(given, real_root)
+            continue
+        for path in _files_below(given):
+            yield path.relative_to(given).as_posix(), _source(path, real_root)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for above, _, names in os.walk(folder, onerror=fail):
+        found += (Path(above, name) for name in names)
+    return sorted(found, key=lambda path: os.fsencode(path.relative_to(folder).as_posix()))
+
+
+def _source(path: Path, root: Path | None) -> Source:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError("not a regular file", file=str(path))
+    version = f"{status.st_dev}-{status.st_ino}-{status.st_mtime_ns}"
+    key = None if root is None else _key(path, root)
+    return Source(path=str(path.absolute()), length=status.st_size, version=version, key=key)
+
+
+def _key(path: Path, root: Path) -> str:
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise StoreError(
+            "a file in place lies below the folder of long-term storage, and this one does not",
+            file=str(path),
+            folder=str(root),
+        )
+    key = real.relative_to(root).as_posix()
+    if is_ours(key):
+        raise StoreError("the file belongs to the store itself", file=str(path))
+    return key
+
+
+def _listed(storage: ChunkStorage, prefixes: Sequence[str]) -> Iterator[tuple[str, Source]]:
+    for prefix in prefixes:
+        above = prefix[: prefix.rfind("/") + 1]
+        count = 0
+        for found in storage.list(prefix):
+            if is_ours(found.name):
+                continue
+            count += 1
+            source = Source(
+                path=found.name, length=found.length, version=found.version, key=found.name
+            )
+            yield found.name.removeprefix(above), source
+        if not count:
+            raise StoreError("long-term storage has no object of this prefix", prefix=prefix)

@@ -1,0 +1,66 @@
+"""How files get the names of segments, and segments those of files again. Pure functions.
+
+A rule is a name in which ``{path}``, ``{folder}`` and ``{name}`` stand for parts of a file's path:
+all of it below what was asked for, its folder, its last part. Any other brace is what it is. Files
+that get the same name become one segment, in their order; so a rule without a field is one segment.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from siltstone.core.errors import SegmentNameError
+from siltstone.core.words import check_segment_name
+
+PATH: Final = "{path}"
+FOLDER: Final = "{folder}"
+NAME: Final = "{name}"
+_FIELD: Final = re.compile(r"\{(?:path|folder|name)\}")
+
+
+def segment_for(rule: str, path: str) -> str:
+    """The name of the segment that a file belongs to.
+
+    Args:
+        rule: see above.
+        path: of the file below what was asked for, with ``/`` between its parts.
+
+    Raises:
+        SegmentNameError: no segment can have that name.
+    """
+    folder, _, name = path.rpartition("/")
+    fields = {PATH: path, FOLDER: folder, NAME: name}
+    return check_segment_name(_FIELD.sub(lambda field: fields[field[0]], rule))
+
+
+def path_for(rule: str, segment: str) -> str | None:
+    """The path of the file that a segment came from; ``None`` when the rule does not fit it.
+
+    Raises:
+        ValueError: see ``check_way_back``.
+    """
+    check_way_back(rule)
+    begin, _, end = rule.partition(PATH)
+    if not (segment.startswith(begin) and segment.endswith(end)):
+        return None
+    return segment[len(begin) : len(segment) - len(end)] or None
+
+
+def check_way_back(rule: str) -> None:
+    """Raise ``ValueError`` if a rule has other fields than one ``{path}``: nobody can tell then."""
+    if rule.count(PATH) != 1 or FOLDER in rule or NAME in rule:
+        raise ValueError(f"the way back needs {PATH} once and no other field: {rule!r}")
+
+
+def check_path(segment: str, path: str) -> PurePosixPath:
+    """Return ``path`` if a file below a folder can have it.
+
+    Raises:
+        SegmentNameError: it would lie elsewhere, or can not be written as it is.
+    """
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise SegmentNameError("no file below a folder can be called so", segment=segment)
+    return PurePosixPath(*parts)
