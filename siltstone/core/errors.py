@@ -15,8 +15,7 @@ A class exists only where a caller would act differently. What a handler may con
     |-- CorruptDataError      bytes are not what was written: stop, call a person
     `-- SettingsError         what a person wrote is wrong
 
-Messages are lower case, without a full stop, facts at the end as ``key=value``; never secrets,
-never data.
+Messages are lower case, without a full stop, facts last as ``key=value``; no secrets, no data.
 """
 
 from __future__ import annotations
@@ -46,9 +45,6 @@ class SiltstoneError(Exception):
         super().__init__(f"{message} {tail}" if tail else message)
         if outcome is not None:
             self.outcome = outcome
-
-
-# --- long-term storage -------------------------------------------------------------------------
 
 
 class ChunkError(SiltstoneError):
@@ -128,9 +124,6 @@ class ChunkNameError(ChunkError, ValueError):
 
 class CapabilityError(SiltstoneError):
     """The configured service or log can not do what was asked."""
-
-
-# --- segments ----------------------------------------------------------------------------------
 
 
 class SegmentError(SiltstoneError):
@@ -227,9 +220,6 @@ class SequenceError(SegmentError):
         self.last_sequence = last_sequence
 
 
-# --- tables and commits ------------------------------------------------------------------------
-
-
 class TableError(SiltstoneError):
     """A request does not fit the table.
 
@@ -302,9 +292,6 @@ class OutcomeUnknownError(SiltstoneError):
     outcome = Outcome.UNKNOWN
 
 
-# --- the tier-1 log ----------------------------------------------------------------------------
-
-
 class LogError(SiltstoneError):
     """The tier-1 log failed; the handle is poisoned unless a subclass says otherwise."""
 
@@ -341,9 +328,6 @@ class LogTruncatedError(LogError):
         self.first = first
 
 
-# --- the store ---------------------------------------------------------------------------------
-
-
 class StoreError(SiltstoneError):
     """The store as a whole can not serve the request."""
 
@@ -373,7 +357,23 @@ class ReadOnlyError(StoreError):
 
 
 class FormatError(StoreError):
-    """A record or the whole store was made by a newer version than this one can read."""
+    """A record or the whole store was made by a newer version than this one can read.
+
+    Attributes:
+        record: what kind of record it is; empty where that is what is unknown.
+        found, known: its version, and the newest that this one reads; ``None`` if not known.
+    """
+
+    record = ""
+    found: int | None = None
+    known: int | None = None
+
+    @classmethod
+    def of_version(cls, record: str, found: int, known: int, **facts: Any) -> FormatError:
+        """Return the error for a ``record`` of version ``found`` where ``known`` is the newest."""
+        error = cls(f"{record} of an unknown version", found=found, known=known, **facts)
+        error.record, error.found, error.known = record, found, known
+        return error
 
 
 class ClosedError(StoreError):

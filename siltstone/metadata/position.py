@@ -66,7 +66,7 @@ def decode_position(value: bytes) -> Position:
     if len(value) < 2:
         raise CorruptDataError("position is cut", where="index position", length=len(value))
     if value[0] != KIND or value[1] != VERSION:
-        raise FormatError("position of an unknown version", kind=value[0], version=value[1])
+        raise FormatError.of_version("position", value[1], VERSION, kind=value[0])
     if len(value) != _LAYOUT.size:
         raise CorruptDataError(
             "position has a wrong length", where="index position", length=len(value)

@@ -121,7 +121,7 @@ def read_head(folder: Place) -> ExportHead:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(f"{path} does not tell what the folder holds") from error
     if head.version != VERSION:
-        raise SettingsError(f"{path} was written by another version: {head.version}")
+        raise SettingsError(f"{path} was written by another version: {head.version}, not {VERSION}")
     return head
 
 

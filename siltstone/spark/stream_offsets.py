@@ -57,11 +57,7 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
     """
     try:
         if offset["version"] > VERSION:
-            raise FormatError(
-                "the checkpoint's offset was made by a newer version",
-                version=offset["version"],
-                known=VERSION,
-            )
+            raise FormatError.of_version("offset of a stream", offset["version"], VERSION)
         return {
             name: Position(
                 segment_id=int(one["id"]), offset=int(one["offset"]), done=bool(one["done"])

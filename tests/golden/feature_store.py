@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import siltstone
-from siltstone import Append, ImportMode, ImportOutput, ImportWriter, Put
+from siltstone import Append, ImportBatch, ImportMode, ImportOutput, ImportWriter, Put
 
 CHUNK_BYTES = 64 * 1024
 SETTINGS = f"""
@@ -88,7 +88,7 @@ def _fill(folder: Path, store: siltstone.Store) -> None:
         brought.write(text("brought", 1_000))
         chunks = brought.finish()
     output = ImportOutput(segment="brought", chunks=chunks, mode=ImportMode.CREATE)
-    store.commit_import(ticket, [output])
+    store.commit_import(ticket, [output], batch=ImportBatch(query="q", number=3))
     store.set_retention("small/", prefix=True, bytes_max=10**6)
     store.create("empty")
 

@@ -87,7 +87,8 @@ def decode_chunk(chunk_id: int, value: bytes) -> Chunk:
     """
     in_place = value[1:2] == bytes((VERSION_IN_PLACE,))
     version = VERSION_IN_PLACE if in_place else VERSION
-    reader = Reader(value, kind=RowKind.CHUNK, version=version, where=f"chunk {chunk_id}")
+    where = f"chunk {chunk_id}"
+    reader = Reader(value, kind=RowKind.CHUNK, version=version, where=where, known=VERSION_IN_PLACE)
     adopted = reader.flags(_ADOPTED)
     epoch = reader.uvarint()
     name = reader.text()

@@ -129,10 +129,10 @@ def open_only(data: Buffer, kind: RecordKind, version: int, *, where: str) -> by
 
 def check_known(envelope: Envelope, kind: RecordKind, version: int, *, where: str) -> None:
     """Check that a record is of this kind and version. Raises ``FormatError``."""
-    if envelope.kind != kind or envelope.version != version:
+    if envelope.kind != kind:
         raise FormatError(
-            "record of an unknown kind or version",
-            where=where,
-            kind=envelope.kind,
-            version=envelope.version,
+            "record of an unknown kind", where=where, kind=envelope.kind, expected=int(kind)
         )
+    if envelope.version != version:
+        record = kind.name.lower().replace("_", " ")
+        raise FormatError.of_version(record, envelope.version, version, where=where)

@@ -227,9 +227,7 @@ def _head(data: Buffer, where: str) -> tuple[ManifestHead, int, int]:
         begin[: -_CRC.size]
     )
     if version != VERSION or flags & ~VERIFY:
-        raise FormatError(
-            "file manifest of an unknown version", where=where, version=version, flags=flags
-        )
+        raise FormatError.of_version("file manifest", version, VERSION, where=where, flags=flags)
     head = ManifestHead(
         container=container,
         expires_ms=expires_ms,

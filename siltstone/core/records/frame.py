@@ -128,7 +128,7 @@ def decode_frame(data: Buffer, offset: int = 0) -> Frame | None:
     if crc32c(view[:end]) != crc:
         return None
     if version != VERSION or kind not in (KIND_BATCH, KIND_END):
-        raise FormatError("frame of an unknown version", kind=kind, version=version, index=index)
+        raise FormatError.of_version("frame", version, VERSION, kind=kind, index=index)
     if reserved:
         raise CorruptDataError("impossible frame", where=f"frame {index}", reserved=reserved)
     return Frame(

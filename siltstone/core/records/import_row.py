@@ -110,7 +110,9 @@ def decode_import_row(name: str, value: bytes) -> ImportRow:
     where = f"import {name!r}"
     adopting = value[1:2] == bytes((VERSION_ADOPTING,))
     version = VERSION_ADOPTING if adopting else VERSION
-    reader = Reader(value, kind=RowKind.IMPORT, version=version, where=where)
+    reader = Reader(
+        value, kind=RowKind.IMPORT, version=version, where=where, known=VERSION_ADOPTING
+    )
     state = reader.u8()
     if state not in _STATES:
         raise FormatError("import in an unknown state", state=state, row=where)

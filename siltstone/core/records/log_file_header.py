@@ -109,7 +109,7 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader | None:
         return None
     _, kind, version, reserved, *fields = _FIELDS.unpack_from(view)
     if kind != KIND or version != VERSION:
-        raise FormatError("log file of an unknown version", kind=kind, version=version)
+        raise FormatError.of_version("log file", version, VERSION, kind=kind)
     names = LogFileHeader.__slots__
     header = LogFileHeader(**dict(zip(names, fields, strict=True)))
     if reserved or not _is_possible(header):

@@ -65,7 +65,7 @@ def decode_marker_slot(data: Buffer) -> MarkerSlot | None:
         return None
     _, kind, version, reserved, epoch, nonce = _FIELDS.unpack_from(view)
     if kind != KIND or version != VERSION:
-        raise FormatError("marker slot of an unknown version", kind=kind, version=version)
+        raise FormatError.of_version("marker slot", version, VERSION, kind=kind)
     if reserved or epoch == 0:
         raise CorruptDataError("impossible marker slot", where="marker", epoch=epoch)
     return MarkerSlot(epoch=epoch, nonce=nonce)

@@ -178,6 +178,6 @@ def _control_piece(view: memoryview, position: int) -> tuple[Piece, int]:
     _, control, version, reserved, length = CONTROL_HEADER.unpack_from(view, position)
     _check_reserved(reserved)
     if version != CONTROL_VERSION or control not in set(ControlKind):
-        raise FormatError("control piece of an unknown version", control=control, version=version)
+        raise FormatError.of_version("control piece", version, CONTROL_VERSION, control=control)
     position += CONTROL_HEADER.size
     return ControlPiece(ControlKind(control), _cut(view, position, length)), position + length

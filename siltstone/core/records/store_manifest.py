@@ -74,8 +74,8 @@ def decode_store_manifest(data: Buffer, *, where: str) -> StoreManifest:
     hash_name = fields.take_text()
     fields.finish()
     if format_number != FORMAT_NUMBER or hash_name != HASH_NAME:
-        raise FormatError(
-            "store of an unknown format", where=where, format=format_number, hash=hash_name
+        raise FormatError.of_version(
+            "store", format_number, FORMAT_NUMBER, where=where, hash=hash_name
         )
     if container_count < 1:
         raise fields.damage("store without a container")

@@ -154,7 +154,7 @@ def table_record_place(data: Buffer, *, where: str) -> tuple[int, int, int]:
         raise CorruptDataError("table record is cut", where=where, offset=0)
     kind, version, _, length, table_version, running_crc, _ = _HEADER.unpack_from(data)
     if kind != KIND or version != VERSION:
-        raise FormatError("table record of an unknown version", kind=kind, version=version)
+        raise FormatError.of_version("table record", version, VERSION, kind=kind, where=where)
     return table_version - length, table_version, running_crc
 
 
@@ -176,7 +176,7 @@ def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRe
     if crc32c(view[:end]) != crc:
         raise CorruptDataError("table record does not match its sum", where=where, offset=offset)
     if kind != KIND or version != VERSION:
-        raise FormatError("table record of an unknown version", kind=kind, version=version)
+        raise FormatError.of_version("table record", version, VERSION, kind=kind, where=where)
     try:
         entries = tuple(_entries(view[:end], count))
     except struct.error as error:

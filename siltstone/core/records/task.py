@@ -116,7 +116,9 @@ def decode_task(due_ms: int, kind: int, subject: int, value: bytes) -> Task:
     where = f"task {kind} for {subject}"
     explained = value[1:2] == bytes((VERSION_WITH_REASON,))
     version = VERSION_WITH_REASON if explained else VERSION
-    reader = Reader(value, kind=RowKind.TASK, version=version, where=where)
+    reader = Reader(
+        value, kind=RowKind.TASK, version=version, where=where, known=VERSION_WITH_REASON
+    )
     stage = reader.u8()
     if kind not in _KINDS or stage not in _STAGES:
         raise FormatError("task of an unknown kind", kind=kind, stage=stage)

@@ -49,7 +49,8 @@ class Reader:
     Args:
         data: the whole value.
         kind: the kind that it must have.
-        version: the newest version that is known; the only one so far.
+        version: the version that it must have.
+        known: the newest version of such rows that is known; ``None`` means ``version``.
         where: what the value is, for messages.
 
     Raises:
@@ -59,13 +60,16 @@ class Reader:
 
     __slots__ = ("_data", "_position", "_where")
 
-    def __init__(self, data: bytes, *, kind: int, version: int, where: str) -> None:
+    def __init__(
+        self, data: bytes, *, kind: int, version: int, where: str, known: int | None = None
+    ) -> None:
         if len(data) < HEAD_BYTES:
             raise CorruptDataError("row is cut", where=where, length=len(data))
-        if data[0] != kind or data[1] != version:
-            raise FormatError(
-                "row of an unknown kind or version", row=where, kind=data[0], version=data[1]
-            )
+        if data[0] != kind:
+            raise FormatError("row of an unknown kind", row=where, kind=data[0], expected=int(kind))
+        if data[1] != version:
+            newest = version if known is None else known
+            raise FormatError.of_version("row", data[1], newest, row=where)
         self._data = data
         self._position = HEAD_BYTES
         self._where = where

@@ -100,7 +100,7 @@ def decode_claim_record(data: bytes) -> ClaimRecord | None:
         _HEADER.unpack_from(data)
     )
     if version != VERSION or kind not in (KIND_CLAIM, KIND_FENCE, KIND_HOLDER):
-        raise FormatError("claim of an unknown version", kind=kind, version=version)
+        raise FormatError.of_version("claim in Kafka", version, VERSION, kind=kind)
     owner = data[_HEADER.size : -_TRAILER.size]
     if reserved or len(owner) != length:
         raise CorruptDataError("impossible claim", where="claim", reserved=reserved, length=length)

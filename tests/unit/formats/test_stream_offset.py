@@ -52,7 +52,7 @@ def test_what_is_no_offset_is_refused(offset: dict[str, Any]) -> None:
 
 
 def test_a_newer_version_is_refused() -> None:
-    with pytest.raises(FormatError, match="newer version version=2 known=1"):
+    with pytest.raises(FormatError, match="unknown version found=2 known=1"):
         positions_of({"version": 2, "segments": {}})
 
 

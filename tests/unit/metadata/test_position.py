@@ -14,7 +14,7 @@ WHOLE = encode_position(Position(bytes(range(16)), 5, 6, 7))
 def test_another_kind_or_version_is_no_position(kind: int, version: int) -> None:
     with pytest.raises(FormatError) as caught:
         decode_position(bytes([kind, version]) + WHOLE[2:])
-    message = f"position of an unknown version kind={kind} version={version}"
+    message = f"position of an unknown version found={version} known=1 kind={kind}"
     assert str(caught.value) == message
 
 

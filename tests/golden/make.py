@@ -1,0 +1,59 @@
+"""``python -m tests.golden.make``: write the golden store of this version anew.
+
+Until a version is released its formats may still change; afterwards its golden store never does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import siltstone
+from tests.golden.feature_store import content, make
+
+FOLDER = Path(__file__).parent
+ARCHIVE = "store.tar.xz"
+WHOLE = "content.json"
+WITHOUT_LOG = "content-without-tier-1.json"
+
+
+def main() -> None:
+    """Make the store, and keep it with what it must show for ever."""
+    place = FOLDER / siltstone.__version__
+    place.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        make(store)
+        (place / ARCHIVE).write_bytes(lzma.compress(_packed(store), preset=9))
+        with siltstone.open(store, read_only=True) as opened:
+            _keep(place / WHOLE, content(opened))
+        with siltstone.open(store, recover="read-only") as opened:
+            _keep(place / WITHOUT_LOG, content(opened))
+
+
+def _packed(store: Path) -> bytes:
+    """The files of a store but for its local index, which is a cache, in an order of their own."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(store.rglob("*")):
+            name = path.relative_to(store)
+            if path.is_file() and name.parts[0] != "index":
+                info = tarfile.TarInfo(str(name))
+                info.size = path.stat().st_size
+                info.mode = path.stat().st_mode & 0o777
+                with path.open("rb") as file:
+                    archive.addfile(info, file)
+    return packed.getvalue()
+
+
+def _keep(path: Path, value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
