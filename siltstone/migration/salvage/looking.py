@@ -57,8 +57,6 @@ async def look_at_container(
         except CorruptDataError as error:
             doubts = (str(error),)
         proven = [] if view is None else await _proven(view, container, storage, lengths)
-        if view is not None and not doubts:
-            return proven, doubts
         known = {} if view is None else {c.name: c.length for c in chunks_of(view.replica.tables)}
         return _with_named(proven, container, lengths, known), doubts
     finally:
@@ -126,7 +124,11 @@ def _piece(found: ChunkExtent) -> Piece:
 def _with_named(
     proven: Sequence[Evidence], container: int, lengths: dict[str, int], known: dict[str, int]
 ) -> list[Evidence]:
-    """Add what names and lengths of chunks say, where no state says it."""
+    """Add what names and lengths of chunks say, where no state says it.
+
+    A chunk that is to be deleted has a row until it is gone. So one without a row is younger than
+    the state, or its bytes lie elsewhere too.
+    """
     by_folder = {segment_folder(evidence.name): evidence for evidence in proven}
     growing = _by_last_chunk(proven)
     others: list[Evidence] = []

@@ -159,6 +159,39 @@ def test_behind_an_older_checkpoint_names_of_chunks_say_what_there_is(
         assert back[f"salvage/{name}"] == older.shown[name][1], name
 
 
+def test_chunks_younger_than_the_newest_state_come_back(tmp_path: Path, new: Path) -> None:
+    older = made(tmp_path / "older")
+    with (older / "siltstone.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"\nsegments:\n  chunk_size: {CHUNK_BYTES}\n")
+    whole = text("grown", 2 * CHUNK_BYTES)
+    with siltstone.open(older) as store:
+        segment = store.create("grown")
+        segment.append(whole[:CHUNK_BYTES])
+        store.create("dropped").append(text("dropped", CHUNK_BYTES))
+        store.flush()
+        store.segment("dropped").delete()
+        store.flush()
+        store.checkpoint()
+    (known,) = chunks(older, "grown/*.chunk")
+    # What a flush made behind the last update of the tables, and what one of unknown outcome left.
+    for start, chunk_id, data in (
+        (CHUNK_BYTES, 2**40, whole[CHUNK_BYTES:]),
+        (0, 2**41, whole[:100]),
+    ):
+        path = older / "chunks" / data_chunk(0, 2, "grown", start, chunk_id)
+        path.write_bytes(data)
+    assert known.exists()
+    for name in ("tier1", "index"):
+        shutil.rmtree(older / name)
+    report = salvage_store(older, new)
+    assert report.doubts == {}
+    found = by_name(report)
+    assert set(found) == {"grown"}
+    assert found["grown"].proven == CHUNK_BYTES
+    assert found["grown"].verdict is Verdict.PREFIX
+    assert contents(new) == {"salvage/grown": whole}
+
+
 def test_without_metadata_nothing_is_exact_and_nothing_is_invented(
     older: Older, copy: Path, new: Path
 ) -> None:
