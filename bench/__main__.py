@@ -12,6 +12,7 @@ from bench import (
     ages,
     appends,
     azure,
+    backup,
     caches,
     flushes,
     gcs,
@@ -65,6 +66,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "silt": ("Segments as files in Spark", silt.run),
     "spark_rows": ("Segments as rows in Spark", spark_rows.run),
     "spark_sink": ("Rows of Spark into segments", spark_sink.run),
+    "backup": ("Backups, restores and copies beside cp", backup.run),
     "pipelines": ("Scrubs on threads and in Spark", pipelines.run),
 }
 PAGE = Path(__file__).with_name("README.md")

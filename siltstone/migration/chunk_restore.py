@@ -70,37 +70,36 @@ class ChunkWork:
             place = open_place(find_place(self.place), environment, rate=self.rate)
             stack.enter_context(closing(place))
             target = stack.enter_context(closing(storage_of(self.target)))
-            yield partial(_restored, self, place, target, _Buffers())
-
-
-class _Buffers:
-    """Room for a fragment and for a whole chunk."""
-
-    def __init__(self) -> None:
-        self.fragment = FragmentBuffer()
-        self.whole = FragmentBuffer()
+            yield partial(_restored, self, place, target, FragmentBuffer())
 
 
 def _restored(
     work: ChunkWork,
     place: ChunkStorage,
     target: ChunkStorage,
-    buffers: _Buffers,
+    buffer: FragmentBuffer,
     item: ChunkItem,
 ) -> Outcome:
     """Bring one chunk. What fails on the new storage is an error: it would fail for all others."""
     if item.found is not None:
-        if item.found == item.length and _is_there(target, item, buffers.fragment):
+        if item.found == item.length and _is_there(target, item, buffer):
             return Outcome(subject=item.name, status=SAME, length=item.length)
         delete(target, item.name)
-    try:
-        put_chunk(
-            target,
-            item.name,
-            item.length,
-            _parts(work, place, item, buffers.fragment),
-            buffers.whole,
+
+    def fill(index: int, view: memoryview) -> None:
+        fragment = item.fragments[index]
+        found = ObjectItem(
+            name=work.folder + fragment_name(item.name, fragment.start, fragment.stop),
+            length=fragment.length,
+            crc=fragment.crc,
         )
+        status, message = read_object(place, found, view)
+        if status != OK:
+            raise _UnreadableError(status, message)
+
+    ranges = [(fragment.start, fragment.stop) for fragment in item.fragments]
+    try:
+        put_chunk(target, item.name, ranges, fill, buffer)
     except _UnreadableError as unreadable:
         return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
     return Outcome(subject=item.name, status=OK, length=item.length)
@@ -110,25 +109,6 @@ class _UnreadableError(Exception):
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-def _parts(
-    work: ChunkWork, place: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer
-) -> Iterator[memoryview]:
-    """The bytes of a chunk; each fragment goes on where the one before ends."""
-    end = 0
-    for fragment in item.fragments:
-        found = ObjectItem(
-            name=work.folder + fragment_name(item.name, fragment.start, fragment.stop),
-            length=fragment.length,
-            crc=fragment.crc,
-        )
-        view = buffer.of(found.length)
-        status, message = read_object(place, found, view)
-        if status != OK:
-            raise _UnreadableError(status, message)
-        yield view[end - fragment.start :]
-        end = fragment.stop
 
 
 def _is_there(target: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer) -> bool:

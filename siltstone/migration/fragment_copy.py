@@ -10,6 +10,7 @@ from threading import local
 from typing import Final
 
 from siltstone.core.block_reads import BlockRange, read_blocks, read_exactly
+from siltstone.core.block_sums import combined
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
@@ -127,7 +128,8 @@ def _copied(
 
 
 def _done(item: FragmentItem, status: str, view: memoryview) -> Outcome:
-    crc = crc32c(view)
+    sums = unpack_sums(item.sums)
+    crc = combined(sums, item.size) if sums else crc32c(view)
     return Outcome(
         subject=item.name, status=status, length=item.size, detail=crc.to_bytes(4, "little")
     )

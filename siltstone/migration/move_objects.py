@@ -72,23 +72,38 @@ class MoveWork:
             closing(storage_of(self.source, self.rate)) as source,
             closing(storage_of(self.target)) as target,
         ):
-            yield partial(_moved, uncached(source), target, FragmentBuffer(), FragmentBuffer())
+            yield partial(_moved, uncached(source), target, FragmentBuffer())
 
 
 def _moved(
-    source: ChunkStorage,
-    target: ChunkStorage,
-    part: FragmentBuffer,
-    whole: FragmentBuffer,
-    item: MoveItem,
+    source: ChunkStorage, target: ChunkStorage, buffer: FragmentBuffer, item: MoveItem
 ) -> Outcome:
     """Copy one object. What fails at the new place is an error: it would fail for all others."""
     if item.found is not None:
         delete(target, item.name)
+    sums = unpack_sums(item.sums)
+    parts = tuple(chunk_parts(item.name, item.length, sums, _READ_BYTES))
+
+    def fill(index: int, view: memoryview) -> None:
+        try:
+            if sums:
+                read_blocks(source, parts[index], view)
+            else:
+                read_exactly(source, item.name, parts[index].offset, view)
+        except ChunkNotFoundError as error:
+            raise _UnreadableError(MISSING, error) from error
+        except LostDataError as error:
+            raise _UnreadableError(SHORT, error) from error
+        except CorruptDataError as error:
+            raise _UnreadableError(DAMAGED, error) from error
+        except SiltstoneError as error:
+            raise _UnreadableError(FAILED, error) from error
+
+    ranges = [(part.offset, part.offset + part.length) for part in parts]
     try:
-        put_chunk(target, item.name, item.length, _parts(source, item, part), whole)
-    except _UnreadableError as error:
-        return Outcome(subject=item.name, status=error.status, message=str(error))
+        put_chunk(target, item.name, ranges, fill, buffer)
+    except _UnreadableError as unreadable:
+        return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
     return Outcome(subject=item.name, status=OK, length=item.length)
 
 
@@ -96,29 +111,3 @@ class _UnreadableError(Exception):
     def __init__(self, status: str, error: SiltstoneError) -> None:
         super().__init__(str(error))
         self.status = status
-
-
-def _parts(source: ChunkStorage, item: MoveItem, buffer: FragmentBuffer) -> Iterator[memoryview]:
-    try:
-        yield from _read(source, item, buffer)
-    except ChunkNotFoundError as error:
-        raise _UnreadableError(MISSING, error) from error
-    except LostDataError as error:
-        raise _UnreadableError(SHORT, error) from error
-    except CorruptDataError as error:
-        raise _UnreadableError(DAMAGED, error) from error
-    except SiltstoneError as error:
-        raise _UnreadableError(FAILED, error) from error
-
-
-def _read(source: ChunkStorage, item: MoveItem, buffer: FragmentBuffer) -> Iterator[memoryview]:
-    if not item.sums:
-        for start in range(0, item.length, _READ_BYTES):
-            view = buffer.of(min(_READ_BYTES, item.length - start))
-            read_exactly(source, item.name, start, view)
-            yield view
-        return
-    for blocks in chunk_parts(item.name, item.length, unpack_sums(item.sums), _READ_BYTES):
-        view = buffer.of(blocks.length)
-        read_blocks(source, blocks, view)
-        yield view
