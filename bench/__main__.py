@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import (
+    adoption,
     ages,
     appends,
     azure,
@@ -68,6 +69,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "spark_sink": ("Rows of Spark into segments", spark_sink.run),
     "backup": ("Backups, restores and copies beside cp", backup.run),
     "pipelines": ("Scrubs on threads and in Spark", pipelines.run),
+    "adoption": ("Plain files in and out", adoption.run),
 }
 PAGE = Path(__file__).with_name("README.md")
 
