@@ -119,6 +119,11 @@ class ImportWriter(Closing):
         return ImportPart(self._create, self._chunk_bytes)
 
     @property
+    def chunk_bytes(self) -> int:
+        """Most bytes of a chunk."""
+        return self._chunk_bytes
+
+    @property
     def length(self) -> int:
         """Bytes written so far, without those of other parts."""
         return self._part.length

@@ -1,10 +1,12 @@
-"""Errors of open files, which do not say by themselves which file it was."""
+"""Errors of files, which say which file it was."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from siltstone.core.errors import StoreError
 
 
 @contextmanager
@@ -16,3 +18,8 @@ def naming(path: str) -> Iterator[None]:
         if error.errno is None or error.filename is not None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), path) from error
+
+
+def changed(path: str) -> StoreError:
+    """The error of a file that is not any more what was planned."""
+    return StoreError("the file was changed during the import", file=path)

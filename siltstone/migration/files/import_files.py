@@ -6,7 +6,6 @@ import goes on behind the groups that are done.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -30,10 +29,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.import_row import ImportState
 from siltstone.core.words import MIB
-from siltstone.migration.files.file_errors import naming
+from siltstone.migration.files.copy_files import copy_group
+from siltstone.migration.files.file_errors import changed
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
 from siltstone.store.assemble import storage_of
-from siltstone.store.import_writer import ImportPart, ImportWriter
 from siltstone.store.store import Store
 
 ADOPTION: Final = "files"
@@ -164,16 +163,14 @@ def _import_group(
     ticket, _ = _open(store, group, choices)
     try:
         if choices.adoption is None:
-            chunks = _copied(path, ticket, group, progress)
+            chunks = copy_group(path, ticket, group, progress)
         else:
             chunks = [
-                tuple(_adopted(storage, each, choices, progress) for each in segment.sources)
+                tuple(_adopted(storage, s, choices, progress) for s in segment.sources if s.length)
                 for segment in group.segments
             ]
         outputs = [
-            ImportOutput(
-                segment=segment.name, chunks=tuple(filter(None, some)), sealed=choices.seal
-            )
+            ImportOutput(segment=segment.name, chunks=some, sealed=choices.seal)
             for segment, some in zip(group.segments, chunks, strict=True)
         ]
         result = store.commit_import(ticket, outputs)
@@ -184,19 +181,6 @@ def _import_group(
                 store.abort_import(ticket)
         raise
     yield from _told(group, repeated=result.repeated)
-
-
-def _copied(
-    path: Path | str, ticket: ImportTicket, group: Group, progress: Progress
-) -> list[tuple[ImportedChunk | None, ...]]:
-    found: list[tuple[ImportedChunk | None, ...]] = []
-    with ImportWriter(path, ticket, partition=0, attempt=0) as writer:
-        for segment in group.segments:
-            part = writer.new_part()
-            for source in segment.sources:
-                _copy(source, part, progress)
-            found.append(part.finish())
-    return found
 
 
 def _told(group: Group, *, repeated: bool) -> Iterator[ImportedFiles]:
@@ -214,17 +198,14 @@ def _told(group: Group, *, repeated: bool) -> Iterator[ImportedFiles]:
 
 def _adopted(
     storage: ChunkStorage, source: Source, choices: ImportChoices, progress: Progress
-) -> ImportedChunk | None:
-    """The chunk that an object is, where it lies; ``None`` for one without a byte."""
+) -> ImportedChunk:
     assert source.key is not None, "it was planned to be taken in place"
-    if not source.length:
-        return None
     if not choices.verify:
         progress(source.length)
         return ImportedChunk(name=source.key, length=source.length, sums=None)
     before = _stat(storage, source)
     if before.length != source.length:
-        raise _changed(source)
+        raise changed(source.path)
     sums: list[int] = []
     buffer = memoryview(bytearray(min(source.length, READ_BYTES)))
     for offset in range(0, source.length, READ_BYTES):
@@ -232,7 +213,7 @@ def _adopted(
         try:
             read_exactly(storage, source.key, offset, view)
         except LostDataError as error:
-            raise _changed(source) from error
+            raise changed(source.path) from error
         sums += extend_sums([view], offset, 0)
         progress(len(view))
     # The commit looks once more whether this is still its version.
@@ -249,24 +230,3 @@ def _stat(storage: ChunkStorage, source: Source) -> ChunkStat:
         raise StoreError(
             "long-term storage does not know the file, or takes it for no chunk", file=source.path
         ) from error
-
-
-# --- by copies ------------------------------------------------------------------------------------
-
-
-def _copy(source: Source, part: ImportPart, progress: Progress) -> None:
-    with naming(source.path), open(source.path, "rb", buffering=0) as file:
-        fd = file.fileno()
-        left = source.length
-        while left and (data := os.read(fd, min(left, READ_BYTES))):
-            part.write(data)
-            left -= len(data)
-            progress(len(data))
-        status = os.fstat(fd)
-        version = f"{status.st_dev}-{status.st_ino}-{status.st_mtime_ns}"
-        if left or (status.st_size, version) != (source.length, source.version):
-            raise _changed(source)
-
-
-def _changed(source: Source) -> StoreError:
-    return StoreError("the file was changed during the import", file=source.path)

@@ -100,6 +100,11 @@ def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> l
     return _by_segment(rule, _listed(storage, prefixes))
 
 
+def version_of(status: os.stat_result) -> str:
+    """What changes when the content of a file may have changed."""
+    return f"{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+
+
 def local_root(storage: ChunkStorage) -> Path | None:
     """The folder that long-term storage lies in, if this machine has it as one."""
     uri = storage.uri_of("x") if isinstance(storage, Addresses) else None
@@ -178,9 +183,10 @@ def _source(path: Path, root: Path | None) -> Source:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise StoreError("not a regular file", file=str(path))
-    version = f"{status.st_dev}-{status.st_ino}-{status.st_mtime_ns}"
     key = None if root is None else _key(path, root)
-    return Source(path=str(path.absolute()), length=status.st_size, version=version, key=key)
+    return Source(
+        path=str(path.absolute()), length=status.st_size, version=version_of(status), key=key
+    )
 
 
 def _key(path: Path, root: Path) -> str:

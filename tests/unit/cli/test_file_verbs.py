@@ -18,6 +18,7 @@ from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.errors import ChunkStorageFullError
 from siltstone.core.words import MIB
 from siltstone.migration.files import export_files, import_files
+from siltstone.migration.files.copy_files import copy_group
 from tests.unit.cli.conftest import Command, Ran
 
 DONE, FAILED, USAGE, NOT_FOUND, CONFLICT, DAMAGE = 0, 1, 2, 3, 4, 6
@@ -210,7 +211,7 @@ def test_the_same_command_again_changes_nothing(
 KILLED = """
 import os, signal, sys
 from siltstone.cli.main import run
-from siltstone.migration.files import import_files
+from siltstone.migration.files import copy_files, import_files
 from siltstone.store.store import Store
 
 place, count, *arguments = sys.argv[1:]
@@ -230,6 +231,8 @@ if place == "open":
     Store.open_import = dying(Store.open_import, True)
 elif place in ("commit", "committed"):
     Store.commit_import = dying(Store.commit_import, place == "committed")
+elif place == "copy":
+    copy_files._Hand.copy = dying(copy_files._Hand.copy, False)
 else:
     setattr(import_files, place, dying(getattr(import_files, place), False))
 sys.exit(run(arguments))
@@ -237,7 +240,7 @@ sys.exit(run(arguments))
 """The command in a process that kills itself at a call of one function."""
 
 KILLS = {
-    False: [("_copy", 30), ("commit", 1), ("committed", 2)],
+    False: [("copy", 30), ("commit", 1), ("committed", 2)],
     True: [("open", 1), ("_adopted", 30), ("commit", 2), ("committed", 1)],
 }
 """Where an import by copies, or in place, is killed; the store has two containers."""
@@ -271,22 +274,21 @@ def test_groups_that_are_done_are_not_done_again(
 ) -> None:
     files = tree(tmp_path / "in")
     monkeypatch.setattr("siltstone.migration.files.import_plan.SEGMENTS_MAX", 1)
-    copies: list[str] = []
-    copy = import_files._copy
+    groups: list[object] = []
 
-    def ends(source: object, *rest: object) -> None:
-        copies.append(source.path)  # type: ignore[attr-defined]
-        if len(copies) == 4:
-            raise OSError(errno.EIO, "injected", copies[-1])
-        copy(source, *rest)  # type: ignore[arg-type]
+    def ends(path: object, ticket: object, group: object, progress: object) -> object:
+        groups.append(group)
+        if len(groups) == 4:
+            raise OSError(errno.EIO, "injected", "a file")
+        return copy_group(path, ticket, group, progress)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(import_files, "_copy", ends)
+    monkeypatch.setattr(import_files, "copy_group", ends)
     ran = command("import", "{path}", str(tmp_path / "in"))
     assert (ran.code, "injected" in ran.err) == (FAILED, True)
     assert len(segments(folder)) == 3
     ran = command("import", "{path}", str(tmp_path / "in"), "--json")
     assert sum(value["repeated"] for value in ran.values) == 3
-    assert len(copies) == 4 + 3
+    assert len(groups) == 4 + 3
     assert segments(folder) == files
 
 
@@ -380,7 +382,14 @@ def test_a_file_that_can_not_be_read_is_named(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path / "in")
-    monkeypatch.setattr(os, "read", failing(OSError(errno.EIO, os.strerror(errno.EIO))))
+    preadv = os.preadv
+
+    def sick(fd: int, *rest: object) -> int:
+        if os.readlink(f"/proc/self/fd/{fd}").startswith(str(tmp_path / "in")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return preadv(fd, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "preadv", sick)
     ran = command("import", "a", str(tmp_path / "in"))
     assert ran.code == FAILED
     assert str(tmp_path / "in") in ran.err

@@ -1,0 +1,139 @@
+"""Copying files into chunks of an import session, some at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.migration.files.file_errors import changed, naming
+from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
+from siltstone.store.import_writer import ImportWriter
+
+THREADS: Final = 4
+"""Chunks that are read and written at a time: while one waits for the disk, others are copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Some bytes of a file."""
+
+    source: Source
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What becomes one chunk."""
+
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def length(self) -> int:
+        """Bytes of the chunk."""
+        return sum(stretch.length for stretch in self.stretches)
+
+
+def pieces(segment: PlannedSegment, chunk_bytes: int) -> Iterator[Piece]:
+    """Cut the bytes of a segment into pieces of ``chunk_bytes``; the last one may be shorter."""
+    held: list[Stretch] = []
+    room = chunk_bytes
+    for source in segment.sources:
+        offset = 0
+        while offset < source.length:
+            length = min(room, source.length - offset)
+            held.append(Stretch(source=source, offset=offset, length=length))
+            offset += length
+            room -= length
+            if not room:
+                yield Piece(stretches=tuple(held))
+                held, room = [], chunk_bytes
+    if held:
+        yield Piece(stretches=tuple(held))
+
+
+def copy_group(
+    path: Path | str, ticket: ImportTicket, group: Group, progress: Callable[[int], None]
+) -> list[tuple[ImportedChunk, ...]]:
+    """Copy the sources of a group; return the chunks of each segment, durable.
+
+    Raises:
+        StoreError: a source has changed since it was planned.
+        OSError: one can not be read.
+        ChunkError: storage failed.
+    """
+    with ExitStack() as stack:
+        free: SimpleQueue[_Hand] = SimpleQueue()
+        for number in range(THREADS):
+            writer = ImportWriter(path, ticket, partition=number, attempt=0)
+            stack.callback(writer.close)
+            free.put(_Hand(writer))
+        threads = ThreadPoolExecutor(THREADS, thread_name_prefix="siltstone-import")
+        stack.callback(threads.shutdown, cancel_futures=True)
+
+        def copy(piece: Piece) -> ImportedChunk:
+            hand = free.get()
+            try:
+                return hand.copy(piece)
+            finally:
+                free.put(hand)
+
+        begun = [
+            [threads.submit(copy, piece) for piece in pieces(segment, writer.chunk_bytes)]
+            for segment in group.segments
+        ]
+        found = []
+        for futures in begun:
+            chunks = []
+            for future in futures:
+                chunks.append(future.result())
+                progress(chunks[-1].length)
+            found.append(tuple(chunks))
+    for segment in group.segments:
+        for source in segment.sources:
+            if version_of(os.stat(source.path)) != source.version:
+                raise changed(source.path)
+    return found
+
+
+class _Hand:
+    """What one thread copies with."""
+
+    def __init__(self, writer: ImportWriter) -> None:
+        self._writer = writer
+        self._buffer = bytearray()
+
+    def copy(self, piece: Piece) -> ImportedChunk:
+        """Make a chunk of a piece, durably."""
+        if len(self._buffer) < piece.length:
+            self._buffer = bytearray(piece.length)
+        with memoryview(self._buffer)[: piece.length] as view:
+            position = 0
+            for stretch in piece.stretches:
+                _read(stretch, view[position : position + stretch.length])
+                position += stretch.length
+            part = self._writer.new_part()
+            part.write(view)
+            (chunk,) = part.finish()
+        return chunk
+
+
+def _read(stretch: Stretch, view: memoryview) -> None:
+    path, done = stretch.source.path, 0
+    with naming(path):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while done < len(view):
+                count = os.preadv(fd, [view[done:]], stretch.offset + done)
+                if not count:
+                    raise changed(path)
+                done += count
+        finally:
+            os.close(fd)
