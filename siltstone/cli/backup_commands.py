@@ -17,12 +17,27 @@ from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from siltstone.core.records.backup import Backup
+    from siltstone.migration.backup import BackupReport
     from siltstone.migration.backup_place import FoundGeneration
+    from siltstone.migration.verify_backup import VerifyReport
     from siltstone.store.initialisation import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PLACE = click.argument("place", type=click.Path(path_type=Path))
+GENERATIONS = click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+ONLY = click.option(
+    "--container",
+    "containers",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this one; may stand several times.",
+)
+MISSING = click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
+)
 TURN = click.option(
     "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
 )
@@ -62,18 +77,8 @@ def backup() -> None:
 
 @backup.command()
 @PLACE
-@click.option(
-    "--container",
-    "containers",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Only this one; may stand several times.",
-)
-@click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Go on when chunks of the store are damaged; the backup says which ones it lacks.",
-)
+@ONLY
+@MISSING
 @moving_options
 @TURN
 @json_option
@@ -106,6 +111,11 @@ def create(
             takeover=takeover,
             progress=progress,
         )
+    tell_backup(report, as_json=as_json)
+
+
+def tell_backup(report: BackupReport, *, as_json: bool) -> None:
+    """Say what a backup copied and what it lacks, and end as that asks."""
     if as_json:
         print_json(
             {
@@ -158,7 +168,7 @@ def list_generations(session: Session, place: Path, of: str | None, *, as_json: 
 
 @backup.command()
 @PLACE
-@click.argument("generations", nargs=-1, type=click.IntRange(min=1))
+@GENERATIONS
 @OF
 @moving_options
 @json_option
@@ -178,12 +188,18 @@ def verify(
     Exits with 6 when something is damaged, missing or absent.
     """
     from siltstone.migration.verify_backup import verify_backups
-    from siltstone.pipelines.work import FAILED
 
     with moving(session, "verify", threads) as (executor, progress):
         report = verify_backups(
             place, generations or None, of, executor=executor, rate=rate, progress=progress
         )
+    tell_verified(session, report, as_json=as_json)
+
+
+def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> None:
+    """Say what is wrong with backups, and end as that asks."""
+    from siltstone.pipelines.work import FAILED
+
     for finding in report.findings:
         if as_json:
             print_json(finding)

@@ -58,11 +58,18 @@ def moving(
 
     executor = LocalExecutor(threads)
     try:
-        with progress_bar(label, None, shown=not session.quiet) as advance:
-
-            def progress(done: int, total: int) -> None:
-                advance(done, total)
-
+        with progress_of(session, label) as progress:
             yield executor, progress
     finally:
         executor.close()
+
+
+@contextmanager
+def progress_of(session: Session, label: str) -> Iterator[Progress]:
+    """What moves a progress bar, until the end of the block."""
+    with progress_bar(label, None, shown=not session.quiet) as advance:
+
+        def progress(done: int, total: int) -> None:
+            advance(done, total)
+
+        yield progress

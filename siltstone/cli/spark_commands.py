@@ -19,6 +19,7 @@ from siltstone.cli.pipeline_options import (
     told,
 )
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.spark_backup import backup, verify_backup
 from siltstone.store.settings_file import FILE_NAME
 
 
@@ -259,3 +260,7 @@ def compact(
             shown = told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
             counts = Counter(outcome.status for outcome in shown)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
+
+
+for _verb in (backup, verify_backup):
+    spark.add_command(_verb)

@@ -8,8 +8,9 @@ lie in tier 1 alone too. Behind that chunks are copied for as long as it takes; 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from siltstone.container.image import ContainerImage
 from siltstone.core.checksums import crc32c
@@ -23,10 +24,11 @@ from siltstone.core.records.backup import (
     encode_chunk_list,
 )
 from siltstone.core.words import Buffer
-from siltstone.migration.backup_place import CHUNKS, FILES, BackupPlace, check_no_store
+from siltstone.migration.backup_place import CHUNKS, FILES, BackupPlace, check_no_store, delete
 from siltstone.migration.backup_plan import ChunkPlan, longest, plan_chunks
-from siltstone.migration.fragment_copy import FragmentItem, FragmentWork
+from siltstone.migration.fragment_copy import OCCUPIED, FragmentItem, FragmentWork
 from siltstone.migration.turns import Turn, turn
+from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
@@ -35,6 +37,9 @@ from siltstone.store.place_settings import Place, find_place, open_place
 
 Progress = Callable[[int, int], None]
 """Told how many bytes are done, of how many."""
+
+ROUNDS_MAX: Final = 3
+"""The second one copies what tries that died have left; the third, what died in the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,8 @@ def create_backup(
         place: settings file of the place, or a folder; ``docs/backup.md`` says what stands there.
         containers: which ones; ``None`` means all.
         executor: where chunks are copied; ``None`` means threads of this process.
-        rate: bytes a second to the place, at least 1; ``None`` means no limit.
+        rate: bytes a second to the place, at least 1, of this process and of each task of Spark;
+            ``None`` means no limit.
         allow_missing: make the generation although chunks of the source are damaged or lost; it
             says which ones, and has none of their bytes.
         takeover: go on although somebody else is at work in the place; see ``turn``.
@@ -92,7 +98,8 @@ def create_backup(
             stated; what was copied stays for the next call.
         StoreInUseError: somebody else makes, removes or collects backups here.
         StoreError: the place is that of a store, or the source was recovered with loss meanwhile.
-        PipelineError: the source did not answer for a chunk.
+        PipelineError: the source did not answer for a chunk; or a worker has not got the settings,
+            or another place or store under their paths.
         ChunkError: the place refused, is full, or did not answer. The source is untouched.
         ValueError: there is no such container.
     """
@@ -194,25 +201,39 @@ class _Making:
         """Copy all that is lacking; return what was copied, and how much was there before."""
         plan_of = {item.name: plan for plan in plans for item in plan.items}
         items = {item.name: item for plan in plans for item in plan.items}
-        work = FragmentWork(store=self._view.path, place=self._found.path, rate=self._rate)
+        place = WorkerPlace(path=self._found.path, witness=self._turn.name, rate=self._rate)
+        work = FragmentWork(store=self._view.path, uuid=self._view.uuid, place=place)
         total, done = sum(item.size for item in items.values()), 0
         copied: list[FragmentItem] = []
         found = 0
-        for outcome in executor.run(work, packed(list(items.values()), executor.workers)):
-            item, plan = items[outcome.subject], plan_of[outcome.subject]
-            done += item.size
-            progress(done, total)
-            if outcome.status in DAMAGE:
-                plan.damage = f"{outcome.status}: {outcome.message}"
-            elif outcome.status == FAILED:
-                raise PipelineError(f"the store did not answer: {outcome.message}")
-            else:
-                plan.came[outcome.subject] = int.from_bytes(outcome.detail, "little")
-                if outcome.status == OK:
-                    copied.append(item)
+        left = list(items.values())
+        for _ in range(ROUNDS_MAX):
+            occupied: list[FragmentItem] = []
+            for outcome in executor.run(work, packed(left, executor.workers)):
+                item, plan = items[outcome.subject], plan_of[outcome.subject]
+                if outcome.status == OCCUPIED:
+                    occupied.append(replace(item, found=None))
+                    continue
+                done += item.size
+                progress(done, total)
+                if outcome.status in DAMAGE:
+                    plan.damage = f"{outcome.status}: {outcome.message}"
+                elif outcome.status == FAILED:
+                    raise PipelineError(f"the store did not answer: {outcome.message}")
                 else:
-                    found += 1
-        return copied, found
+                    plan.came[outcome.subject] = int.from_bytes(outcome.detail, "little")
+                    if outcome.status == OK:
+                        copied.append(item)
+                    else:
+                        found += 1
+            if not occupied:
+                return copied, found
+            # Nobody else may: a task that was given up and lives on would delete what is whole.
+            for item in occupied:
+                self._turn.check()
+                delete(self._place.storage, item.name)
+            left = occupied
+        raise PipelineError(f"somebody else writes to the place: {left[0].name}")
 
     def _container(
         self,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, LostDataError, SiltstoneError
 from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
 from siltstone.pipelines.work import FAILED, OK, Outcome, Step
-from siltstone.store.place_settings import find_place, open_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +42,15 @@ class ObjectWork:
     """Reads objects and compares them with their sums.
 
     Attributes:
-        place: the place, as ``find_place`` takes it.
-        rate: bytes a second that are read; ``None`` for no limit.
+        place: where they are.
     """
 
-    place: str
-    rate: int | None
+    place: WorkerPlace
 
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open the place."""
-        environment = SystemEnvironment()
-        with (
-            closing(environment),
-            closing(open_place(find_place(self.place), environment, rate=self.rate)) as place,
-        ):
+        with self.place.open() as place:
             yield partial(_compared, place, FragmentBuffer())
 
 

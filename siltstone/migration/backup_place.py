@@ -146,6 +146,14 @@ class BackupPlace(Closing):
         found = {one.name[len(prefix) :].partition(".")[0] for one in self.storage.list(prefix)}
         return sorted(int(number) for number in found if number.isdecimal())
 
+    def witness(self) -> str:
+        """An object that is here, by which workers know the place; rather one that stays."""
+        for kind in (GENERATIONS, ""):
+            found = next(iter(self.storage.list(self.folder + kind)), None)
+            if found is not None:
+                return found.name
+        raise StoreNotFoundError("the place has no backup", place=self.folder)
+
     def generation(self, number: int | None) -> Backup:
         """The newest generation, or the one of a number.
 

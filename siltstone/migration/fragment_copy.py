@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import local
@@ -14,24 +14,30 @@ from siltstone.core.block_sums import combined
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
+    ChunkError,
+    ChunkExistsError,
     ChunkNotFoundError,
+    ChunkStorageFullError,
     CorruptDataError,
     LostDataError,
     SiltstoneError,
 )
+from siltstone.core.errors import Outcome as Effect
 from siltstone.core.words import BLOCK_BYTES, MIB
-from siltstone.migration.backup_place import delete, put
+from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import FAILED, OK, SAME, Outcome, Step
-from siltstone.store.assemble import storage_of
-from siltstone.store.place_settings import find_place, open_place
+from siltstone.pipelines.worker_store import worker_store
+
+OCCUPIED: Final = "occupied"
+"""An object has the name, of a try that died. Only who has the turn deletes it and tries again."""
 
 FRAGMENT_BYTES: Final = 32 * MIB
 """Of one object at most: a worker has so much in memory, and a service sends it by few requests."""
 
+_CREATES_MAX: Final = 3
 _READ_BYTES: Final = 4 * MIB
 """Read and verified at a time, as long as it is near the processor."""
 
@@ -71,23 +77,21 @@ class FragmentWork:
 
     Attributes:
         store: the settings file of the source.
-        place: the place, as ``find_place`` takes it.
-        rate: bytes a second that one worker moves to and from the place; ``None`` for no limit.
+        uuid: of the source.
+        place: where they go.
     """
 
     store: str
-    place: str
-    rate: int | None
+    uuid: str
+    place: WorkerPlace
 
     @contextmanager
     def open(self) -> Iterator[Step]:
         """Open the source's long-term storage and the place."""
-        environment = SystemEnvironment()
-        with ExitStack() as stack:
-            stack.callback(environment.close)
-            source = stack.enter_context(closing(storage_of(self.store)))
-            place = open_place(find_place(self.place), environment, rate=self.rate)
-            stack.enter_context(closing(place))
+        with (
+            closing(worker_store(self.store, self.uuid)) as source,
+            self.place.open() as place,
+        ):
             yield partial(_copied, uncached(source), place, FragmentBuffer())
 
 
@@ -107,12 +111,13 @@ class FragmentBuffer(local):
 def _copied(
     source: ChunkStorage, place: ChunkStorage, buffer: FragmentBuffer, item: FragmentItem
 ) -> Outcome:
-    """Copy a fragment. What fails in the place is an error: it would fail for all others too."""
+    """Copy a fragment. What fails in the place is an error: it would fail for all others too.
+
+    Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
+    """
     view = buffer.of(item.size)
-    if item.found is not None:
-        if item.found == item.size and _matches(place, view, item):
-            return _done(item, SAME, view)
-        delete(place, item.name)
+    if item.found == item.size and _matches(place, view, item):
+        return _done(item, SAME, view)
     try:
         _read(source, view, item)
     except ChunkNotFoundError as error:
@@ -123,7 +128,8 @@ def _copied(
         return Outcome(subject=item.name, status=DAMAGED, message=str(error))
     except SiltstoneError as error:
         return Outcome(subject=item.name, status=FAILED, message=str(error))
-    put(place, item.name, [view])
+    if not _is_put(place, item.name, view):
+        return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     return _done(item, OK, view)
 
 
@@ -151,6 +157,23 @@ def _read(source: ChunkStorage, view: memoryview, item: FragmentItem) -> None:
             sums=sums[first : first + _READ_BYTES // BLOCK_BYTES],
         )
         read_blocks(source, blocks, view[begin : begin + length])
+
+
+def _is_put(place: ChunkStorage, name: str, view: memoryview) -> bool:
+    """Make an object; false when its name is taken, also by a try of ours without an answer."""
+    for tries_left in range(_CREATES_MAX - 1, -1, -1):
+        try:
+            place.create(name, [view])
+        except ChunkExistsError:
+            return False
+        except ChunkStorageFullError:
+            raise  # it stays full, whatever became of the name
+        except ChunkError as error:
+            if not tries_left or error.outcome is not Effect.UNKNOWN:
+                raise
+        else:
+            return True
+    raise AssertionError("the last try returns or raises")
 
 
 def _matches(place: ChunkStorage, view: memoryview, item: FragmentItem) -> bool:

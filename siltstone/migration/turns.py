@@ -36,11 +36,13 @@ class Turn:
 
     Attributes:
         number: of the turn; a generation that is made in it has the same.
+        name: of the object that says so.
         owner: how its holder describes itself.
     """
 
     def __init__(self, place: BackupPlace, number: int, nonce: bytes, owner: str) -> None:
         self.number = number
+        self.name = _name(place, number)
         self.owner = owner
         self._place = place
         self._nonce = nonce
@@ -80,9 +82,8 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Turn]:
         owner=taken.owner,
         claimed_ms=int(environment.time() * 1000),
     )
-    name = _name(place, number)
     try:
-        place.storage.create(name, [encode_claim(claim)])
+        place.storage.create(taken.name, [encode_claim(claim)])
     except ChunkExistsError as error:
         raise StoreInUseError(
             "somebody else was faster", owner="unknown", place=place.folder
@@ -95,7 +96,7 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Turn]:
         # Whatever happened, nobody should wait for us; what stays says that we are dead.
         with suppress(ChunkError, StoreInUseError):
             taken.check()
-            delete(place.storage, name)
+            delete(place.storage, taken.name)
 
 
 def _name(place: BackupPlace, number: int) -> str:

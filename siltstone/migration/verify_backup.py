@@ -13,6 +13,7 @@ from siltstone.migration.backup_care import backups_of
 from siltstone.migration.backup_objects import ObjectItem, ObjectWork
 from siltstone.migration.backup_place import BackupPlace
 from siltstone.migration.backup_plan import fragment_name
+from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, MISSING
 from siltstone.pipelines.work import OK, Executor, packed
@@ -73,7 +74,7 @@ def verify_backups(
         generations: which ones; ``None`` means all.
         store: see ``backups_of``.
         executor: where objects are read; ``None`` means threads of this process.
-        rate: bytes a second, at least 1; ``None`` means no limit.
+        rate: bytes a second, at least 1, of each task of Spark; ``None`` means no limit.
         progress: told how far it is.
 
     Raises:
@@ -105,9 +106,9 @@ def verify_backups(
                     objects.setdefault(item, []).append(one.number)
         items = list(objects)
         by_name = {item.name: objects[item] for item in items}
-        work = ObjectWork(place=find_place(place).path, rate=rate)
+        seen = WorkerPlace(path=find_place(place).path, witness=opened.witness(), rate=rate)
         total, done = sum(item.size for item in items), 0
-        for outcome in chosen.run(work, packed(items, chosen.workers)):
+        for outcome in chosen.run(ObjectWork(place=seen), packed(items, chosen.workers)):
             done += outcome.length
             progress(done, total)
             if outcome.status != OK:

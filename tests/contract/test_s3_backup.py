@@ -23,6 +23,7 @@ from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK
 from siltstone.store.initialisation import site_of
 from tests.contract.s3_services import new_bucket
+from tests.contract.seeing import Seeing
 from tests.contract.test_s3_store import options, variables
 from tests.unit.migration.backups import content, content_of, files, noise
 from tests.unit.pipelines.stores import make_store
@@ -49,14 +50,17 @@ def test_a_store_goes_by_a_bucket_into_a_bucket_and_back(
         store.create("a").append(noise(MIB))
         store.flush()
         store.segment("a").append(b"tail")
-        first = create_backup(folder, place)
+        executor = Seeing()
+        first = create_backup(folder, place, executor=executor)
         store.create("b").append(noise(20_000))
         store.segment("b").flush()
         report = create_backup(folder, place)
         assert (report.copied_fragments, report.copied_bytes) == (1, 20_000)
         expected = content(store)
     assert first.copied_bytes == MIB
-    assert verify_backups(place).findings == ()
+    assert verify_backups(place, executor=executor).findings == ()
+    assert versitygw.secret.encode() not in executor.seen
+    assert versitygw.key_id.encode() not in executor.seen
     new = site_of(tmp_path / "new", binding="s3", options=options(versitygw, bucket))
     restore_backup(place, new)
     assert content_of(tmp_path / "new") == expected

@@ -188,3 +188,19 @@ def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_p
     ]
     with siltstone.open(other):
         assert command("spark", "copy", str(other), *LOCAL).code == 5
+
+
+@pytest.mark.usefixtures("chunks")
+def test_a_backup_is_that_of_the_other_verb(command: Command, tmp_path: Path) -> None:
+    place = str(tmp_path / "backups")
+    ran = command("spark", "backup", place, *LOCAL, "--json")
+    assert (ran.code, ran.values[0]["copied_fragments"]) == (0, 5)
+    assert command("backup", "create", place, "--json").values[0]["copied_fragments"] == 0
+    ran = command("spark", "verify-backup", place, *LOCAL)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("verify: 2 generations, ")
+    next((tmp_path / "backups").rglob("*.chunk.*")).unlink()
+    ran = command("spark", "verify-backup", place, "1", *LOCAL, "--json")
+    assert ran.code == 6
+    assert [(value["status"], value["generations"]) for value in ran.values] == [("missing", [1])]
+    assert command("backup", "verify", place, "1", "--json").values == ran.values

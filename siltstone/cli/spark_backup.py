@@ -1,0 +1,87 @@
+"""The verbs of ``spark`` that do what those of ``backup`` do, where jobs are done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from siltstone.cli.backup_commands import (
+    GENERATIONS,
+    MISSING,
+    OF,
+    ONLY,
+    PLACE,
+    TURN,
+    tell_backup,
+    tell_verified,
+)
+from siltstone.cli.moving_options import progress_of
+from siltstone.cli.pipeline_options import executor_options, open_executor
+from siltstone.cli.session import Session, json_option, pass_session
+
+
+@click.command()
+@PLACE
+@ONLY
+@MISSING
+@TURN
+@executor_options
+@json_option
+@pass_session
+def backup(
+    session: Session,
+    /,
+    place: Path,
+    containers: tuple[int, ...],
+    *,
+    allow_missing: bool,
+    takeover: bool,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Make a backup in PLACE, as 'backup create' does; workers copy the chunks."""
+    from siltstone.migration.backup import create_backup
+
+    with open_executor(**choice) as executor, progress_of(session, "backup") as progress:
+        report = create_backup(
+            session.store_path(),
+            place,
+            containers=containers or None,
+            executor=executor,
+            allow_missing=allow_missing,
+            takeover=takeover,
+            progress=progress,
+        )
+    tell_backup(report, as_json=as_json)
+
+
+@click.command()
+@PLACE
+@GENERATIONS
+@OF
+@executor_options
+@json_option
+@pass_session
+def verify_backup(
+    session: Session,
+    /,
+    place: Path,
+    generations: tuple[int, ...],
+    of: str | None,
+    *,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Read every byte of GENERATIONS, or of all, as 'backup verify' does. Exits with 6 on damage.
+
+    Without --of, PLACE has backups of one store.
+    """
+    from siltstone.migration.verify_backup import verify_backups
+
+    with open_executor(**choice) as executor, progress_of(session, "verify") as progress:
+        report = verify_backups(
+            place, generations or None, of, executor=executor, progress=progress
+        )
+    tell_verified(session, report, as_json=as_json)

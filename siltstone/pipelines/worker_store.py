@@ -1,0 +1,32 @@
+"""Long-term storage as a worker opens it: that of the store that the driver means, or none."""
+
+from __future__ import annotations
+
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.store.assemble import storage_of
+from siltstone.store.manifest import check_uuid, read_manifest
+
+
+def worker_store(path: str, uuid: str) -> ChunkStorage:
+    """Return a client of the long-term storage of a store.
+
+    On another machine the path of a settings file may lead elsewhere, and what is not there would
+    look like damage.
+
+    Args:
+        path: of the settings file.
+        uuid: of the store.
+
+    Raises:
+        StoreNotFoundError: there is no settings file, or no store where it says.
+        StoreError: another store is there.
+        SettingsError: the settings file is wrong.
+        ChunkError: long-term storage did not answer.
+    """
+    storage = storage_of(path)
+    try:
+        check_uuid(read_manifest(storage), uuid)
+    except BaseException:
+        storage.close()
+        raise
+    return storage

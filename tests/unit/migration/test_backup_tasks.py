@@ -1,0 +1,160 @@
+"""Backups by tasks: tried twice, living on when they were given up, on machines that see others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import siltstone
+from siltstone.core.errors import SettingsError, StoreError
+from siltstone.core.words import KIB
+from siltstone.migration.backup import create_backup
+from siltstone.migration.backup_care import list_backups
+from siltstone.migration.restore_backup import restore_backup
+from siltstone.migration.verify_backup import verify_backups
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.work import Item, Outcome, PipelineError, Work
+from tests.unit.migration.backups import content, content_of, files, noise
+from tests.unit.pipelines.stores import make_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with some chunks of 64 KiB, closed."""
+    made = make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=1)
+    with siltstone.open(made) as store:
+        store.create("a").append(noise(300 * KIB))
+        store.flush()
+    return made
+
+
+class Tried:
+    """Runs all that it is given several times; ``seen`` is called between the tries."""
+
+    workers = 2
+
+    def __init__(self, *, use: int, seen: Callable[[], None] = lambda: None) -> None:
+        self.use = use
+        self.seen = seen
+        self.rounds = 0
+
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+        self.rounds += 1
+        kept = [list(pack) for pack in packs]
+        tries = [list(LocalExecutor(2).run(work, kept))]
+        self.seen()
+        tries.append(list(LocalExecutor(2).run(work, kept)))
+        self.seen()
+        yield from tries[self.use]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("use", [0, 1])
+def test_tasks_that_run_twice_make_one_whole_backup(folder: Path, tmp_path: Path, use: int) -> None:
+    place = tmp_path / "backups"
+    stood: list[dict[Path, int]] = []
+
+    def look() -> None:
+        stood.append({path: path.stat().st_ino for path in place.rglob("*.chunk.*")})
+
+    executor = Tried(use=use, seen=look)
+    if use == 1:
+        # The driver takes away what the try left whose outcomes it never heard, each time.
+        with pytest.raises(PipelineError, match="somebody else writes to the place"):
+            create_backup(folder, place, executor=executor)
+        assert executor.rounds == 3
+        executor = Tried(use=0, seen=look)
+    report = create_backup(folder, place, executor=executor)
+    assert report.copied_fragments + report.found_fragments == 5
+    # A second try, which may live on when the first one counts, leaves every object alone.
+    for before, after in zip(stood[::2], stood[1::2], strict=True):
+        assert before == after
+    assert verify_backups(place).findings == ()
+    restore_backup(place, tmp_path / "new")
+    with siltstone.open(folder) as store:
+        expected = content(store)
+    assert content_of(tmp_path / "new") == expected
+
+
+class Halves:
+    """Leaves half an object for each fragment, as a task that is killed does; then works."""
+
+    workers = 2
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.rounds = 0
+
+    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Iterator[Outcome]:
+        kept = [list(pack) for pack in packs]
+        self.rounds += 1
+        if self.rounds == 1:
+            for item in (item for pack in kept for item in pack):
+                path = self.place / item.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"half")
+        yield from LocalExecutor(2).run(work, kept)
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_a_killed_task_left_is_copied_again(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    executor = Halves(place)
+    steps: list[tuple[int, int]] = []
+    report = create_backup(
+        folder, place, executor=executor, progress=lambda done, total: steps.append((done, total))
+    )
+    assert (executor.rounds, report.copied_fragments, report.found_fragments) == (2, 5, 0)
+    assert steps[-1] == (300 * KIB, 300 * KIB)
+    assert verify_backups(place).findings == ()
+
+
+class Elsewhere:
+    """Gives workers another work than the driver meant, as another machine does."""
+
+    workers = 2
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+        yield from LocalExecutor(2).run(self.change(work), packs)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_worker_that_sees_another_place_or_store_begins_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
+    place, own = tmp_path / "backups", tmp_path / "a folder of that machine"
+    own.mkdir()
+    other = make_store(tmp_path / "other", containers=1)
+    with siltstone.open(other):
+        pass
+
+    def at(path: Path) -> Elsewhere:
+        return Elsewhere(lambda work: replace(work, place=replace(work.place, path=str(path))))
+
+    before = files(own)
+    with pytest.raises(SettingsError, match="not the place that the job works in"):
+        create_backup(folder, place, executor=at(own))
+    with pytest.raises(SettingsError, match="there is no such folder"):
+        create_backup(folder, place, executor=at(tmp_path / "nothing"))
+    wrong = Elsewhere(lambda work: replace(work, store=str(other / "siltstone.yaml")))
+    with pytest.raises(StoreError, match="another store"):
+        create_backup(folder, place, executor=wrong)
+    assert files(own) == before
+    assert list(place.rglob("*.chunk.*")) == []
+    create_backup(folder, place)
+    with pytest.raises(SettingsError, match="not the place that the job works in"):
+        verify_backups(place, executor=at(own))
+    assert [one.number for one in list_backups(place)] == [1]
