@@ -24,7 +24,14 @@ from siltstone.container.import_views import (
 )
 from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneError
 from siltstone.core.words import GIB, MIB, container_of
-from siltstone.migration.legacy.copying import Run, Share, groups_of, runs_of, sessions_of
+from siltstone.migration.legacy.copying import (
+    Run,
+    Share,
+    groups_of,
+    runs_of_piece,
+    sessions_of,
+)
+from siltstone.migration.legacy.findings import Piece
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.plan import (
     Action,
@@ -223,20 +230,13 @@ class _Bringing:
             self._store.abort_import(ticket)
 
     def _to_copy(self, share: Share) -> Iterator[Run]:
-        planned = share.planned
-        for run in runs_of(planned.finding, planned.name, share.start, share.stop):
-            if self._in_place is None or run.key not in self._whole(planned):
-                yield run
+        for piece in share.planned.finding.pieces:
+            if not self._stays(piece):
+                yield from runs_of_piece(piece, share.planned.name, share.start, share.stop)
 
-    def _whole(self, planned: PlannedSegment) -> dict[str, int]:
-        """Files that become chunks as they are, and where they begin in the segment."""
-        if self._in_place is None:
-            return {}
-        return {
-            piece.key: piece.start
-            for piece in planned.finding.pieces
-            if piece.length == piece.physical <= IN_PLACE_BYTES_MAX
-        }
+    def _stays(self, piece: Piece) -> bool:
+        """Whether a file becomes a chunk as it is."""
+        return self._in_place is not None and piece.length == piece.physical <= IN_PLACE_BYTES_MAX
 
     def _output(self, share: Share, work: CopyWork) -> ImportOutput | None:
         planned, finding = share.planned, share.planned.finding
@@ -255,23 +255,15 @@ class _Bringing:
         )
 
     def _chunks(self, share: Share, work: CopyWork) -> Iterator[ImportedChunk]:
-        whole = self._whole(share.planned)
+        name = share.planned.name
         for piece in share.planned.finding.pieces:
-            if piece.key in whole and self._in_place is not None:
-                name = self._in_place.prefix + piece.key
-                yield ImportedChunk(
-                    name=name,
-                    length=piece.length,
-                    sums=None,
-                    version=self._in_place.versions.get(name),
-                )
+            if self._in_place is not None and self._stays(piece):
+                key = self._in_place.prefix + piece.key
+                version = self._in_place.versions.get(key)
+                yield ImportedChunk(name=key, length=piece.length, sums=None, version=version)
                 continue
-            begin, end = (
-                max(share.start, piece.start),
-                min(share.stop, piece.start + piece.length),
-            )
-            for run in runs_of(share.planned.finding, share.planned.name, begin, end):
-                yield from work.came[share.planned.name, run.start]
+            for run in runs_of_piece(piece, name, share.start, share.stop):
+                yield from work.came[name, run.start]
 
 
 def _copied(work: CopyWork, item: CopyItem) -> Outcome:

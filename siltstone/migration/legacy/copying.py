@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.words import MIB
-from siltstone.migration.legacy.findings import Finding
+from siltstone.migration.legacy.findings import Finding, Piece
 from siltstone.migration.legacy.plan import PlannedSegment
 
 SESSION_BYTES: Final = 256 * MIB
@@ -98,16 +98,21 @@ def sessions_of(lacking: Iterable[PlannedSegment], *, whole: bool) -> Iterator[l
 def runs_of(finding: Finding, segment: str, start: int, stop: int) -> Iterator[Run]:
     """The runs of ``[start, stop)`` of a segment, none longer than a task's."""
     for piece in finding.pieces:
-        begin, end = max(start, piece.start), min(stop, piece.start + piece.length)
-        for first in range(begin, end, RUN_BYTES):
-            yield Run(
-                segment=segment,
-                start=first,
-                key=piece.key,
-                offset=first - piece.start,
-                length=min(RUN_BYTES, end - first),
-                physical=piece.physical,
-            )
+        yield from runs_of_piece(piece, segment, start, stop)
+
+
+def runs_of_piece(piece: Piece, segment: str, start: int, stop: int) -> Iterator[Run]:
+    """Those of them that lie in one file."""
+    begin, end = max(start, piece.start), min(stop, piece.start + piece.length)
+    for first in range(begin, end, RUN_BYTES):
+        yield Run(
+            segment=segment,
+            start=first,
+            key=piece.key,
+            offset=first - piece.start,
+            length=min(RUN_BYTES, end - first),
+            physical=piece.physical,
+        )
 
 
 def groups_of(runs: Iterable[Run]) -> Iterator[Sequence[Run]]:

@@ -222,10 +222,8 @@ class _Writer:
         key = finding.header_key or finding.segment + HEADER
         suffix = ""
         if self._naming is Naming.HDFS:
-            source = finding.header_key or finding.pieces[0].key
-            known = read_name(source, self._naming)
-            assert known is not None, "it was found under this name"
-            suffix = source.removeprefix(known.name)
+            source = _main_key(finding)
+            suffix = source.removeprefix(self._name(source))
             key = finding.header_key or f"{finding.segment}{HEADER}{suffix}"
         header = self._folder / key
         size = min(finding.rolling_bytes, CHUNK_BYTES_MAX)
@@ -261,13 +259,19 @@ class _Writer:
         header = parse_header(path.read_bytes(), str(path))
         chunks = list(header.chunks)
         if header.torn_chunk is not None and header.torn_chunk.name.startswith(finding.segment):
-            known = {(piece.start, piece.key) for piece in finding.pieces}
+            known = {(piece.start, self._name(piece.key)) for piece in finding.pieces}
             torn = header.torn_chunk
             chunks += [torn] if (torn.start, torn.name) in known else []
         return chunks, header.max_size or NO_ROLLING
 
+    def _name(self, key: str) -> str:
+        """A file's name as headers know it."""
+        known = read_name(key, self._naming)
+        assert known is not None, "it was found under this name"
+        return known.name
+
     def _seal(self, finding: Finding, header: Path | None) -> None:
-        path = header or self._folder / finding.pieces[0].key
+        path = header or self._folder / _main_key(finding)
         if self._naming is Naming.FILES:
             set_sealed(path, sealed=True)
             return
@@ -275,6 +279,13 @@ class _Writer:
         if known is not None and not known.sealed:
             path.replace(path.with_name(f"{known.name}_sealed"))
             sync_folder(path.parent)
+
+
+def _main_key(finding: Finding) -> str:
+    """The file that says whether a segment is sealed: its header, or else its only one."""
+    if finding.header_key is not None:
+        return finding.header_key
+    return finding.pieces[0].key if finding.pieces else finding.other_keys[0]
 
 
 def _begins_with(segment: Segment, start: int, path: Path) -> bool:

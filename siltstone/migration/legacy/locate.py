@@ -86,7 +86,7 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
             settings=path,
         )
         return
-    names = None if sealed is None else frozenset(sealed.read_text("utf-8").splitlines())
+    names = None if sealed is None else frozenset(sealed.read_text("utf-8").split("\n"))
     prefix = text.removeprefix(STORAGE).strip("/")
     prefix = f"{prefix}/" if prefix else ""
     with closing(storage_of(path)) as storage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 import siltstone
 from siltstone.core.errors import ChunkStorageFullError
 from siltstone.core.hooks import load_chunk_storage
-from siltstone.migration.legacy import copying
+from siltstone.migration.legacy import copying, finish
 from siltstone.migration.legacy.places import FolderPlace
 from siltstone.store.import_writer import ImportWriter
+from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.migration.legacy.places_of_tests import GOLDEN, golden_tree, manifest
+from tests.unit.migration.legacy.random_lives import random_life
 from tests.unit.migration.legacy.rolling_model import AbsentError, ModelFile, RollingModel
 
 SEGMENTS: dict[str, dict[str, Any]] = {
@@ -26,11 +29,40 @@ SEGMENTS: dict[str, dict[str, Any]] = {
 WAYS = pytest.mark.parametrize("way", [(), ("--in-place",)], ids=["copy", "in place"])
 TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
 
+MANY = {
+    **TWO,
+    "b$header": "maxsize=9&0=b$offset.0&",
+    "b$offset.0": "xyz",
+    "c": "bare",
+    "d$header": "maxsize=2&0=d$offset.0&concat=2@1&maxsize=4&0=e$offset.0&4=e$offset.4&",
+    "d$offset.0": "d",
+    "e$offset.0": "eeee",
+    "e$offset.4": "GG",
+    "f$header": "maxsize=2&2=f$offset.2&4=f$offset.4&",
+    "f$offset.2": "ffTAIL",
+    "f$offset.4": "f",
+}
+MANY_SHOWN = {
+    "a": (0, 5, False, b"abcde"),
+    "b": (0, 3, True, b"xyz"),
+    "c": (0, 4, False, b"bare"),
+    "d": (0, 7, False, b"deeeeGG"),
+    "f": (2, 5, False, b"fff"),
+}
+
 
 @pytest.fixture
 def old(folder: Path) -> Path:
     """The golden layout, below the store's long-term storage."""
     return golden_tree(folder / "chunks" / "old")
+
+
+@pytest.fixture
+def several(folder: Path) -> Path:
+    """Five segments, of which some are odd."""
+    place = written(folder / "chunks" / "several", MANY)
+    (place / "b$header").chmod(0o444)
+    return place
 
 
 @pytest.fixture
@@ -149,6 +181,14 @@ def test_in_place_moves_and_reads_no_byte(
     assert not list((folder / "chunks").glob("import/**/*-*"))
 
 
+def test_names_that_are_no_text_are_left_alone(command: Command, folder: Path, small: Path) -> None:
+    (small / os.fsdecode(b"\xff$header")).write_text("maxsize=5&")
+    ran = command("migrate", "legacy", str(small))
+    assert ran.code == 0
+    assert "left alone: " in ran.err
+    assert set(shown(folder)) == {"a", "b"}
+
+
 def test_what_is_odd_about_a_file_lets_that_one_be_copied(command: Command, folder: Path) -> None:
     place = written(folder / "chunks" / "old", {**TWO, "a$offset.0": "abcGARBAGE"})
     assert command("migrate", "legacy", str(place), "--in-place").code == 0
@@ -156,12 +196,9 @@ def test_what_is_odd_about_a_file_lets_that_one_be_copied(command: Command, fold
     assert command("migrate", "verify", str(place)).code == 0
 
 
-@WAYS
-def test_a_dry_run_writes_nothing(
-    command: Command, folder: Path, old: Path, way: tuple[str, ...]
-) -> None:
+def test_a_dry_run_writes_nothing(command: Command, folder: Path, old: Path) -> None:
     before = fingerprint(folder)
-    ran = command("migrate", "legacy", str(old), "--dry-run", "--json", *way)
+    ran = command("migrate", "legacy", str(old), "--dry-run", "--json", "--in-place")
     assert ran.code == 6
     by_name = {value["segment"]: value for value in ran.values}
     assert {name for name, value in by_name.items() if value["action"] == "import"} == set(SEGMENTS)
@@ -178,6 +215,31 @@ def test_names_may_begin_otherwise(command: Command, folder: Path, small: Path) 
     assert shown(folder) == {"from/a": (0, 5, False, b"abcde"), "from/b": (0, 3, False, b"xyz")}
     assert command("migrate", "legacy", str(small), "--under", "_system/").code == 6
     assert command("migrate", "verify", str(small)).code == 0
+
+
+@WAYS
+def test_random_layouts_come_in_and_go_out_as_the_original_reads_them(
+    command: Command, folder: Path, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    """Forty lives with deaths, half of them of a service that can replace headers."""
+    place = folder / "chunks" / "lives"
+    model = RollingModel()
+    for seed in range(40):
+        life = random_life(seed, f"s{seed}")
+        model.files |= life.files
+    for name, file in model.files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        path.chmod(0o444 if file.sealed else 0o644)
+    command("migrate", "legacy", str(place), *way)
+    found = shown(folder)
+    assert len(found) > 60
+    assert {name: model.read(name) for name in found} == found
+    assert command("migrate", "verify", str(place)).code == 0
+    assert command("migrate", "export", str(tmp_path / "out")).code == 0
+    written_out = rolling(tmp_path / "out")
+    assert {name: written_out.read(name) for name in found} == found
 
 
 # --- interrupted ----------------------------------------------------------------------------------
@@ -206,23 +268,23 @@ def dying(real: Callable[..., Any], calls: int, *, before: bool) -> Callable[...
 def test_a_migration_that_is_killed_goes_on(
     command: Command,
     folder: Path,
-    old: Path,
+    several: Path,
     way: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed at every commit: before it, and behind it; sessions are small, and cut segments."""
-    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 9)
-    monkeypatch.setattr(copying, "SESSION_BYTES", 3_000)
+    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 2)
+    monkeypatch.setattr(copying, "SESSION_BYTES", 4)
     steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_create")]
-    for number in range(1, 7):
+    for number in range(1, 4):
         owner, name = steps[number % 3]
         with monkeypatch.context() as patch:
             call = dying(getattr(owner, name), 1 + number // 3, before=number % 2 == 0)
             patch.setattr(owner, name, call)
             patch.setattr(Store, "abort_import", lambda *_: True)  # a killed process does none
-            assert command("migrate", "legacy", str(old), "--threads", "1", *way).code in (1, 6)
-    assert command("migrate", "legacy", str(old), *way).code == 6
-    check_golden(shown(folder))
+            assert command("migrate", "legacy", str(several), "--threads", "1", *way).code in (0, 1)
+    assert command("migrate", "legacy", str(several), *way).code == 0
+    assert shown(folder) == MANY_SHOWN
     assert command("check", "--deep").code == 0
 
 
@@ -372,24 +434,24 @@ def test_sums_of_files_in_place_are_kept(command: Command, small: Path) -> None:
 # --- back -----------------------------------------------------------------------------------------
 
 
+SEALED_SINCE = ("empty-noroll", "bare", "bare-empty")
+
+
 def change(folder: Path) -> dict[str, bytes]:
     """Append, seal and truncate in a store; return what segments hold then."""
     with siltstone.open(folder) as store:
-        for name in ("many", "bare", "trunc-all", "cat-fail-tail", "empty", "1.#epoch.0"):
+        for name in ("many", "bare", "trunc-all", "cat-fail-tail", "empty", "rollover-died"):
             store.segment(f"sc/st/{name}").append(b"since " * 30)
-        store.segment("sc/st/empty-noroll").seal()
-        store.segment("sc/st/bare").seal()
+        for name in SEALED_SINCE:
+            store.segment(f"sc/st/{name}").seal()
         store.segment("sc/st/many").truncate(100)
         store.flush()
     return {name: data for name, (_, _, _, data) in shown(folder).items()}
 
 
-@WAYS
-def test_a_rollback_gives_everything_back(
-    command: Command, folder: Path, old: Path, way: tuple[str, ...]
-) -> None:
+def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: Path) -> None:
     before = fingerprint(old)
-    command("migrate", "legacy", str(old), *way)
+    command("migrate", "legacy", str(old), "--in-place")
     expected = change(folder)
     ran = command("migrate", "rollback", str(old))
     assert ran.code == 0
@@ -399,13 +461,18 @@ def test_a_rollback_gives_everything_back(
     for name, data in expected.items():
         found = model.read(name)
         assert found[3].endswith(data), name
-        assert found[2] == (SEGMENTS[name]["sealed"] or name.endswith(("empty-noroll", "bare")))
+        sealed = SEGMENTS[name]["sealed"] or name.removeprefix("sc/st/") in SEALED_SINCE
+        assert found[2] is sealed, name
     after = fingerprint(old)
     kept = [key for key in before if not key.endswith("$header")]
-    changed = {key for key in kept if after.get(key, ("",))[0] != before[key][0]}
-    assert changed == {"sc/st/trunc-all$offset.3500"}
+    changed = {key for key in kept if after[key][:2] != before[key][:2]}
+    assert changed == {
+        "sc/st/bare-empty",  # its mode
+        "sc/st/rollover-died$offset.100",
+        "sc/st/trunc-all$offset.3500",
+    }
     assert command("migrate", "rollback", str(old)).code == 4
-    assert command("migrate", "legacy", str(old), *way).code == 6
+    assert command("migrate", "legacy", str(old), "--in-place").code == 6
     assert shown(folder)["sc/st/bare"][3] == expected["sc/st/bare"]
     command("gc", "run")
     assert command("check", "--deep").code == 0
@@ -419,9 +486,6 @@ def test_a_rollback_that_is_killed_goes_on(
     way: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from siltstone.migration.legacy import finish
-    from siltstone.store.segment import Segment
-
     assert command("migrate", "legacy", str(small), *way).code == 0
     with siltstone.open(folder) as store:
         store.segment("a").append(b"more than three")
@@ -594,3 +658,86 @@ def test_a_layout_of_hdfs_and_back(command: Command, folder: Path) -> None:
     assert {key: (place / key).read_text() for key in kept} == {key: files[key] for key in kept}
     assert command("migrate", "legacy", str(place)).code == 0
     assert shown(folder) == expected
+
+
+# --- every step -----------------------------------------------------------------------------------
+
+STEPS = (
+    (Store, "open_import"),
+    (Store, "commit_import"),
+    (Store, "release_adoption"),
+    (Store, "finalise_adoption"),
+    (ImportWriter, "_create"),
+    (Segment, "seal"),
+    (Segment, "delete"),
+    (Segment, "set_attributes"),
+    (finish, "write_chunks"),
+    (finish, "write_header"),
+    (finish, "set_sealed"),
+    (finish, "_remove"),
+)
+
+
+@pytest.mark.soak
+@WAYS
+@pytest.mark.parametrize("end", ["rollback", "finalise"])
+@pytest.mark.parametrize(
+    ("owner", "name"), STEPS, ids=lambda one: str(getattr(one, "__name__", one))
+)
+def test_every_step_may_be_the_last_one(
+    command: Command,
+    folder: Path,
+    several: Path,
+    way: tuple[str, ...],
+    end: str,
+    owner: Any,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed at the n-th call of a step, before and behind it, for each n there is."""
+    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 2)
+    monkeypatch.setattr(copying, "SESSION_BYTES", 4)
+
+    def killed(*arguments: str) -> None:
+        for number in range(1, 12):
+            calls: list[str] = []
+            for before in (True, False):
+                with monkeypatch.context() as patch:
+                    real = getattr(owner, name)
+                    counted = dying(noting(real, calls), number, before=before)
+                    patch.setattr(owner, name, counted)
+                    patch.setattr(Store, "abort_import", lambda *_: True)
+                    command(*arguments)
+            if len(calls) < number:
+                return
+
+    killed("migrate", "legacy", str(several), "--threads", "1", *way)
+    command("migrate", "legacy", str(several), *way)
+    assert shown(folder) == MANY_SHOWN
+    with siltstone.open(folder) as store:
+        for segment in "acf":
+            store.segment(segment).append(b"since")
+        store.segment("a").seal()
+    expected = shown(folder)
+    killed("migrate", end, str(several))
+    if end == "finalise":
+        assert command("migrate", end, str(several)).code in (0, 4)
+        assert shown(folder) == expected
+        with siltstone.open(folder, read_only=True) as store:
+            assert all(not info.attributes for info in store.list())
+    else:
+        assert command("migrate", end, str(several)).code in (0, 4)
+        assert shown(folder) == {}
+        model = rolling(several)
+        assert {segment: model.read(segment) for segment in expected} == expected
+        assert command("migrate", "legacy", str(several), *way).code == 0
+        assert shown(folder) == expected
+    assert command("check", "--deep").code == 0
+
+
+def noting(real: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        calls.append("")
+        return real(*arguments, **named)
+
+    return call

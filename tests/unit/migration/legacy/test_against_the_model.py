@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import Finding, Reason, Verdict
 from tests.unit.migration.legacy.places_of_tests import bytes_of, of_model
+from tests.unit.migration.legacy.random_lives import carry_out
 from tests.unit.migration.legacy.rolling_model import (
     AbsentError,
     DiedError,
@@ -35,27 +36,6 @@ step = some.tuples(
     some.integers(0, 40),
     some.one_of(some.none(), some.integers(0, 6)),
 )
-
-
-def carry_out(
-    model: RollingModel, number: int, verb: str, name: str, other: str, size: int
-) -> None:
-    if verb == "create":
-        model.create(name, size % 12 + 3)
-        return
-    opened = model.open(name)
-    if verb == "write" and not opened.sealed:
-        model.write(name, bytes([number % 251]) * size)
-    elif verb == "seal":
-        model.seal(name)
-    elif verb == "truncate":
-        model.truncate(name, size)
-    elif verb == "delete":
-        model.delete(name)
-    elif verb == "concat" and name != other and not opened.sealed:
-        source = model.open(other)
-        if source.sealed and all(chunk in model.files for _, chunk in source.chunks):
-            model.concat(name, other)
 
 
 @settings(max_examples=80, deadline=None)
