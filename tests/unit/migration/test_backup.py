@@ -445,3 +445,63 @@ def test_a_backup_keeps_to_the_rate_and_tells_how_far_it_is(
     assert sum(waited) > 60
     assert told[-1] == (256 * KIB, 256 * KIB)
     assert len(told) == 4
+
+
+def test_objects_in_place_without_sums_are_backed_up_too(
+    folder: Path, place: Path, tmp_path: Path
+) -> None:
+    data = noise(600_000)
+    old = folder / "chunks" / "old" / "object"
+    old.parent.mkdir()
+    old.write_bytes(data)
+    with siltstone.open(folder) as store:
+        ticket = store.open_import("old", "a", adoption="old")
+        chunk = siltstone.ImportedChunk(name="old/object", length=len(data), sums=None)
+        output = siltstone.ImportOutput(
+            segment="a", chunks=(chunk,), mode=siltstone.ImportMode.CREATE, sealed=False
+        )
+        store.commit_import(ticket, [output])
+        store.segment("a").append(b"more")
+        expected = content(store)
+    assert expected["a"].data == data + b"more"
+    assert create_backup(folder, place).copied_bytes == len(data)
+    assert create_backup(folder, place).copied_bytes == 0
+    restore_backup(place, tmp_path / "new")
+    assert (tmp_path / "new" / "chunks" / "old" / "object").read_bytes() == data
+    with siltstone.open(tmp_path / "new") as store:
+        assert content(store) == expected
+        assert [found for found in store.check(deep=True) if found.severity == "damage"] == []
+    # The place has a sum of its own.
+    stored = next(place.rglob("object.0-600000"))
+    damage(stored, 7)
+    assert [found.status for found in verify_backups(place).findings] == ["damaged"]
+
+
+def test_the_next_backup_brings_again_what_the_place_has_lost(
+    folder: Path, place: Path, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        siltstone.open(folder).close()
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(50_000))
+        store.create("b").append(noise(50_000))
+        store.flush()
+        expected, epoch = content(store), store.stats()[0].epoch
+    create_backup(folder, place)
+    next(place.rglob("*.0-50000")).unlink()
+    for path in place.rglob("0-index-*"):
+        path.unlink()
+    assert len(verify_backups(place).findings) > 1
+    report = create_backup(folder, place)
+    assert (report.copied_fragments, report.copied_files) >= (1, 4)
+    assert verify_backups(place, [2]).findings == ()
+    # No owner ever writes into chunks of an epoch that the backup has.
+    restore_backup(place, tmp_path / "new")
+    with siltstone.open(tmp_path / "new") as store:
+        store.segment("a").append(b"more")
+        store.flush()
+        names = [chunk.chunk for chunk in store.segment("a").chunks()]
+        assert len(names) == 2
+        assert names[0].split("/")[2] < names[1].split("/")[2]
+        assert store.stats()[0].epoch > epoch
+        assert store.segment("b").read(0, MIB) == expected["b"].data
