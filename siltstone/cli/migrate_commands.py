@@ -13,6 +13,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.verify_migration import verify_migration
 
 if TYPE_CHECKING:
     from siltstone.container.views import SegmentInfo
@@ -31,6 +32,9 @@ def migrate() -> None:
 
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 256), metavar="N", help="Files at a time."
+)
+record_option = click.option(
+    "--record-sums", is_flag=True, help="Keep checksums of files that became chunks."
 )
 sealed_option = click.option(
     "--sealed",
@@ -225,7 +229,7 @@ def _end_of_plan(session: Session, plan: MigrationPlan) -> None:
 @click.argument("folder", metavar="DIR")
 @sealed_option
 @threads_option
-@click.option("--record-sums", is_flag=True, help="Keep checksums of files that became chunks.")
+@record_option
 @takeover_option
 @json_option
 @pass_session
@@ -241,29 +245,17 @@ def verify(
     as_json: bool,
 ) -> None:
     """Compare what came from DIR with DIR, every byte. Exits with 6 on a difference."""
-    from siltstone.migration.legacy.examine import examine
-    from siltstone.migration.legacy.imported import imported
-    from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.verify import DIFFERS, MISSING
-    from siltstone.migration.legacy.verify import verify as run_verify
     from siltstone.pipelines.local_executor import LocalExecutor
-    from siltstone.pipelines.work import FAILED, OK
 
-    with located(folder, session.store_path(), sealed) as place:
-        layout = examine(place.place)
-        opened = session.open_owner(takeover=takeover) if record_sums else session.open_reader()
-        with opened as store:
-            known = imported(store.list(), place.migration, layout)
-            total = sum(one.origin.length - one.origin.start for one in known)
-            executor = LocalExecutor(threads)
-            outcomes = run_verify(layout, known, place.place, store, executor)
-            quiet = frozenset((OK,))
-            counts: Counter[str] = Counter()
-            for outcome in told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet):
-                counts[outcome.status] += 1
-                if record_sums and outcome.status == OK:
-                    store.record_sums(outcome.subject)
-    finish(session, "verify", counts, frozenset((DIFFERS, MISSING)), FAILED)
+    verify_migration(
+        session,
+        folder,
+        sealed,
+        LocalExecutor(threads),
+        record_sums=record_sums,
+        takeover=takeover,
+        as_json=as_json,
+    )
 
 
 @migrate.command()

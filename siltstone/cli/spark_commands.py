@@ -20,6 +20,7 @@ from siltstone.cli.pipeline_options import (
 )
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.cli.spark_backup import backup, verify_backup
+from siltstone.cli.spark_migration import sums, verify_migration
 from siltstone.store.settings_file import FILE_NAME
 
 
@@ -262,5 +263,5 @@ def compact(
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
 
 
-for _verb in (backup, verify_backup):
+for _verb in (backup, verify_backup, verify_migration, sums):
     spark.add_command(_verb)

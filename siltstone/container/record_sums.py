@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.reading import Reading
 from siltstone.core.block_reads import read_exactly
-from siltstone.core.block_sums import extend_sums, patches
+from siltstone.core.block_sums import block_count, extend_sums, patches
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError
@@ -47,10 +47,21 @@ async def record_sums(
             if not row.chunk.in_place or segments.sums(row.chunk):
                 continue
             sums = await _sums_of(storage, row.chunk, progress)
-            if pipeline.replica.rows.pending_chunk(row.chunk.chunk_id) is not None:
-                await pipeline.update([put_sums(p) for p in patches(row.chunk.chunk_id, 0, sums)])
+            await keep_sums(pipeline, row.chunk, sums)
             total += row.chunk.length
     return total
+
+
+async def keep_sums(pipeline: Pipeline, chunk: Chunk, sums: Sequence[int]) -> None:
+    """Record the sums of an object in place, unless it was dropped meanwhile. Idempotent.
+
+    Raises:
+        ValueError: it is no object in place, or these are not the sums of all of its blocks.
+    """
+    if not chunk.in_place or len(sums) != block_count(chunk.length):
+        raise ValueError(f"{len(sums)} sums are not those of {chunk.name} in place")
+    if pipeline.replica.rows.pending_chunk(chunk.chunk_id) is not None:
+        await pipeline.update([put_sums(patch) for patch in patches(chunk.chunk_id, 0, sums)])
 
 
 async def _sums_of(

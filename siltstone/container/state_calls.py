@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from siltstone.container.record_sums import record_sums
+from siltstone.container.record_sums import keep_sums, record_sums
 from siltstone.container.views import SegmentInfo, WriterInfo
 
 if TYPE_CHECKING:
     from siltstone.container.adoptions import Adoptions
     from siltstone.container.imports import Imports
     from siltstone.container.parts import Parts
+    from siltstone.core.records.chunk import Chunk
 
 
 class StateCalls:
@@ -73,6 +74,11 @@ class StateCalls:
         return await record_sums(
             parts.pipeline, parts.reading, parts.segments, parts.storage, name, progress
         )
+
+    async def keep_sums(self, chunk: Chunk, sums: Sequence[int]) -> None:
+        """See ``record_sums.keep_sums``."""
+        self._parts.pipeline.check_alive()
+        await keep_sums(self._parts.pipeline, chunk, sums)
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """See ``SegmentVerbs.register_writer``."""

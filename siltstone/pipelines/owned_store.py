@@ -32,11 +32,15 @@ class OwnedStore:
 
 
 @contextmanager
-def owned_store(path: Path | str) -> Iterator[OwnedStore]:
+def owned_store(path: Path | str, *, takeover: bool = False) -> Iterator[OwnedStore]:
     """Claim every container of a store, until the end of the block.
 
+    Args:
+        path: the settings file, or its folder.
+        takeover: claim them although live owners are known, which are fenced.
+
     Raises:
-        StoreInUseError: a live owner holds one; nothing was done.
+        StoreInUseError: a live owner holds one, and ``takeover`` is false; nothing was done.
         StoreNotFoundError: there is no store.
         SettingsError: the settings file is wrong.
     """
@@ -49,7 +53,7 @@ def owned_store(path: Path | str) -> Iterator[OwnedStore]:
         uuid = uuid_text(assembly.manifest.store_id)
         owned = OwnedStore(str(Path(assembly.settings.file).absolute()), uuid, loop)
         for index in range(assembly.manifest.container_count):
-            opening = assembly.open_owner(index, takeover=False)
+            opening = assembly.open_owner(index, takeover=takeover)
             owned.containers.append(loop.run(opening))
         yield owned
     finally:

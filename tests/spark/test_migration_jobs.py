@@ -14,11 +14,20 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import siltstone
+from siltstone.cli.main import run
 from siltstone.core.words import KIB
 from siltstone.migration.backup import create_backup
+from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.imported import imported
+from siltstone.migration.legacy.locate import located
+from siltstone.migration.legacy.verify import DIFFERS, verify
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import Item, Outcome, Step, Work
+from siltstone.pipelines.owned_store import owned_store
+from siltstone.pipelines.record_sums import plan_sums, record_sums
+from siltstone.pipelines.scrub import scrub
+from siltstone.pipelines.store_view import store_view
+from siltstone.pipelines.work import OK, Executor, Item, Outcome, Step, Work
 from siltstone.spark.executor import SparkExecutor
 from tests.unit.migration.backups import damage, noise
 from tests.unit.pipelines.stores import make_store
@@ -90,3 +99,44 @@ def test_a_backup_is_the_same_on_threads_and_in_tasks_that_are_killed(
         (first.name, "damaged"),
         (second.name, "missing"),
     }
+
+
+def compared(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
+    with located(str(old), folder) as place, store_view(folder) as view:
+        layout = examine(place.place)
+        known = imported(view.segments(), place.migration, layout)
+        found = list(verify(layout, known, place, view, executor))
+    return sorted(found, key=lambda outcome: outcome.subject)
+
+
+def test_an_import_is_compared_and_summed_up_the_same_in_tasks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = make_store(tmp_path / "store")
+    old = folder / "chunks" / "old"
+    old.mkdir(parents=True)
+    for number in range(5):
+        (old / f"s{number}$offset.0").write_bytes(noise(40 * KIB))
+        (old / f"s{number}$offset.40960").write_bytes(noise(7 * KIB + number))
+        header = f"maxsize=40960&0=s{number}$offset.0&40960=s{number}$offset.40960&"
+        (old / f"s{number}$header").write_text(header)
+    assert run(["--store", str(folder), "--quiet", "migrate", "legacy", str(old)]) == 0
+    assert {one.status for one in compared(folder, old, Killing(spark))} == {OK}
+    damage(old / "s1$offset.0", 30 * KIB)
+    (old / "s3$offset.40960").write_bytes(b"cut")
+    tasks = compared(folder, old, SparkExecutor(spark, threads=2))
+    assert tasks == compared(folder, old, LocalExecutor(2))
+    wrong = {one.subject: one for one in tasks if one.status != OK}
+    assert {name: one.status for name, one in wrong.items()} == {"s1": DIFFERS, "s3": DIFFERS}
+    assert "s1$offset.0" in wrong["s1"].message
+    other = make_store(tmp_path / "other")
+    place = other / "chunks" / "old"
+    place.mkdir(parents=True)
+    (place / "x").write_bytes(noise(300 * KIB))
+    taken = ["import", "x", str(place / "x"), "--in-place", "--no-verify"]
+    assert run(["--store", str(other), "--quiet", *taken]) == 0
+    with owned_store(other) as owned, store_view(other) as view:
+        items = plan_sums(view, view.segments())
+        assert [one.status for one in record_sums(view, owned, Killing(spark), items)] == [OK]
+    with store_view(other) as view:
+        assert {one.status for one in scrub(view, LocalExecutor(2))} == {OK}

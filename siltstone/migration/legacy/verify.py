@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
-from siltstone.core.errors import CorruptDataError, SiltstoneError
-from siltstone.core.words import MIB
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.errors import (
+    CorruptDataError,
+    SegmentError,
+    SettingsError,
+    SiltstoneError,
+)
+from siltstone.migration.fragment_copy import FragmentBuffer
 from siltstone.migration.legacy.copying import Run, groups_of, runs_of
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment, unmarked
-from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.locate import Located
+from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
+from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
+from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.store import Store
+from siltstone.pipelines.worker_store import worker_store
 
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"
 """The layout has it, and the store does not."""
 
-BUFFER_BYTES: Final = 4 * MIB
+Problems = dict[str, tuple[str, str]]
+"""What was found of segments, as status and text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyItem:
-    """Runs that one task compares."""
+    """Runs that one task compares.
+
+    Attributes:
+        number: of the item.
+        pairs: each run of a file, and where the store has the same bytes.
+    """
 
     number: int
-    runs: Sequence[Run]
+    pairs: tuple[tuple[Run, SegmentRange], ...]
 
     @property
     def size(self) -> int:
         """Bytes that are read, of each side."""
-        return sum(run.length for run in self.runs)
+        return sum(run.length for run, _ in self.pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +61,37 @@ class VerifyWork:
     """Compares runs.
 
     Attributes:
-        place: one side.
-        store: the other.
-        problems: what was found, by segment, as status and text.
+        store: the settings file.
+        uuid: of the store.
+        folder: where the layout lies; ``None`` if that is on the store's long-term storage.
+        prefix: of its keys there.
     """
 
-    place: LegacyPlace
-    store: Store
-    problems: dict[str, tuple[str, str]]
+    store: str
+    uuid: str
+    folder: str | None
+    prefix: str
 
     @contextmanager
     def open(self) -> Iterator[Step]:
-        """Nothing is kept between items."""
-        yield partial(_compared, self)
+        """Open the store's long-term storage and the place of the layout."""
+        with closing(worker_store(self.store, self.uuid)) as opened:
+            storage = uncached(opened)
+            yield partial(_compared, self.store, storage, self._place(storage), FragmentBuffer())
+
+    def _place(self, storage: ChunkStorage) -> LegacyPlace:
+        if self.folder is None:
+            return StoragePlace(storage, self.prefix)
+        if not Path(self.folder).is_dir():
+            raise SettingsError(f"{self.folder}: there is no such folder")
+        return FolderPlace(Path(self.folder))
 
 
 def verify(
     layout: LayoutFindings,
     known: Sequence[ImportedSegment],
-    place: LegacyPlace,
-    store: Store,
+    place: Located,
+    view: StoreView,
     executor: Executor,
 ) -> Iterator[Outcome]:
     """Compare all segments of a migration with their files.
@@ -73,38 +102,60 @@ def verify(
         layout: what the place holds now.
         known: segments of the store that came from it.
         place: where the layout lies.
-        store: open, read-only suffices.
-        executor: threads of this process.
+        view: the store; stays open until the end.
+        executor: where bytes are compared.
 
     Yields:
         For each segment ``ok`` with the bytes that were compared, ``differs``, ``missing`` or
         ``failed``.
+
+    Raises:
+        PipelineError: a worker has not got the settings, the store or the folder.
     """
     for finding in unmarked(layout, known):
         yield Outcome(
             subject=finding.segment, status=MISSING, message="it was not imported from this layout"
         )
-    work = VerifyWork(place=place, store=store, problems={})
+    problems: Problems = {}
     left: dict[str, int] = {}
-    runs: list[Run] = []
+    ours: dict[Run, SegmentRange] = {}
     for one in known:
-        some: list[Run] = []
-        problem = _shape_problem(one)
-        if problem or one.finding is None:
-            work.problems[one.info.name] = (DIFFERS, problem)
-        else:
-            start = _compared_from(one)
-            some = list(runs_of(one.finding, one.info.name, start, one.origin.length))
-        left[one.info.name] = len(some)
-        runs += some
+        planned = _planned(view, one, problems)
+        left[one.info.name] = len(planned)
+        ours.update(planned)
     by_name = {one.info.name: one for one in known}
-    yield from (_told(by_name[name], work) for name, count in left.items() if not count)
-    items = [VerifyItem(number=number, runs=group) for number, group in enumerate(groups_of(runs))]
+    yield from (_told(by_name[name], problems) for name, count in left.items() if not count)
+    items = [
+        VerifyItem(number=number, pairs=tuple((run, ours[run]) for run in group))
+        for number, group in enumerate(groups_of(ours))
+    ]
+    folder = None if place.folder is None else str(place.folder)
+    work = VerifyWork(store=view.path, uuid=view.uuid, folder=folder, prefix=place.prefix or "")
     for outcome in executor.run(work, packed(items, executor.workers)):
-        for run in items[int(outcome.subject)].runs:
+        problems.update(pickle.loads(outcome.detail))
+        for run, _ in items[int(outcome.subject)].pairs:
             left[run.segment] -= 1
             if not left[run.segment]:
-                yield _told(by_name[run.segment], work)
+                yield _told(by_name[run.segment], problems)
+
+
+def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[Run, SegmentRange]:
+    """The runs of a segment and where the store has them; none when something is wrong."""
+    info = one.info
+    problem = _shape_problem(one)
+    if problem or one.finding is None:
+        problems[info.name] = (DIFFERS, problem)
+        return {}
+    found: dict[Run, SegmentRange] = {}
+    try:
+        for run in runs_of(one.finding, info.name, _compared_from(one), one.origin.length):
+            stop = run.start + run.length
+            found[run] = plan_range(view, info, run.start, stop, stop)
+    except SegmentError as error:
+        # Truncated or deleted a moment ago.
+        problems[info.name] = (FAILED, str(error))
+        return {}
+    return found
 
 
 def _compared_from(one: ImportedSegment) -> int:
@@ -112,11 +163,11 @@ def _compared_from(one: ImportedSegment) -> int:
     return min(max(one.origin.start, one.info.start_offset), one.origin.length)
 
 
-def _told(one: ImportedSegment, work: VerifyWork) -> Outcome:
+def _told(one: ImportedSegment, problems: Mapping[str, tuple[str, str]]) -> Outcome:
     """What became of a segment of which all runs were compared."""
     name = one.info.name
-    if name in work.problems:
-        status, message = work.problems[name]
+    if name in problems:
+        status, message = problems[name]
         return Outcome(subject=name, status=status, message=message)
     return Outcome(subject=name, status=OK, length=one.origin.length - _compared_from(one))
 
@@ -138,34 +189,40 @@ def _shape(finding: Finding) -> tuple[int, int, bool]:
     return finding.start, finding.length, finding.sealed
 
 
-def _compared(work: VerifyWork, item: VerifyItem) -> Outcome:
-    for run in item.runs:
-        if run.segment in work.problems:
+def _compared(
+    store: str,
+    storage: ChunkStorage,
+    place: LegacyPlace,
+    buffer: FragmentBuffer,
+    item: VerifyItem,
+) -> Outcome:
+    problems: Problems = {}
+    for run, ours in item.pairs:
+        if run.segment in problems:
             continue
         try:
-            if not _same(work, run):
-                text = f"bytes from {run.start} on differ from {run.key}"
-                work.problems[run.segment] = (DIFFERS, text)
+            offset = _difference(place, run, read_range(store, storage, ours), buffer)
         except CorruptDataError as error:
-            work.problems[run.segment] = (DIFFERS, str(error))
+            problems[run.segment] = (DIFFERS, str(error))
         except (SiltstoneError, OSError) as error:
-            work.problems[run.segment] = (FAILED, f"{run.key}: {error}")
-    return Outcome(subject=str(item.number), status=OK, length=item.size)
+            problems[run.segment] = (FAILED, f"{run.key}: {error}")
+        else:
+            if offset is not None:
+                problems[run.segment] = (DIFFERS, f"bytes from {offset} on differ from {run.key}")
+    return Outcome(
+        subject=str(item.number), status=OK, length=item.size, detail=pickle.dumps(problems)
+    )
 
 
-def _same(work: VerifyWork, run: Run) -> bool:
-    """Whether both sides of a run have one checksum."""
-    segment = work.store.segment(run.segment)
-    size = min(BUFFER_BYTES, run.length)
-    ours, theirs = memoryview(bytearray(size)), memoryview(bytearray(size))
-    sums = [0, 0]
-    done = 0
-    while done < run.length:
-        count = min(size, run.length - done)
-        if work.place.read_into(run.key, run.offset + done, theirs[:count]) != count:
-            return False
-        if segment.read_into(run.start + done, ours[:count]) != count:
-            return False
-        sums = [crc32c(ours[:count], sums[0]), crc32c(theirs[:count], sums[1])]
-        done += count
-    return sums[0] == sums[1]
+def _difference(
+    place: LegacyPlace, run: Run, pieces: Iterator[memoryview], buffer: FragmentBuffer
+) -> int | None:
+    """Where the piece begins that is not the same on both sides; ``None`` when all are."""
+    position = run.start
+    for piece in pieces:
+        theirs = buffer.of(len(piece))
+        count = place.read_into(run.key, run.offset + position - run.start, theirs)
+        if count != len(piece) or crc32c(theirs) != crc32c(piece):
+            return position
+        position += len(piece)
+    return None
