@@ -1,8 +1,7 @@
 """Which chunks hold little that anybody needs. No I/O.
 
 A shared chunk stays until its last extent goes, so a single segment can keep the bytes of a
-thousand. Whoever walks over all extents adds up here how much of each chunk they name. What is in
-place stays there.
+thousand. Whoever walks over all extents adds up here how much of each chunk they name.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ class SparseChunks:
         seen = self._seen.get(extent.chunk_id)
         if seen is None and len(self._seen) < SEEN_MAX:
             chunk = self._chunk_of(extent.chunk_id)
-            if chunk is None or not chunk.closed or chunk.in_place:
-                return
-            if chunk.length > extent.length:
+            if chunk is not None and chunk.closed and chunk.length - extent.length > 0:
                 seen = self._seen[extent.chunk_id] = _Seen(chunk.length)
         if seen is not None:
             seen.live += extent.length

@@ -9,6 +9,7 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.check import Wish
+from siltstone.container.compaction import CompactionRules
 from siltstone.container.import_views import (
     Adoption,
     ImportedChunk,
@@ -494,3 +495,28 @@ async def cleaned_without_deleting(made: World, owner: Owner) -> None:
         await owner.container.flush()
         await made.environment.sleep(KEPT_S)
     storage.before = lambda operation, name: None
+
+
+def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        small = [(f"old/{number}", pattern(number, 500)) for number in range(6)]
+        await adopted(made, owner, "many", *small, sealed=False)
+        for name, data in small:
+            await adopted(made, owner, f"one {name}", (f"{name} alone", data))
+        await adopted(made, owner, "dead", ("old/dead", pattern(7, 3 * MIB)))
+        await owner.container.truncate("dead", 3 * MIB - 1_000)
+        before = await lies(owner)
+        rules = CompactionRules(small_bytes=MIB, count_min=2)
+        assert await owner.container.compaction.plan(rules) == []
+        for _ in range(4):
+            await owner.container.flush()
+            await owner.container._parts.optimiser.round()
+        assert await lies(owner) == before
+        assert owner.container._parts.optimiser.rewritten == 0
+
+    play(story)
+
+
+async def lies(owner: Owner) -> list[str]:
+    infos = await owner.container.list_segments()
+    return [row.chunk for info in infos for row in await owner.container.chunks(info.name)]
