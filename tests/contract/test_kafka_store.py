@@ -12,6 +12,9 @@ import pytest
 import siltstone
 from services.kafka import Kafka
 from siltstone.core.errors import LogLostError, StoreInUseError
+from siltstone.migration.backup import create_backup
+from siltstone.migration.restore_backup import restore_backup
+from siltstone.store.initialisation import site_of
 from siltstone.store.inspection import open_inspection
 from tests.contract.kafka_services import Outside, new_topic, options_of
 
@@ -85,3 +88,25 @@ def test_a_store_whose_topic_was_emptied_is_recovered_to_what_was_flushed(
         assert store.segment("a").read(0, 100) == b"flushed"
         store.segment("a").append(b" and more")
         assert store.segment("a").read(0, 100) == b"flushed and more"
+
+
+def test_a_backup_takes_the_tail_from_kafka_and_is_restored_to_topics_of_its_own(
+    kafka: Kafka, place: tuple[Path, str], tmp_path: Path
+) -> None:
+    file, topic = place
+    with siltstone.open(file) as store:
+        store.create("a").append(b"flushed")
+        store.flush()
+        store.segment("a").append(b" and not")
+        create_backup(file, tmp_path / "backups")
+        ours = options_of(kafka.endpoint, topic, servers=kafka.endpoint)
+        taken = site_of(tmp_path / "wrong", log="kafka", log_options=ours)
+        with pytest.raises(LogLostError, match="in use by another container"):
+            restore_backup(tmp_path / "backups", taken)
+        store.segment("a").append(b", beside it")
+    other = options_of(kafka.endpoint, new_topic(), servers=kafka.endpoint)
+    new = site_of(tmp_path / "new", log="kafka", log_options=other)
+    settings = restore_backup(tmp_path / "backups", new).settings
+    for found, data in ((settings, b"flushed and not"), (file, b"flushed and not, beside it")):
+        with siltstone.open(found) as store:
+            assert store.segment("a").read(0, 100) == data
