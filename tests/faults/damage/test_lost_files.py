@@ -340,3 +340,15 @@ def test_a_reader_without_tier_1_changes_nothing(lost: Lost, copy: Callable[[], 
         siltstone.open(folder, recover="read-only", takeover=True)
     with pytest.raises(ValueError, match="recover is"):
         siltstone.open(folder, recover="all")  # type: ignore[arg-type]
+
+
+def test_a_log_that_nobody_can_reach_is_not_asked(lost: Lost, copy: Callable[[], Path]) -> None:
+    folder = copy()
+    settings = folder / "siltstone.yaml"
+    written = settings.read_text(encoding="utf-8")
+    begin = written.index("tier1:\n")
+    end = written.index("\n\n", begin)
+    # The broker of a region that is gone; nothing listens there.
+    log = "tier1:\n  log: kafka\n  kafka:\n    servers: 127.0.0.1:1\n    topic: gone"
+    settings.write_text(written[:begin] + log + written[end:], encoding="utf-8")
+    assert look(folder) == lost.shown
