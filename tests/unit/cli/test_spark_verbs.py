@@ -204,3 +204,37 @@ def test_a_backup_is_that_of_the_other_verb(command: Command, tmp_path: Path) ->
     assert ran.code == 6
     assert [(value["status"], value["generations"]) for value in ran.values] == [("missing", [1])]
     assert command("backup", "verify", place, "1", "--json").values == ran.values
+
+
+def test_a_migration_is_compared_as_by_the_other_verb(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    old = folder / "chunks" / "old"
+    old.mkdir()
+    for name in ("a", "b", "c"):
+        (old / f"{name}$header").write_text(f"maxsize=9&0={name}$offset.0&")
+        (old / f"{name}$offset.0").write_text(name * 7)
+    assert command("migrate", "legacy", str(old), "--in-place").code == 0
+    ran = command("spark", "verify-migration", str(old), *LOCAL, "--json")
+    assert (ran.code, len(ran.values)) == (0, 3)
+    assert command("migrate", "verify", str(old), "--json").values == ran.values
+    assert command("spark", "sums", "a", "--prefix", "b", *LOCAL).code == 2
+    ran = command("spark", "sums", "a", *LOCAL, "--json")
+    assert [(value["subject"], value["status"]) for value in ran.values] == [
+        ("old/a$offset.0", "ok")
+    ]
+    (old / "b$offset.0").rename(tmp_path / "b")
+    ran = command("spark", "verify-migration", str(old), "--record-sums", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("differs: b: the layout can not be compared")
+    ran = command("spark", "sums", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("missing: old/b$offset.0: ")
+    (tmp_path / "b").rename(old / "b$offset.0")
+    ran = command("spark", "sums", *LOCAL, "--json")
+    assert [value["subject"] for value in ran.values] == ["old/b$offset.0"]
+    assert "no sums" not in command("check").out
+    (old / "c$offset.0").write_text("C" * 7)
+    ran = command("spark", "verify-migration", str(old), *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("differs: c: ")
