@@ -2,7 +2,8 @@
 
 In place no byte is moved, so the peer of very many small files makes a link to each, ``cp -rl``.
 The peer of copies is ``cp`` and then ``sync`` of the copy: an import and an export are durable too.
-What is read is in memory. The store is open before the clock starts.
+What is read is in memory. The store is open before the clock starts. Each measure deletes what it
+wrote: the next one's pages come from what that frees, and cost a guest much more otherwise.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _copies(workshop: Workshop, place: Path) -> list[Figure]:
     source = place / "large" / "0"
     home = place / "store"
     home.mkdir()
-    file = workshop.store(home)
+    file = workshop.store(home, "\ngarbage:\n  delay: 0s\n")
     numbers = count()
 
     def copy() -> float:
@@ -110,9 +111,10 @@ def _copies(workshop: Workshop, place: Path) -> list[Figure]:
 
             spent = _timed(work)
             store.segment(name).delete()
+            store.flush()
+            store.collect()
+            _check_gone(file.parent, size)
             return size / MIB / spent
-
-        list(import_files(store, file, plan_files("kept", [source]), ImportChoices()))
 
         def take() -> float:
             target = place / f"out-{next(numbers)}"
@@ -121,6 +123,7 @@ def _copies(workshop: Workshop, place: Path) -> list[Figure]:
             return size / MIB / spent
 
         imported, copied = alternate(workshop.rounds, bring, copy)
+        list(import_files(store, file, plan_files("kept", [source]), ImportChoices()))
         exported, again = alternate(workshop.rounds, take, copy)
     what = f"a file of {size // MIB} MiB"
     return [
@@ -141,6 +144,12 @@ def _copies(workshop: Workshop, place: Path) -> list[Figure]:
             goal=GOAL,
         ),
     ]
+
+
+def _check_gone(folder: Path, size: int) -> None:
+    chunks = (folder / "chunks" / "import").rglob("*")
+    if sum(path.stat().st_size for path in chunks if path.is_file()) > size:
+        raise SystemExit("what an import wrote is still there")
 
 
 def _fill(folder: Path, files: int, size: int) -> None:
