@@ -288,14 +288,23 @@ def restore(
 @click.argument("generations", nargs=-1, required=True, type=click.IntRange(min=1))
 @OF
 @TURN
+@json_option
 @pass_session
 def remove(
-    session: Session, place: Path, generations: tuple[int, ...], of: str | None, *, takeover: bool
+    session: Session,
+    place: Path,
+    generations: tuple[int, ...],
+    of: str | None,
+    *,
+    takeover: bool,
+    as_json: bool,
 ) -> None:
     """Forget GENERATIONS. What no other generation names goes with the next gc."""
     from siltstone.migration.backup_care import remove_backups
 
     remove_backups(place, generations, of, takeover=takeover)
+    if as_json:
+        print_json({"removed": list(generations)})
     session.note(f"removed {len(generations)} generations; gc makes room")
 
 
