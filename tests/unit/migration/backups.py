@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import siltstone
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
+from tests.memory_folder import folder_in_memory
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """In memory: every object is synced, and no disk is tried here."""
+    with folder_in_memory(tmp_path) as folder:
+        yield folder
 
 
 @dataclass(frozen=True)

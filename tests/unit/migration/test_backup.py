@@ -30,8 +30,10 @@ from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.store import place_settings
 from siltstone.store.initialisation import site_of
-from tests.unit.migration.backups import content, content_of, damage, files, noise
+from tests.unit.migration.backups import content, content_of, damage, files, noise, tmp_path
 from tests.unit.pipelines.stores import make_store
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture

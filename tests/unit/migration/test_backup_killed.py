@@ -36,8 +36,10 @@ from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.store import assemble, filling, place_settings
 from siltstone.store.store import open_store
-from tests.unit.migration.backups import Died, Mortal, content, content_of, files, noise
+from tests.unit.migration.backups import Died, Mortal, content, content_of, files, noise, tmp_path
 from tests.unit.pipelines.stores import make_store
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture

@@ -20,8 +20,19 @@ from siltstone.migration import move_storage
 from siltstone.migration.move_storage import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.store.assemble import open_storage
-from tests.unit.migration.backups import Died, Mortal, content, content_of, damage, files, noise
+from tests.unit.migration.backups import (
+    Died,
+    Mortal,
+    content,
+    content_of,
+    damage,
+    files,
+    noise,
+    tmp_path,
+)
 from tests.unit.pipelines.stores import make_store
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture
