@@ -10,7 +10,30 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.words import Buffer
 
 
-class NoLog:
+class _NoFrames:
+    """What a log and its view have in common."""
+
+    def first(self) -> int:
+        """Index of the first frame: there is none."""
+        return 0
+
+    def end(self) -> int:
+        """As in a log without history."""
+        return 0
+
+    def read(self, from_index: int) -> Iterator[Frame]:
+        """Yield nothing."""
+        return iter(())
+
+    def dropped_tail(self) -> int:
+        """Nothing is torn."""
+        return 0
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+class NoLog(_NoFrames):
     """A ``FencedLog`` that asks nobody.
 
     Long-term storage is all that counts, so a log that is gone, that no one can reach or that
@@ -39,22 +62,6 @@ class NoLog:
         """Refuse."""
         raise ReadOnlyError("a store that is read from long-term storage alone has no log")
 
-    def first(self) -> int:
-        """Index of the first frame: there is none."""
-        return 0
-
-    def end(self) -> int:
-        """As in a log without history."""
-        return 0
-
-    def read(self, from_index: int) -> Iterator[Frame]:
-        """Yield nothing."""
-        return iter(())
-
-    def dropped_tail(self) -> int:
-        """Nothing is torn."""
-        return 0
-
     def newest_epoch(self) -> int:
         """Nobody claimed it."""
         return 0
@@ -67,11 +74,8 @@ class NoLog:
         """A view without frames."""
         return NoLogReader()
 
-    def close(self) -> None:
-        """There is nothing to free."""
 
-
-class NoLogReader:
+class NoLogReader(_NoFrames):
     """The ``LogReader`` of it."""
 
     def epoch(self) -> int:
@@ -81,22 +85,3 @@ class NoLogReader:
     def lineage(self) -> bytes | None:
         """There is none."""
         return None
-
-    def first(self) -> int:
-        """Index of the first frame: there is none."""
-        return 0
-
-    def end(self) -> int:
-        """As in a log without history."""
-        return 0
-
-    def read(self, from_index: int) -> Iterator[Frame]:
-        """Yield nothing."""
-        return iter(())
-
-    def dropped_tail(self) -> int:
-        """Nothing is torn."""
-        return 0
-
-    def close(self) -> None:
-        """There is nothing to free."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
-from siltstone.core.chunk_names import claim_file
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
-from siltstone.journal.recovery import LISTING_PAGE, Recovered, list_files, read_ahead
+from siltstone.journal.recovery import (
+    LISTING_PAGE,
+    Recovered,
+    list_files,
+    listed_epochs,
+    read_ahead,
+)
 from siltstone.journal.replay import replay_to_damage
-from siltstone.journal.retention import file_epoch, journal_number
 
 
 async def earlier_states(
@@ -32,30 +36,18 @@ async def earlier_states(
         ChunkError: the service failed.
     """
     listing = await list_files(storage, container, below_epoch, LISTING_PAGE)
-    numbers: dict[int, dict[int, str]] = {}
-    owners: set[int] = set()
-    highest_epoch = 0
-    for name in listing:
-        epoch = file_epoch(name, container)
-        assert epoch is not None, "the listing holds names of ours"
-        highest_epoch = max(highest_epoch, epoch)
-        number = journal_number(name)
-        if number is not None:
-            numbers.setdefault(epoch, {})[number] = name
-        if number is not None or name == claim_file(container, epoch):
-            owners.add(epoch)
+    listed = listed_epochs(container, listing)
     warnings: list[str] = []
-    for epoch in sorted(numbers, reverse=True):
-        names = [name for _, name in sorted(numbers[epoch].items())]
-        files = await _files(storage, names, listing)
+    for epoch in sorted(listed.files, reverse=True):
+        files = await _files(storage, listed.files[epoch], listing)
         whole = [at for at, file in enumerate(files) if file.kind is FileKind.CHECKPOINT]
         for at in reversed(whole):
             try:
-                state = _state(container, epoch, files[at:], len(owners), warnings)
+                state = _state(container, epoch, files[at:], listed.owners, warnings)
             except CorruptDataError as error:
                 warnings.append(f"passed over a checkpoint: {error}")
             else:
-                yield replace(state, highest_epoch=highest_epoch, stated_epoch=max(numbers))
+                yield replace(state, highest_epoch=listed.highest, stated_epoch=max(listed.files))
         if not whole:
             warnings.append(f"epoch {epoch} has no whole checkpoint and was passed over")
 

@@ -9,7 +9,7 @@ one on. Such an epoch opened, or was about to; what older epochs write late can 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
 from siltstone.core.chunk_names import claim_file, data_prefix, import_prefix, system_prefix
@@ -226,27 +226,49 @@ async def list_files(
     return found
 
 
-async def _recover_from(
-    storage: AsyncChunkStorage, container: int, listing: dict[str, int]
-) -> Recovered | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedEpochs:
+    """What names alone tell of the epochs of a container.
+
+    Attributes:
+        files: names of the journal files of each epoch that has any, in order.
+        highest: of all names; 0 without any.
+        owners: epochs with a claim or a journal.
+    """
+
+    files: dict[int, list[str]]
+    highest: int
+    owners: int
+
+
+def listed_epochs(container: int, listing: Iterable[str]) -> ListedEpochs:
+    """Sort the names of ``list_files``."""
     numbers: dict[int, dict[int, str]] = {}
     owners: set[int] = set()
-    highest_epoch = 0
+    highest = 0
     for name in listing:
         epoch = file_epoch(name, container)
         assert epoch is not None, "the listing holds names of ours"
-        highest_epoch = max(highest_epoch, epoch)
+        highest = max(highest, epoch)
         number = journal_number(name)
         if number is not None:
             numbers.setdefault(epoch, {})[number] = name
         if number is not None or name == claim_file(container, epoch):
             owners.add(epoch)
+    files = {epoch: [name for _, name in sorted(of.items())] for epoch, of in numbers.items()}
+    return ListedEpochs(files=files, highest=highest, owners=len(owners))
+
+
+async def _recover_from(
+    storage: AsyncChunkStorage, container: int, listing: dict[str, int]
+) -> Recovered | None:
+    listed = listed_epochs(container, listing)
     warnings: list[str] = []
-    for epoch in sorted(numbers, reverse=True):
-        names = [name for _, name in sorted(numbers[epoch].items(), reverse=True)]
+    for epoch in sorted(listed.files, reverse=True):
+        names = listed.files[epoch][::-1]
         files = await _newest_files(storage, epoch, names, listing)
         if files[0].kind is FileKind.CHECKPOINT:
-            return _recovered(container, epoch, files, highest_epoch, len(owners), warnings)
+            return _recovered(container, epoch, files, listed.highest, listed.owners, warnings)
         for file in files:
             if not file.may_be_failed_boot:
                 raise CorruptDataError(
