@@ -33,6 +33,7 @@ WRITING_VERBS: Final = frozenset(
         "flush",
         "frame_data_max",
         "imports",
+        "keep_sums",
         "record_sums",
         "register_writer",
         "rename",

@@ -1,4 +1,4 @@
-"""Ranges and HEADs by obstore, which takes an eighth of the SDK's processor time for small ones.
+"""Small ranges and HEADs by obstore, which takes an eighth of the SDK's processor time for them.
 
 It only reads, for the verbs that read: a change is the SDK's from its first request to its last.
 What it raises is turned into what the SDK would have raised, so that one table says what an answer
@@ -41,8 +41,9 @@ VERBS: Final = frozenset({"read_into", "stat"})
 STATUS: Final = re.compile(r"status code: (\d{3})\b", re.ASCII)
 CODE: Final = re.compile(r"<Code>([A-Za-z0-9.-]{1,64})</Code>", re.ASCII)
 SIZE: Final = re.compile(r"<ActualObjectSize>(\d{1,16})</ActualObjectSize>", re.ASCII)
-RANGE_BYTES_MAX: Final = 16 * MIB
-"""More is read by the SDK, straight to where it is wanted. What is read ahead has less."""
+RANGE_BYTES_MAX: Final = MIB
+"""More is read by the SDK, straight to where it is wanted: a copy of it takes longer than its call
+is dearer."""
 GRACE_S: Final = 5.0
 OF_DEADLINE: Final = 0.9
 """The library's own limits are shorter than ours; a call that reaches ours says that it is deaf."""

@@ -306,11 +306,12 @@ def test_nobody_listens(stub: Stub) -> None:
     storage.close()
 
 
-def test_a_large_read_is_of_the_right_bytes(storage: S3ChunkStorage, stub: Stub) -> None:
+@pytest.mark.parametrize("size", [RANGE_BYTES_MAX, 3 * MIB])
+def test_a_large_read_is_of_the_right_bytes(storage: S3ChunkStorage, stub: Stub, size: int) -> None:
     stub.objects["a"] = LARGE
-    buffer = bytearray(3 * MIB)
-    assert storage.read_into("a", MIB + 1, buffer) == 3 * MIB
-    assert buffer == LARGE[MIB + 1 : 4 * MIB + 1]
+    buffer = bytearray(size)
+    assert storage.read_into("a", MIB + 1, buffer) == size
+    assert buffer == LARGE[MIB + 1 : MIB + 1 + size]
 
 
 def test_closing_leaves_nothing(stub: Stub) -> None:
