@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from siltstone.migration.legacy.bring import InPlace
     from siltstone.migration.legacy.locate import Located
     from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
+    from siltstone.pipelines.work import Outcome
     from siltstone.store.store import Store
 
 MODES = ("no_upgrade", "code_only", "layout_upgrade", "install_new")
@@ -269,17 +271,8 @@ def rollback(
 ) -> None:
     """Go back to DIR: write there what was appended since, then forget what came from it."""
     from siltstone.migration.legacy.finish import roll_back
-    from siltstone.migration.legacy.locate import located
-    from siltstone.pipelines.work import FAILED, OK
 
-    with ExitStack() as stack:
-        place = stack.enter_context(located(folder, session.store_path(), sealed))
-        store = stack.enter_context(session.open_owner(takeover=takeover))
-        outcomes = roll_back(place, store)
-        quiet = frozenset((OK,))
-        shown = told(session, "rollback", outcomes, 0, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
-    finish(session, "rollback", counts, frozenset(), FAILED)
+    _end(session, "rollback", roll_back, folder, sealed, takeover=takeover, as_json=as_json)
 
 
 @migrate.command()
@@ -296,17 +289,32 @@ def finalise(
     Files that became chunks are ordinary ones then, and headers that nobody needs are deleted.
     """
     from siltstone.migration.legacy.finish import finalise as run_finalise
+
+    _end(session, "finalise", run_finalise, folder, sealed, takeover=takeover, as_json=as_json)
+
+
+def _end(
+    session: Session,
+    verb: str,
+    work: Callable[[Located, Store], Iterator[Outcome]],
+    folder: str,
+    sealed: Path | None,
+    *,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """End the migration of a layout, this way or that."""
     from siltstone.migration.legacy.locate import located
     from siltstone.pipelines.work import FAILED, OK
 
     with ExitStack() as stack:
         place = stack.enter_context(located(folder, session.store_path(), sealed))
         store = stack.enter_context(session.open_owner(takeover=takeover))
-        outcomes = run_finalise(place, store)
+        outcomes = work(place, store)
         quiet = frozenset((OK,))
-        shown = told(session, "finalise", outcomes, 0, as_json=as_json, quiet=quiet)
+        shown = told(session, verb, outcomes, 0, as_json=as_json, quiet=quiet)
         counts = Counter(outcome.status for outcome in shown)
-    finish(session, "finalise", counts, frozenset(), FAILED)
+    finish(session, verb, counts, frozenset(), FAILED)
 
 
 @migrate.command()

@@ -12,12 +12,13 @@ from dataclasses import replace
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
+from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.recovery import (
     LISTING_PAGE,
     Recovered,
     list_files,
-    listed_epochs,
     read_ahead,
+    recovered,
 )
 from siltstone.journal.replay import replay_to_damage
 
@@ -43,11 +44,11 @@ async def earlier_states(
         whole = [at for at, file in enumerate(files) if file.kind is FileKind.CHECKPOINT]
         for at in reversed(whole):
             try:
-                state = _state(container, epoch, files[at:], listed.owners, warnings)
+                state = _state(container, epoch, files[at:], listed, warnings)
             except CorruptDataError as error:
                 warnings.append(f"passed over a checkpoint: {error}")
             else:
-                yield replace(state, highest_epoch=listed.highest, stated_epoch=max(listed.files))
+                yield state
         if not whole:
             warnings.append(f"epoch {epoch} has no whole checkpoint and was passed over")
 
@@ -67,25 +68,15 @@ def _state(
     container: int,
     epoch: int,
     files: Sequence[JournalFile],
-    owners: int,
+    listed: ListedEpochs,
     warnings: Sequence[str],
 ) -> Recovered:
     replayed, damage = replay_to_damage(epoch, files)
-    told = () if damage is None else (f"went back to what stands before damage: {damage}",)
-    return Recovered(
-        container=container,
-        epoch=epoch,
-        stated_epoch=epoch,
-        checkpoint=replayed.checkpoint,
-        checkpoint_file=files[0].name,
-        newest_file=files[-1].name,
-        batches=replayed.batches,
-        layouts=replayed.layouts,
-        safe_index=replayed.safe_index,
-        newest_index=replayed.newest_index,
-        next_sequence=replayed.next_sequence,
-        highest_epoch=epoch,
-        owners=owners,
-        passed_over=True,
-        warnings=(*warnings, *replayed.warnings, *told),
+    newest = max(listed.files)
+    state = recovered(
+        container, epoch, files, replayed, listed, warnings, stated_epoch=newest, passed_over=True
     )
+    if damage is None:
+        return state
+    told = f"went back to what stands before damage: {damage}"
+    return replace(state, warnings=(*state.warnings, told))

@@ -9,10 +9,10 @@ one on. Such an epoch opened, or was about to; what older epochs write late can 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from siltstone.core.chunk_names import claim_file, data_prefix, import_prefix, system_prefix
+from siltstone.core.chunk_names import data_prefix, import_prefix, system_prefix
 from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
@@ -20,8 +20,9 @@ from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
+from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.pinned_state import Pinned
-from siltstone.journal.replay import replay
+from siltstone.journal.replay import Replayed, replay
 from siltstone.journal.retention import file_epoch, journal_number
 
 LISTING_PAGE = 1_000
@@ -226,39 +227,6 @@ async def list_files(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedEpochs:
-    """What names alone tell of the epochs of a container.
-
-    Attributes:
-        files: names of the journal files of each epoch that has any, in order.
-        highest: of all names; 0 without any.
-        owners: epochs with a claim or a journal.
-    """
-
-    files: dict[int, list[str]]
-    highest: int
-    owners: int
-
-
-def listed_epochs(container: int, listing: Iterable[str]) -> ListedEpochs:
-    """Sort the names of ``list_files``."""
-    numbers: dict[int, dict[int, str]] = {}
-    owners: set[int] = set()
-    highest = 0
-    for name in listing:
-        epoch = file_epoch(name, container)
-        assert epoch is not None, "the listing holds names of ours"
-        highest = max(highest, epoch)
-        number = journal_number(name)
-        if number is not None:
-            numbers.setdefault(epoch, {})[number] = name
-        if number is not None or name == claim_file(container, epoch):
-            owners.add(epoch)
-    files = {epoch: [name for _, name in sorted(of.items())] for epoch, of in numbers.items()}
-    return ListedEpochs(files=files, highest=highest, owners=len(owners))
-
-
 async def _recover_from(
     storage: AsyncChunkStorage, container: int, listing: dict[str, int]
 ) -> Recovered | None:
@@ -268,7 +236,16 @@ async def _recover_from(
         names = listed.files[epoch][::-1]
         files = await _newest_files(storage, epoch, names, listing)
         if files[0].kind is FileKind.CHECKPOINT:
-            return _recovered(container, epoch, files, listed.highest, listed.owners, warnings)
+            return recovered(
+                container,
+                epoch,
+                files,
+                replay(epoch, files),
+                listed,
+                warnings,
+                stated_epoch=epoch,
+                passed_over=any(file.kind is FileKind.BROKEN_CHECKPOINT for file in files),
+            )
         for file in files:
             if not file.may_be_failed_boot:
                 raise CorruptDataError(
@@ -368,19 +345,22 @@ def _misplaced(
     return None
 
 
-def _recovered(
+def recovered(
     container: int,
     epoch: int,
-    files: list[JournalFile],
-    highest_epoch: int,
-    owners: int,
-    warnings: list[str],
+    files: Sequence[JournalFile],
+    replayed: Replayed,
+    listed: ListedEpochs,
+    warnings: Sequence[str],
+    *,
+    stated_epoch: int,
+    passed_over: bool,
 ) -> Recovered:
-    replayed = replay(epoch, files)
+    """The state that a replay of ``files`` ended with; the warnings are those of before it."""
     return Recovered(
         container=container,
         epoch=epoch,
-        stated_epoch=epoch,
+        stated_epoch=stated_epoch,
         checkpoint=replayed.checkpoint,
         checkpoint_file=files[0].name,
         newest_file=files[-1].name,
@@ -389,8 +369,8 @@ def _recovered(
         safe_index=replayed.safe_index,
         newest_index=replayed.newest_index,
         next_sequence=replayed.next_sequence,
-        highest_epoch=highest_epoch,
-        owners=owners,
-        passed_over=any(file.kind is FileKind.BROKEN_CHECKPOINT for file in files),
+        highest_epoch=listed.highest,
+        owners=listed.owners,
+        passed_over=passed_over,
         warnings=(*warnings, *replayed.warnings),
     )

@@ -19,16 +19,15 @@ from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNotFoundError,
     ChunkStorageFullError,
-    CorruptDataError,
     LostDataError,
     SiltstoneError,
 )
 from siltstone.core.errors import Outcome as Effect
 from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.migration.worker_place import WorkerPlace
-from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
+from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import FAILED, OK, SAME, Outcome, Step
+from siltstone.pipelines.work import OK, SAME, Outcome, Step
 from siltstone.pipelines.worker_store import worker_store
 
 OCCUPIED: Final = "occupied"
@@ -120,14 +119,8 @@ def _copied(
         return _done(item, SAME, view)
     try:
         _read(source, view, item)
-    except ChunkNotFoundError as error:
-        return Outcome(subject=item.name, status=MISSING, message=str(error))
-    except LostDataError as error:
-        return Outcome(subject=item.name, status=SHORT, message=str(error))
-    except CorruptDataError as error:
-        return Outcome(subject=item.name, status=DAMAGED, message=str(error))
     except SiltstoneError as error:
-        return Outcome(subject=item.name, status=FAILED, message=str(error))
+        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
     if not _is_put(place, item.name, view):
         return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     return _done(item, OK, view)

@@ -12,18 +12,15 @@ from siltstone.core.block_reads import chunk_parts, read_blocks, read_exactly
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
-    ChunkNotFoundError,
-    CorruptDataError,
-    LostDataError,
     SiltstoneError,
 )
 from siltstone.core.words import MIB
 from siltstone.migration.backup_place import delete
 from siltstone.migration.chunk_put import put_chunk
 from siltstone.migration.fragment_copy import FragmentBuffer
-from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
+from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Outcome, Step
+from siltstone.pipelines.work import OK, Outcome, Step
 from siltstone.store.assemble import storage_of
 
 _READ_BYTES: Final = 4 * MIB
@@ -90,14 +87,8 @@ def _moved(
                 read_blocks(source, parts[index], view)
             else:
                 read_exactly(source, item.name, parts[index].offset, view)
-        except ChunkNotFoundError as error:
-            raise _UnreadableError(MISSING, error) from error
-        except LostDataError as error:
-            raise _UnreadableError(SHORT, error) from error
-        except CorruptDataError as error:
-            raise _UnreadableError(DAMAGED, error) from error
         except SiltstoneError as error:
-            raise _UnreadableError(FAILED, error) from error
+            raise _UnreadableError(str(error), unread_status(error)) from error
 
     ranges = [(part.offset, part.offset + part.length) for part in parts]
     try:
@@ -108,6 +99,6 @@ def _moved(
 
 
 class _UnreadableError(Exception):
-    def __init__(self, status: str, error: SiltstoneError) -> None:
-        super().__init__(str(error))
+    def __init__(self, message: str, status: str) -> None:
+        super().__init__(message)
         self.status = status

@@ -13,19 +13,17 @@ from siltstone.core.block_sums import extend_sums
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
-    ChunkNotFoundError,
     CorruptDataError,
-    LostDataError,
     SiltstoneError,
 )
 from siltstone.core.invariants import check_chunk
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.words import container_of
 from siltstone.pipelines.owned_store import OwnedStore
-from siltstone.pipelines.scrub import DAMAGED, MISSING, READ_BYTES, SHORT
+from siltstone.pipelines.scrub import READ_BYTES, unread_status
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
+from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed
 from siltstone.pipelines.worker_store import worker_store
 
 
@@ -113,14 +111,8 @@ def _summed(storage: ChunkStorage, item: SumsItem) -> Outcome:
     name = item.chunk.name
     try:
         sums = _sums_of(storage, item.chunk)
-    except ChunkNotFoundError as error:
-        return Outcome(subject=name, status=MISSING, message=str(error))
-    except LostDataError as error:
-        return Outcome(subject=name, status=SHORT, message=str(error))
-    except CorruptDataError as error:
-        return Outcome(subject=name, status=DAMAGED, message=str(error))
     except SiltstoneError as error:
-        return Outcome(subject=name, status=FAILED, message=str(error))
+        return Outcome(subject=name, status=unread_status(error), message=str(error))
     return Outcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))
 
 

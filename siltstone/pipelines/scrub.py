@@ -132,6 +132,19 @@ def _judged(view: StoreView, suspects: Sequence[Outcome]) -> Iterator[Outcome]:
             yield Outcome(subject=outcome.subject, status=GONE, message="it was dropped meanwhile")
 
 
+def unread_status(error: SiltstoneError) -> str:
+    """What a chunk is called whose bytes could not be had."""
+    match error:
+        case ChunkNotFoundError():
+            return MISSING
+        case LostDataError():
+            return SHORT
+        case CorruptDataError():
+            return DAMAGED
+        case _:
+            return FAILED
+
+
 class _Buffer(local):
     """One buffer for each thread: fresh memory costs as much as reading."""
 
@@ -147,14 +160,8 @@ def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> Outcom
             return Outcome(subject=item.name, status=UNVERIFIED, message="it has no sums")
         if not _reads_well(storage, buffer.view, item):
             _read_all(storage, buffer.view, item)
-    except ChunkNotFoundError as error:
-        return Outcome(subject=item.name, status=MISSING, message=str(error))
-    except LostDataError as error:
-        return Outcome(subject=item.name, status=SHORT, message=str(error))
-    except CorruptDataError as error:
-        return Outcome(subject=item.name, status=DAMAGED, message=str(error))
     except SiltstoneError as error:
-        return Outcome(subject=item.name, status=FAILED, message=str(error))
+        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
     return Outcome(subject=item.name, status=OK, length=item.length)
 
 
