@@ -210,9 +210,13 @@ class Hdfs(_Role):
 
     def start(self) -> Self:
         """Start all, and wait until they serve. See ``Server``."""
-        super().start()
+        self.start_namenode()
         self.start_datanodes()
         return self
+
+    def start_namenode(self) -> None:
+        """Start this one alone. It stays in safe mode until its DataNodes have reported."""
+        super().start()
 
     def start_datanodes(self) -> None:
         """Start those that do not run, and wait until they serve."""

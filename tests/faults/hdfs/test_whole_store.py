@@ -13,14 +13,17 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import siltstone
 from services.hdfs import Hdfs
-from siltstone.core.errors import SiltstoneError
-from tests.contract.hdfs_services import new_folder, options_of
+from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
+from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.errors import ChunkUnavailableError, Outcome, SiltstoneError
+from tests.contract.hdfs_services import new_folder, options_of, settings_of
 from tests.contract.raw_hdfs import RawHdfs
 from tests.faults.whole_life import new_store, whole_life
 from tests.soak import share_of
@@ -115,9 +118,25 @@ def play(server: Hdfs, place: Path, deaths: int) -> None:
             time.sleep(DELAYS_S[number % len(DELAYS_S)])
             deadly[number % len(deadly)]()
             ledger.append(store, number + deaths)
-            if server.is_running:
-                server.start_datanodes()
-            else:
-                server.start()
+            if not server.is_running:
+                server.start_namenode()
+                if not all(datanode.is_running for datanode in server.datanodes):
+                    it_is_in_safe_mode(settings_of(server, path))
+            server.start_datanodes()
             error = flushing.exception()
             assert error is None or isinstance(error, SiltstoneError)
+
+
+def it_is_in_safe_mode(settings: HdfsSettings) -> None:
+    """A NameNode waits for a DataNode: what changes nothing is answered, all else had no effect."""
+    with closing(HdfsChunkStorage(settings)) as storage:
+        name, size = next((chunk.name, chunk.length) for chunk in storage.list())
+        changes: tuple[Callable[[], None], ...] = (
+            lambda: storage.create("new", [b"x"]),
+            lambda: storage.delete(name),
+        )
+        for change in changes:
+            with pytest.raises(ChunkUnavailableError, match="takes no changes") as caught:
+                change()
+            assert caught.value.outcome is Outcome.NOT_APPLIED
+        assert storage.stat(name).length == size
