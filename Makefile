@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 CODE := $(wildcard siltstone tests bench examples services)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
+# The tests start hundreds of processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A stamp is named after what it stands for, so a changed file makes it missing.
 digest = $(firstword $(shell cat $(1) | sha256sum))
 DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
@@ -41,15 +44,15 @@ jar: | $(SPARK)
 test: $(SELF) $(SPARK) jar ## every test but the soak tests
 	$(BIN)/python -m services fetch --required
 	@mkdir -p build; \
-	$(BIN)/pytest -p no:xdist -m "spark and not soak" $(ARGS) > build/spark-tests.log 2>&1 & spark=$$!; \
+	$(BIN)/pytest -p no:xdist -o testpaths=tests/spark -m "spark and not soak" $(ARGS) > build/spark-tests.log 2>&1 & spark=$$!; \
 	trap 'kill $$spark 2> /dev/null || true' EXIT; \
-	main=0; $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not spark and not soak" $(ARGS) || main=$$?; \
+	main=0; $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/spark -m "not spark and not soak" $(ARGS) || main=$$?; \
 	beside=0; wait $$spark || beside=$$?; \
 	cat build/spark-tests.log; \
 	for status in $$main $$beside; do test $$status -eq 0 -o $$status -eq $(if $(ARGS),5,0); done
 
 test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not spark and not services and not slow and not soak" $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/spark -m "not spark and not services and not slow and not soak" $(ARGS)
 
 services: $(SELF) ## the servers of the tests, fetched and running until Ctrl-C
 	$(BIN)/python -m services run $(ARGS)

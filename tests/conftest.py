@@ -7,6 +7,7 @@ which the end of the run repeats with its reason, or a failure where the run mus
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from importlib.metadata import entry_points
@@ -239,6 +240,16 @@ def needs_a_service(fixture: str) -> bool:
     """Whether it has the name of a service, as ``x``, ``x_tls``, ``x_cluster`` or ``new_x``."""
     name = fixture.removeprefix("new_").removesuffix("_tls").removesuffix("_cluster")
     return name.replace("_", "-") in SERVICES
+
+
+def pytest_configure() -> None:
+    """Let interrupts interrupt.
+
+    What a shell without job control starts in the background ignores them, and so would every
+    process that a test starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import PurePosixPath
 
-from tests.architecture.source_tree import modules
+from tests.architecture.source_tree import ROOT, modules
 
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
+SPARK_MARK = re.compile(r"^(pytestmark = \[|@|    )pytest\.mark\.spark\b", re.MULTILINE)
 SDKS = frozenset(
     {"azure", "boto3", "botocore", "google", "hdfs_native", "kafka", "pyarrow", "pyspark"}
 )
@@ -33,6 +35,15 @@ def test_module_names_have_no_leading_underscore() -> None:
         and name not in ("__init__.py", "__main__.py")
     ]
     assert hidden == []
+
+
+def test_what_starts_spark_is_in_one_folder() -> None:
+    """``make test`` looks for it there only, and runs nothing else of that folder."""
+    tests = ROOT / "tests"
+    marked = {
+        path for path in tests.rglob("test_*.py") if SPARK_MARK.search(path.read_text("utf-8"))
+    }
+    assert marked == set((tests / "spark").rglob("test_*.py"))
 
 
 def test_imports_are_absolute() -> None:
