@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from siltstone.core.records.backup import Backup
     from siltstone.migration.backup import BackupReport
     from siltstone.migration.backup_place import FoundGeneration
+    from siltstone.migration.restore_backup import RestoreReport
     from siltstone.migration.verify_backup import VerifyReport
     from siltstone.store.initialisation import Site
 
@@ -41,11 +42,20 @@ MISSING = click.option(
 TURN = click.option(
     "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
 )
+FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+GENERATION = click.option(
+    "--generation", type=click.IntRange(min=1), help="Which one; the newest by default."
+)
+ALLOW_MISSING = click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Restore what there is of a backup that lacks bytes; reads of these fail then.",
+)
 OF = click.option("--of", metavar="UUID", help="Which store, if PLACE has backups of several.")
 
 
 def new_store_options(verb: F) -> F:
-    """Where a new store lies; the verb gets ``choice``, a dictionary for ``_site``."""
+    """Where a new store lies; the verb gets what ``site_from`` takes out of a dictionary."""
     for option in (
         click.option(
             "--log-option",
@@ -220,15 +230,11 @@ def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> N
 
 @backup.command()
 @PLACE
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--generation", type=click.IntRange(min=1), help="Which one; the newest by default.")
+@FOLDER
+@GENERATION
 @OF
 @new_store_options
-@click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="Restore what there is of a backup that lacks bytes; reads of these fail then.",
-)
+@ALLOW_MISSING
 @moving_options
 @json_option
 @pass_session
@@ -252,7 +258,7 @@ def restore(
     """
     from siltstone.migration.restore_backup import restore_backup
 
-    site = _site(folder, **choice)
+    site = site_from(folder, choice)
     with moving(session, "restore", threads) as (executor, progress):
         report = restore_backup(
             place,
@@ -264,6 +270,11 @@ def restore(
             allow_missing=allow_missing,
             progress=progress,
         )
+    tell_restored(report, as_json=as_json)
+
+
+def tell_restored(report: RestoreReport, *, as_json: bool) -> None:
+    """Say what a restore brought and what it lacks, and end as that asks."""
     if as_json:
         print_json(
             {
@@ -329,21 +340,16 @@ def gc(
         click.echo(f"{done} {report.count:,} objects, {report.size:,} bytes")
 
 
-def _site(
-    folder: Path,
-    *,
-    binding: str,
-    options: tuple[str, ...],
-    log: str,
-    log_options: tuple[str, ...],
-) -> Site:
+def site_from(folder: Path, choice: dict[str, Any]) -> Site:
+    """Where a new store lies, by what ``new_store_options`` gave, which is taken out of it."""
     from siltstone.store.initialisation import site_of
 
+    options, log_options = choice.pop("options"), choice.pop("log_options")
     return site_of(
         folder,
-        binding=binding,
+        binding=choice.pop("binding"),
         options=options_of(options) if options else None,
-        log=log,
+        log=choice.pop("log"),
         log_options=options_of(log_options, "--log-option") if log_options else None,
     )
 

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 STORE = click.Path(exists=True, path_type=Path)
 
 
+verify_option = click.option(
+    "--verify", is_flag=True, help="Compare the copy with its source afterwards."
+)
+
+
 @click.command()
 @click.argument("source", type=STORE)
 @click.argument("target", type=STORE)
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Copy all segments whose names begin so.")
-@click.option("--verify", is_flag=True, help="Compare the copy with its source afterwards.")
+@verify_option
 @moving_options
 @json_option
 @pass_session
@@ -47,13 +52,37 @@ def copy(
     """
     from siltstone.pipelines.local_executor import LocalExecutor
 
-    executor = LocalExecutor(threads)
-    copy_segments(session, source, target, segments, prefix, executor, rate=rate, as_json=as_json)
+    copy_stores(
+        session,
+        (source, target),
+        segments,
+        prefix,
+        LocalExecutor(threads),
+        verify=verify,
+        rate=rate,
+        as_json=as_json,
+    )
+
+
+def copy_stores(
+    session: Session,
+    stores: tuple[Path, Path],
+    segments: tuple[str, ...],
+    prefix: str,
+    executor: Executor,
+    *,
+    verify: bool,
+    rate: int | None,
+    as_json: bool,
+) -> None:
+    """Copy from the first store to the second, compare if asked to, and end as that asks."""
+    check_choice(segments, prefix)
+    _copy(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
     if verify:
-        _verify(session, source, target, segments, prefix, executor, as_json=as_json)
+        _verify(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
 
 
-def copy_segments(
+def _copy(
     session: Session,
     source: Path,
     target: Path,
@@ -61,17 +90,15 @@ def copy_segments(
     prefix: str,
     executor: Executor,
     *,
-    rate: int | None = None,
+    rate: int | None,
     as_json: bool,
 ) -> None:
-    """Copy, tell what became of each segment, and end as the worst of it asks."""
     from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
     from siltstone.pipelines.copy_segments import copy as run_copy
     from siltstone.pipelines.owned_store import owned_store
     from siltstone.pipelines.store_view import store_view
     from siltstone.pipelines.work import FAILED, OK, SAME
 
-    check_choice(segments, prefix)
     with store_view(source) as view, owned_store(target) as owned:
         chosen = view.segments(segments, prefix)
         total = lacking_bytes(view, owned, chosen)
@@ -90,6 +117,7 @@ def _verify(
     prefix: str,
     executor: Executor,
     *,
+    rate: int | None,
     as_json: bool,
 ) -> None:
     from siltstone.pipelines.export import UNREADABLE
@@ -101,7 +129,7 @@ def _verify(
     with store_view(source) as view, store_view(target) as copied:
         pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
         total = sum(pair.size for pair in pairs)
-        outcomes = chain(known, verify_copy(view, copied, executor, pairs))
+        outcomes = chain(known, verify_copy(view, copied, executor, pairs, rate=rate))
         shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))
         counts = Counter(outcome.status for outcome in shown)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.pipeline_options import finish, told
@@ -18,7 +19,6 @@ from siltstone.cli.verify_migration import verify_migration
 
 if TYPE_CHECKING:
     from siltstone.container.views import SegmentInfo
-    from siltstone.migration.legacy.bring import InPlace
     from siltstone.migration.legacy.locate import Located
     from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
     from siltstone.pipelines.work import Outcome
@@ -38,6 +38,12 @@ threads_option = click.option(
 record_option = click.option(
     "--record-sums", is_flag=True, help="Keep checksums of files that became chunks."
 )
+in_place_option = click.option(
+    "--in-place", is_flag=True, help="Let the old files become chunks; move no byte."
+)
+under_option = click.option(
+    "--under", default="", metavar="TEXT", help="Names in the store begin so."
+)
 sealed_option = click.option(
     "--sealed",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -56,8 +62,8 @@ sealed_option = click.option(
     help="What becomes of the layout.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
-@click.option("--in-place", is_flag=True, help="Let the old files become chunks; move no byte.")
-@click.option("--under", default="", metavar="TEXT", help="Names in the store begin so.")
+@in_place_option
+@under_option
 @sealed_option
 @threads_option
 @takeover_option
@@ -86,6 +92,7 @@ def legacy(
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import plan_migration
+    from siltstone.pipelines.local_executor import LocalExecutor
 
     if mode == "code_only":
         raise CapabilityError(
@@ -95,57 +102,33 @@ def legacy(
     if mode == "install_new":
         _install_new(session, folder, sealed)
         return
+    if not (dry_run or mode == "no_upgrade"):
+        bring_migration(
+            session,
+            folder,
+            sealed,
+            under,
+            LocalExecutor(threads),
+            in_place=in_place,
+            takeover=takeover,
+            as_json=as_json,
+        )
+        return
     with located(folder, session.store_path(), sealed) as place:
-        # Refused before anything is looked at, when the files can not become chunks.
-        found = place.in_place() if in_place else None
-        layout = examine(place.place)
-        if dry_run or mode == "no_upgrade":
-            plan = plan_migration(
-                layout,
-                _known(session, under),
-                migration=place.migration,
-                in_place=in_place,
-                under=under,
-            )
-            _show(plan, as_json=as_json)
-            if mode == "no_upgrade":
-                session.note("no_upgrade: nothing was done; layout_upgrade converts the layout")
-                raise click.exceptions.Exit(ExitCode.CONFLICT)
-            _end_of_plan(session, plan)
-            return
-        with session.open_owner(takeover=takeover) as store:
-            plan = plan_migration(
-                layout,
-                {info.name: info for info in store.list(under)},
-                migration=place.migration,
-                in_place=in_place,
-                under=under,
-            )
-            _carry_out(session, plan, place, store, threads, found, as_json=as_json)
-
-
-def _carry_out(
-    session: Session,
-    plan: MigrationPlan,
-    place: Located,
-    store: Store,
-    threads: int | None,
-    in_place: InPlace | None,
-    *,
-    as_json: bool,
-) -> None:
-    from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
-    from siltstone.pipelines.local_executor import LocalExecutor
-    from siltstone.pipelines.work import FAILED, OK, SAME
-
-    total = sum(planned.lacking_bytes for planned in plan.segments)
-    outcomes = bring(plan, place.place, store, place.settings, LocalExecutor(threads), in_place)
-    quiet = frozenset((OK, SAME))
-    shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
-    counts = Counter(outcome.status for outcome in shown)
-    for key in plan.layout.strays:
-        session.note(f"left alone: {key}")
-    finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)
+        if in_place:
+            place.in_place()
+        plan = plan_migration(
+            examine(place.place),
+            _known(session, under),
+            migration=place.migration,
+            in_place=in_place,
+            under=under,
+        )
+    _show(plan, as_json=as_json)
+    if mode == "no_upgrade":
+        session.note("no_upgrade: nothing was done; layout_upgrade converts the layout")
+        raise click.exceptions.Exit(ExitCode.CONFLICT)
+    _end_of_plan(session, plan)
 
 
 def _install_new(session: Session, folder: str, sealed: Path | None) -> None:

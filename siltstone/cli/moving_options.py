@@ -37,10 +37,15 @@ class SizeOption(click.ParamType[int]):
         return size
 
 
+rate_option = click.option(
+    "--rate", type=SizeOption(), help="Bytes a second at most, such as 20MiB, of all together."
+)
+
+
 def moving_options(verb: F) -> F:
     """How fast bytes are moved, and by how many threads."""
     for option in (
-        click.option("--rate", type=SizeOption(), help="Bytes a second at most, such as 20MiB."),
+        rate_option,
         click.option(
             "--threads", type=click.IntRange(1, 256), metavar="N", help="Objects at a time."
         ),

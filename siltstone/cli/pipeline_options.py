@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.moving_options import rate_option
 from siltstone.cli.output import print_json, progress_bar
 from siltstone.cli.session import Session
 
@@ -28,8 +29,12 @@ class FolderOrAddress(click.Path):
 
 
 def executor_options(verb: F) -> F:
-    """Where a verb works; the verb gets ``choice``, a dictionary for ``open_executor``."""
+    """Where a verb works, and how fast.
+
+    The verb gets ``rate``, and ``choice``, a dictionary for ``open_executor``.
+    """
     for option in (
+        rate_option,
         click.option(
             "--conf",
             multiple=True,

@@ -8,13 +8,19 @@ from typing import Any
 import click
 
 from siltstone.cli.backup_commands import (
+    ALLOW_MISSING,
+    FOLDER,
+    GENERATION,
     GENERATIONS,
     MISSING,
     OF,
     ONLY,
     PLACE,
     TURN,
+    new_store_options,
+    site_from,
     tell_backup,
+    tell_restored,
     tell_verified,
 )
 from siltstone.cli.moving_options import progress_of
@@ -38,6 +44,7 @@ def backup(
     *,
     allow_missing: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -50,6 +57,7 @@ def backup(
             place,
             containers=containers or None,
             executor=executor,
+            rate=rate,
             allow_missing=allow_missing,
             takeover=takeover,
             progress=progress,
@@ -71,6 +79,7 @@ def verify_backup(
     generations: tuple[int, ...],
     of: str | None,
     *,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -82,6 +91,50 @@ def verify_backup(
 
     with open_executor(**choice) as executor, progress_of(session, "verify") as progress:
         report = verify_backups(
-            place, generations or None, of, executor=executor, progress=progress
+            place, generations or None, of, executor=executor, rate=rate, progress=progress
         )
     tell_verified(session, report, as_json=as_json)
+
+
+@click.command()
+@PLACE
+@FOLDER
+@GENERATION
+@OF
+@new_store_options
+@ALLOW_MISSING
+@executor_options
+@json_option
+@pass_session
+def restore(
+    session: Session,
+    /,
+    place: Path,
+    folder: Path,
+    generation: int | None,
+    of: str | None,
+    *,
+    allow_missing: bool,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Make a new store in FOLDER from a backup, as 'backup restore' does; workers bring the chunks.
+
+    Every worker needs FOLDER under the same path, for the settings file that is made in it.
+    """
+    from siltstone.migration.restore_backup import restore_backup
+
+    site = site_from(folder, choice)
+    with open_executor(**choice) as executor, progress_of(session, "restore") as progress:
+        report = restore_backup(
+            place,
+            site,
+            generation,
+            of,
+            executor=executor,
+            rate=rate,
+            allow_missing=allow_missing,
+            progress=progress,
+        )
+    tell_restored(report, as_json=as_json)

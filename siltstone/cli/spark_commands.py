@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from siltstone.cli.copy_command import check_choice, copy_segments
+from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
     executor_options,
@@ -19,8 +19,8 @@ from siltstone.cli.pipeline_options import (
     told,
 )
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.cli.spark_backup import backup, verify_backup
-from siltstone.cli.spark_migration import sums, verify_migration
+from siltstone.cli.spark_backup import backup, restore, verify_backup
+from siltstone.cli.spark_migration import migrate_legacy, sums, verify_import, verify_migration
 from siltstone.store.settings_file import FILE_NAME
 
 
@@ -39,7 +39,15 @@ def spark() -> None:
 @executor_options
 @json_option
 @pass_session
-def scrub(session: Session, /, resume: Path | None, *, as_json: bool, **choice: Any) -> None:
+def scrub(
+    session: Session,
+    /,
+    resume: Path | None,
+    *,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
     """Read every chunk and compare each block with its checksum. Exits with 6 on damage."""
     from siltstone.pipelines.kept_outcomes import KeptOutcomes
     from siltstone.pipelines.scrub import DAMAGE, GONE, plan_scrub
@@ -54,7 +62,7 @@ def scrub(session: Session, /, resume: Path | None, *, as_json: bool, **choice: 
             # A chunk that grew since is read again.
             left = [item for item in items if kept.done.get(item.name) != item.length]
             total = sum(item.length for item in left)
-            outcomes = run_scrub(view, executor, left)
+            outcomes = run_scrub(view, executor, left, rate=rate)
             quiet = frozenset((OK, GONE))
             for outcome in told(session, "scrub", outcomes, total, as_json=as_json, quiet=quiet):
                 if outcome.status != FAILED:
@@ -98,6 +106,7 @@ def export(
     records: str | None,
     file_size: str,
     *,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -123,7 +132,7 @@ def export(
         items = plan_export(view, chosen, folder, Form(form), kind, size)
         total = sum(item.size for item in items)
         with open_executor(**choice) as executor:
-            outcomes = run_export(view, executor, items)
+            outcomes = run_export(view, executor, items, rate=rate)
             quiet = frozenset((OK, SAME))
             shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
             counts = Counter(outcome.status for outcome in shown)
@@ -144,6 +153,7 @@ def verify(
     segments: tuple[str, ...],
     prefix: str,
     *,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -173,11 +183,11 @@ def verify(
             copied = stack.enter_context(store_view(target))
             pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
             total = sum(pair.size for pair in pairs)
-            found = verify_copy(view, copied, executor, pairs)
+            found = verify_copy(view, copied, executor, pairs, rate=rate)
         else:
             items, known = plan_verify_export(view, target, segments)
             total = sum(item.size for item in items)
-            found = verify_export(view, executor, items)
+            found = verify_export(view, executor, items, rate=rate)
         quiet = frozenset((OK,))
         outcomes = chain(known, found)
         shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
@@ -189,6 +199,7 @@ def verify(
 @click.argument("target", type=click.Path(exists=True, path_type=Path))
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Copy all segments whose names begin so.")
+@verify_option
 @executor_options
 @json_option
 @pass_session
@@ -199,16 +210,25 @@ def copy(
     segments: tuple[str, ...],
     prefix: str,
     *,
+    verify: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Copy segments into the store TARGET: what is new and no more.
+    """Copy segments into the store TARGET, as 'copy' does: what is new and no more.
 
     Without SEGMENTS and --prefix all of them. TARGET must have no other owner meanwhile.
     """
     with open_executor(**choice) as executor:
-        copy_segments(
-            session, session.store_path(), target, segments, prefix, executor, as_json=as_json
+        copy_stores(
+            session,
+            (session.store_path(), target),
+            segments,
+            prefix,
+            executor,
+            verify=verify,
+            rate=rate,
+            as_json=as_json,
         )
 
 
@@ -236,6 +256,7 @@ def compact(
     count_min: int | None,
     *,
     share: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -256,12 +277,20 @@ def compact(
         )
         with open_executor(**choice) as executor:
             total = planned_bytes(store, rules)
-            outcomes = run_compact(store, executor, rules)
+            outcomes = run_compact(store, executor, rules, rate=rate)
             quiet = frozenset((OK, CHANGED))
             shown = told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
             counts = Counter(outcome.status for outcome in shown)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
 
 
-for _verb in (backup, verify_backup, verify_migration, sums):
+for _verb in (
+    backup,
+    verify_backup,
+    restore,
+    migrate_legacy,
+    verify_migration,
+    verify_import,
+    sums,
+):
     spark.add_command(_verb)

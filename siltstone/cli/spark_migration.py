@@ -1,18 +1,65 @@
-"""The verbs of ``spark`` about data that came from elsewhere: compared, and given sums."""
+"""The verbs of ``spark`` about data from elsewhere: brought, compared, and given sums."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
+from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.copy_command import check_choice
-from siltstone.cli.migrate_commands import record_option, sealed_option
-from siltstone.cli.pipeline_options import executor_options, finish, open_executor
+from siltstone.cli.migrate_commands import (
+    in_place_option,
+    record_option,
+    sealed_option,
+    under_option,
+)
+from siltstone.cli.pipeline_options import executor_options, finish, open_executor, told
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import record_sums_of
 from siltstone.cli.verify_migration import verify_migration as run_verify_migration
+
+
+@click.command()
+@click.argument("folder", metavar="DIR")
+@in_place_option
+@under_option
+@sealed_option
+@takeover_option
+@executor_options
+@json_option
+@pass_session
+def migrate_legacy(
+    session: Session,
+    /,
+    folder: str,
+    under: str,
+    sealed: Path | None,
+    *,
+    in_place: bool,
+    takeover: bool,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Bring segments of Pravega's RollingStorage, as 'migrate legacy' does; workers copy the bytes.
+
+    Every worker needs DIR, if that is a folder, under the same path. Claims the store.
+    """
+    with open_executor(**choice) as executor:
+        bring_migration(
+            session,
+            folder,
+            sealed,
+            under,
+            executor,
+            in_place=in_place,
+            takeover=takeover,
+            rate=rate,
+            as_json=as_json,
+        )
 
 
 @click.command()
@@ -31,6 +78,7 @@ def verify_migration(
     *,
     record_sums: bool,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -46,6 +94,7 @@ def verify_migration(
             executor,
             record_sums=record_sums,
             takeover=takeover,
+            rate=rate,
             as_json=as_json,
         )
 
@@ -64,6 +113,7 @@ def sums(
     prefix: str,
     *,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -84,5 +134,42 @@ def sums(
         open_executor(**choice) as executor,
     ):
         chosen = view.segments(segments, prefix)
-        counts = record_sums_of(session, view, owned, executor, chosen, as_json=as_json)
+        counts = record_sums_of(session, view, owned, executor, chosen, rate=rate, as_json=as_json)
     finish(session, "sums", counts, DAMAGE, FAILED)
+
+
+@click.command()
+@click.argument("segment")
+@click.argument("sources", nargs=-1, required=True)
+@executor_options
+@json_option
+@pass_session
+def verify_import(
+    session: Session,
+    /,
+    segment: str,
+    sources: tuple[str, ...],
+    *,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Compare segments with the files that 'import SEGMENT SOURCES' made them of, byte for byte.
+
+    What was appended since is passed over. Every worker needs the files under the same paths.
+    Exits with 6 on a difference.
+    """
+    from siltstone.migration.files.import_plan import plan_files
+    from siltstone.migration.files.verify_files import verify_files
+    from siltstone.migration.legacy.verify import DIFFERS, MISSING
+    from siltstone.pipelines.store_view import store_view
+    from siltstone.pipelines.work import FAILED, OK
+
+    planned = plan_files(segment, sources)
+    total = sum(each.length for each in planned)
+    with store_view(session.store_path()) as view, open_executor(**choice) as executor:
+        outcomes = verify_files(view, planned, executor, rate=rate)
+        quiet = frozenset((OK,))
+        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
+        counts = Counter(outcome.status for outcome in shown)
+    finish(session, "verify", counts, frozenset((DIFFERS, MISSING)), FAILED)

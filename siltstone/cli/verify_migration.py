@@ -25,6 +25,7 @@ def verify_migration(
     *,
     record_sums: bool,
     takeover: bool,
+    rate: int | None = None,
     as_json: bool,
 ) -> None:
     """Compare, tell what became of each segment, and end as the worst of it asks."""
@@ -47,7 +48,7 @@ def verify_migration(
         known = imported(view.segments(), place.migration, layout)
         total = sum(one.origin.length - one.origin.start for one in known)
         infos = {one.info.name: one.info for one in known}
-        outcomes = run_verify(layout, known, place, view, executor)
+        outcomes = run_verify(layout, known, place, view, executor, rate=rate)
         counts: Counter[str] = Counter()
         same = []
         for outcome in told(
@@ -57,7 +58,9 @@ def verify_migration(
             if outcome.status == OK:
                 same.append(infos[outcome.subject])
         if owned is not None:
-            recorded = record_sums_of(session, view, owned, executor, same, as_json=as_json)
+            recorded = record_sums_of(
+                session, view, owned, executor, same, rate=rate, as_json=as_json
+            )
             counts.update(status for status in recorded.elements() if status != OK)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING)) | DAMAGE, FAILED)
 
@@ -69,6 +72,7 @@ def record_sums_of(
     executor: Executor,
     segments: list[SegmentInfo],
     *,
+    rate: int | None = None,
     as_json: bool,
 ) -> Counter[str]:
     """Record the sums of what segments have in place; return how many objects had which status."""
@@ -77,6 +81,6 @@ def record_sums_of(
 
     items = plan_sums(view, segments)
     total = sum(item.size for item in items)
-    outcomes = record_sums(view, owned, executor, items)
+    outcomes = record_sums(view, owned, executor, items, rate=rate)
     shown = told(session, "sums", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))
     return Counter(outcome.status for outcome in shown)

@@ -86,8 +86,7 @@ def create_backup(
         place: settings file of the place, or a folder; ``docs/backup.md`` says what stands there.
         containers: which ones; ``None`` means all.
         executor: where chunks are copied; ``None`` means threads of this process.
-        rate: bytes a second to the place, at least 1, of this process and of each task of Spark;
-            ``None`` means no limit.
+        rate: bytes a second to the place, at least 1; ``None`` means no limit.
         allow_missing: make the generation although chunks of the source are damaged or lost; it
             says which ones, and has none of their bytes.
         takeover: go on although somebody else is at work in the place; see ``turn``.
@@ -201,8 +200,10 @@ class _Making:
         """Copy all that is lacking; return what was copied, and how much was there before."""
         plan_of = {item.name: plan for plan in plans for item in plan.items}
         items = {item.name: item for plan in plans for item in plan.items}
-        place = WorkerPlace(path=self._found.path, witness=self._turn.name, rate=self._rate)
-        work = FragmentWork(store=self._view.path, uuid=self._view.uuid, place=place)
+        place = WorkerPlace(path=self._found.path, witness=self._turn.name)
+        work = FragmentWork(
+            store=self._view.path, uuid=self._view.uuid, place=place, rate=self._rate
+        )
         total, done = sum(item.size for item in items.values()), 0
         copied: list[FragmentItem] = []
         found = 0

@@ -14,7 +14,7 @@ from siltstone.core.errors import ChunkNotFoundError, LostDataError, SiltstoneEr
 from siltstone.migration.fragment_copy import FragmentBuffer
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
-from siltstone.pipelines.work import FAILED, OK, Outcome, Step
+from siltstone.pipelines.work import FAILED, OK, Outcome, Step, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,16 @@ class ObjectWork:
 
     Attributes:
         place: where they are.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     place: WorkerPlace
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the place."""
-        with self.place.open() as place:
+        with self.place.open(share_of(self.rate, openings)) as place:
             yield partial(_compared, place, FragmentBuffer())
 
 

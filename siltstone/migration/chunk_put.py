@@ -7,8 +7,7 @@ from typing import Final
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.words import MIB
-from siltstone.migration.backup_place import delete, put
-from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.migration.fragment_copy import FragmentBuffer, is_put
 
 WHOLE_BYTES_MAX: Final = 128 * MIB
 """A longer chunk is written range by range, where the service can append."""
@@ -23,10 +22,11 @@ def put_chunk(
     ranges: Sequence[tuple[int, int]],
     fill: Fill,
     room: FragmentBuffer,
-) -> None:
-    """Make a chunk in the place of whatever has its name.
+) -> bool:
+    """Make a chunk; false when its name is taken, also by a try of ours without an answer.
 
-    When ``fill`` fails, there is no chunk; a death in between leaves one that is shorter.
+    Nothing is ever deleted here: a task may be repeated, and its first try may live longer than
+    the job. When ``fill`` fails, or in a death, a part of a long chunk may stay.
 
     Args:
         storage: where.
@@ -40,19 +40,14 @@ def put_chunk(
         view = room.of(length)
         for index, (start, stop) in enumerate(ranges):
             fill(index, view[start:stop])
-        put(storage, name, [view])
-        return
+        return is_put(storage, name, view)
     end = 0
-    try:
-        for index, (start, stop) in enumerate(ranges):
-            view = room.of(stop - start)
-            fill(index, view)
-            if end:
-                storage.write(name, end, [view[end - start :]])
-            else:
-                put(storage, name, [view])
-            end = stop
-    except BaseException:
+    for index, (start, stop) in enumerate(ranges):
+        view = room.of(stop - start)
+        fill(index, view)
         if end:
-            delete(storage, name)
-        raise
+            storage.write(name, end, [view[end - start :]])
+        elif not is_put(storage, name, view):
+            return False
+        end = stop
+    return True

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
 from siltstone.core.records.backup import BackupFragment
 from siltstone.migration.backup_objects import ObjectItem, read_object
-from siltstone.migration.backup_place import delete
 from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.chunk_put import put_chunk
-from siltstone.migration.fragment_copy import FragmentBuffer
-from siltstone.pipelines.work import OK, SAME, Outcome, Step
-from siltstone.store.assemble import storage_of
-from siltstone.store.place_settings import find_place, open_place
+from siltstone.migration.fragment_copy import OCCUPIED, FragmentBuffer
+from siltstone.migration.worker_place import WorkerPlace
+from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
+from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.manifest import COPY_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +49,26 @@ class ChunkWork:
     """Brings chunks back, each fragment compared with its sum.
 
     Attributes:
-        place: the place, as ``find_place`` takes it.
+        place: where the backup is.
         folder: of the store in the place.
         target: the settings file of the store that is made.
-        rate: bytes a second that are read; ``None`` for no limit.
+        uuid: of that store.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
-    place: str
+    place: WorkerPlace
     folder: str
     target: str
+    uuid: str
     rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the place and the new long-term storage."""
-        environment = SystemEnvironment()
-        with ExitStack() as stack:
-            stack.callback(environment.close)
-            place = open_place(find_place(self.place), environment, rate=self.rate)
-            stack.enter_context(closing(place))
-            target = stack.enter_context(closing(storage_of(self.target)))
+        with (
+            self.place.open(share_of(self.rate, openings)) as place,
+            closing(worker_store(self.target, self.uuid, name=COPY_NAME)) as target,
+        ):
             yield partial(_restored, self, place, target, FragmentBuffer())
 
 
@@ -80,11 +79,15 @@ def _restored(
     buffer: FragmentBuffer,
     item: ChunkItem,
 ) -> Outcome:
-    """Bring one chunk. What fails on the new storage is an error: it would fail for all others."""
+    """Bring one chunk. What fails on the new storage is an error: it would fail for all others.
+
+    Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
+    """
+    occupied = Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     if item.found is not None:
         if item.found == item.length and _is_there(target, item, buffer):
             return Outcome(subject=item.name, status=SAME, length=item.length)
-        delete(target, item.name)
+        return occupied
 
     def fill(index: int, view: memoryview) -> None:
         fragment = item.fragments[index]
@@ -99,7 +102,8 @@ def _restored(
 
     ranges = [(fragment.start, fragment.stop) for fragment in item.fragments]
     try:
-        put_chunk(target, item.name, ranges, fill, buffer)
+        if not put_chunk(target, item.name, ranges, fill, buffer):
+            return occupied
     except _UnreadableError as unreadable:
         return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
     return Outcome(subject=item.name, status=OK, length=item.length)

@@ -27,7 +27,7 @@ from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import OK, SAME, Outcome, Step
+from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 OCCUPIED: Final = "occupied"
@@ -78,18 +78,20 @@ class FragmentWork:
         store: the settings file of the source.
         uuid: of the source.
         place: where they go.
+        rate: bytes a second that all openings together bring there; ``None`` for no limit.
     """
 
     store: str
     uuid: str
     place: WorkerPlace
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the source's long-term storage and the place."""
         with (
             closing(worker_store(self.store, self.uuid)) as source,
-            self.place.open() as place,
+            self.place.open(share_of(self.rate, openings)) as place,
         ):
             yield partial(_copied, uncached(source), place, FragmentBuffer())
 
@@ -121,7 +123,7 @@ def _copied(
         _read(source, view, item)
     except SiltstoneError as error:
         return Outcome(subject=item.name, status=unread_status(error), message=str(error))
-    if not _is_put(place, item.name, view):
+    if not is_put(place, item.name, view):
         return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     return _done(item, OK, view)
 
@@ -152,7 +154,7 @@ def _read(source: ChunkStorage, view: memoryview, item: FragmentItem) -> None:
         read_blocks(source, blocks, view[begin : begin + length])
 
 
-def _is_put(place: ChunkStorage, name: str, view: memoryview) -> bool:
+def is_put(place: ChunkStorage, name: str, view: memoryview) -> bool:
     """Make an object; false when its name is taken, also by a try of ours without an answer."""
     for tries_left in range(_CREATES_MAX - 1, -1, -1):
         try:

@@ -11,16 +11,14 @@ from typing import Final
 from siltstone.core.block_reads import chunk_parts, read_blocks, read_exactly
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import (
-    SiltstoneError,
-)
+from siltstone.core.errors import ChunkExistsError, SiltstoneError
 from siltstone.core.words import MIB
 from siltstone.migration.backup_place import delete
 from siltstone.migration.chunk_put import put_chunk
 from siltstone.migration.fragment_copy import FragmentBuffer
 from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import OK, Outcome, Step
+from siltstone.pipelines.work import OK, Outcome, Step, share_of
 from siltstone.store.assemble import storage_of
 
 _READ_BYTES: Final = 4 * MIB
@@ -55,7 +53,7 @@ class MoveWork:
     Attributes:
         source: the settings file with the old long-term storage.
         target: that with the new one.
-        rate: bytes a second that are read; ``None`` for no limit.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     source: str
@@ -63,10 +61,10 @@ class MoveWork:
     rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open both."""
         with (
-            closing(storage_of(self.source, self.rate)) as source,
+            closing(storage_of(self.source, share_of(self.rate, openings))) as source,
             closing(storage_of(self.target)) as target,
         ):
             yield partial(_moved, uncached(source), target, FragmentBuffer())
@@ -76,8 +74,6 @@ def _moved(
     source: ChunkStorage, target: ChunkStorage, buffer: FragmentBuffer, item: MoveItem
 ) -> Outcome:
     """Copy one object. What fails at the new place is an error: it would fail for all others."""
-    if item.found is not None:
-        delete(target, item.name)
     sums = unpack_sums(item.sums)
     parts = tuple(chunk_parts(item.name, item.length, sums, _READ_BYTES))
 
@@ -92,10 +88,18 @@ def _moved(
 
     ranges = [(part.offset, part.offset + part.length) for part in parts]
     try:
-        put_chunk(target, item.name, ranges, fill, buffer)
+        # Tasks of a move are threads of its driver, which nobody else works beside.
+        for taken in (item.found is not None, True):
+            if taken:
+                delete(target, item.name)
+            if put_chunk(target, item.name, ranges, fill, buffer):
+                return Outcome(subject=item.name, status=OK, length=item.length)
     except _UnreadableError as unreadable:
+        delete(target, item.name)
         return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
-    return Outcome(subject=item.name, status=OK, length=item.length)
+    raise ChunkExistsError(
+        "somebody else writes to the new place", chunk=item.name, operation="create"
+    )
 
 
 class _UnreadableError(Exception):

@@ -41,10 +41,7 @@ from siltstone.pipelines.work import FAILED, Executor, PipelineError, packed
 from siltstone.store.assemble import Assembly, assembled, open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.initialisation import sync_folder
-from siltstone.store.manifest import MANIFEST_NAME, read_manifest_at
-
-COPY_NAME: Final = "system/store-copy"
-"""The store manifest at a new place that is not the store's yet."""
+from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, read_manifest_at
 
 MOVED_NAME: Final = "system/store-moved"
 """The store manifest at an old place that is not the store's any more."""

@@ -9,25 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from siltstone.container.image import decoded_tail
 from siltstone.container.restoring import Origin, check_log_free, restore_container
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, StoreError
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
 from siltstone.core.records.checkpoint import IndexFile
+from siltstone.core.records.store_manifest import encode_store_manifest
 from siltstone.core.words import LINEAGE_BYTES
-from siltstone.migration.backup import Progress
+from siltstone.migration.backup import ROUNDS_MAX, Progress
 from siltstone.migration.backup_care import backups_of
-from siltstone.migration.backup_place import BackupPlace
+from siltstone.migration.backup_place import BackupPlace, delete, put
 from siltstone.migration.chunk_restore import ChunkItem, ChunkWork
+from siltstone.migration.fragment_copy import OCCUPIED
+from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
-from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, PipelineError, packed
 from siltstone.store.filling import NewStore, fill_store
 from siltstone.store.initialisation import Site, site_of
+from siltstone.store.manifest import COPY_NAME, uuid_text
 from siltstone.store.place_settings import Place, find_place, open_place
 
 
@@ -86,7 +93,8 @@ def restore_backup(
         CorruptDataError: the backup is damaged; ``where`` names an object.
         StoreError: chunks are absent from the backup; or the folder can not be written.
         LogLostError: the tier-1 log is in use by another container.
-        PipelineError: the place did not answer for an object.
+        PipelineError: the place did not answer for an object; or a worker has not got the settings,
+            or another place or store under their paths.
         ChunkError: the place or the new storage refused, or did not answer.
     """
     site = target if isinstance(target, Site) else site_of(target)
@@ -192,30 +200,57 @@ class _Restoring:
             if not chunk.missing
         ]
         work = ChunkWork(
-            place=self._place.path,
+            place=WorkerPlace(path=self._place.path, witness=self._opened.witness()),
             folder=self._opened.folder,
             target=str(new.settings),
+            uuid=uuid_text(new.store_id),
             rate=self._rate,
         )
-        sizes = {item.name: item.size for item in items}
-        total, done = sum(sizes.values()), 0
-        for outcome in self._executor.run(work, packed(items, self._executor.workers)):
-            done += sizes[outcome.subject]
-            self._progress(done, total)
-            if outcome.status == FAILED:
-                raise PipelineError(f"the place did not answer: {outcome.message}")
-            if outcome.status in DAMAGE:
-                if not self._allow_missing:
-                    raise CorruptDataError(
-                        f"the backup is damaged, {outcome.status}: {outcome.message}",
-                        where=outcome.subject,
-                    )
-                self.missing[outcome.subject] = f"{outcome.status}: {outcome.message}"
-            elif outcome.status == OK:
-                self.brought += 1
-                self.size += outcome.length
-            else:
-                self.found += 1
+        with closing(new.assembly.new_storage()) as target:
+            # By this workers know the new place, until it is a store.
+            put(target, COPY_NAME, [encode_store_manifest(new.assembly.manifest)])
+            self._rounds(work, items, target)
+            delete(target, COPY_NAME)
+
+    def _rounds(self, work: ChunkWork, items: Sequence[ChunkItem], target: ChunkStorage) -> None:
+        by_name = {item.name: item for item in items}
+        total, done = sum(item.size for item in items), 0
+        left = list(items)
+        for _ in range(ROUNDS_MAX):
+            occupied: list[ChunkItem] = []
+            for outcome in self._executor.run(work, packed(left, self._executor.workers)):
+                item = by_name[outcome.subject]
+                if outcome.status == OCCUPIED:
+                    occupied.append(replace(item, found=None))
+                    continue
+                done += item.size
+                self._progress(done, total)
+                self._note(outcome, target)
+            # Nobody else may: a task that was given up and lives on would delete what is whole.
+            for item in occupied:
+                delete(target, item.name)
+            if not occupied:
+                return
+            left = occupied
+        raise PipelineError(f"somebody else writes to the new place: {left[0].name}")
+
+    def _note(self, outcome: Outcome, target: ChunkStorage) -> None:
+        if outcome.status == FAILED:
+            raise PipelineError(f"the place did not answer: {outcome.message}")
+        if outcome.status in DAMAGE:
+            if not self._allow_missing:
+                raise CorruptDataError(
+                    f"the backup is damaged, {outcome.status}: {outcome.message}",
+                    where=outcome.subject,
+                )
+            self.missing[outcome.subject] = f"{outcome.status}: {outcome.message}"
+            # What stands of it would be a chunk that is too short.
+            delete(target, outcome.subject)
+        elif outcome.status == OK:
+            self.brought += 1
+            self.size += outcome.length
+        else:
+            self.found += 1
 
     async def _container(self, new: NewStore, index: int, origin: Origin) -> None:
         environment = new.assembly.environment

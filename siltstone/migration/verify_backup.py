@@ -74,7 +74,7 @@ def verify_backups(
         generations: which ones; ``None`` means all.
         store: see ``backups_of``.
         executor: where objects are read; ``None`` means threads of this process.
-        rate: bytes a second, at least 1, of each task of Spark; ``None`` means no limit.
+        rate: bytes a second that are read, at least 1; ``None`` means no limit.
         progress: told how far it is.
 
     Raises:
@@ -106,9 +106,10 @@ def verify_backups(
                     objects.setdefault(item, []).append(one.number)
         items = list(objects)
         by_name = {item.name: objects[item] for item in items}
-        seen = WorkerPlace(path=find_place(place).path, witness=opened.witness(), rate=rate)
+        seen = WorkerPlace(path=find_place(place).path, witness=opened.witness())
+        work = ObjectWork(place=seen, rate=rate)
         total, done = sum(item.size for item in items), 0
-        for outcome in chosen.run(ObjectWork(place=seen), packed(items, chosen.workers)):
+        for outcome in chosen.run(work, packed(items, chosen.workers)):
             done += outcome.length
             progress(done, total)
             if outcome.status != OK:

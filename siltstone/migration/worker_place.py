@@ -24,16 +24,17 @@ class WorkerPlace:
     Attributes:
         path: as ``find_place`` takes it.
         witness: an object that is there as long as the work goes on.
-        rate: bytes a second that one worker moves to and from it; ``None`` for no limit.
     """
 
     path: str
     witness: str
-    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[ChunkStorage]:
+    def open(self, rate: int | None) -> Iterator[ChunkStorage]:
         """Open the place, until the end of the block.
+
+        Args:
+            rate: bytes a second to and from it at most; ``None`` for no limit.
 
         Raises:
             SettingsError: there is no such place here, or it is another one.
@@ -42,7 +43,7 @@ class WorkerPlace:
         environment = SystemEnvironment()
         with (
             closing(environment),
-            closing(open_place(find_place(self.path), environment, rate=self.rate)) as place,
+            closing(open_place(find_place(self.path), environment, rate=rate)) as place,
         ):
             try:
                 place.stat(self.witness)

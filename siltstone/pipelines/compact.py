@@ -17,7 +17,6 @@ from typing import Final
 from siltstone.container.compaction import MERGED_BYTES_MAX, CompactionRules
 from siltstone.container.container import Container
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     CorruptDataError,
     LostDataError,
@@ -27,10 +26,9 @@ from siltstone.core.errors import (
 from siltstone.core.operations.merge import Merge, Merging, write_merge
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.assemble import open_storage
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.effective_settings import load_settings
-from siltstone.store.manifest import check_uuid, read_manifest
 
 CHANGED: Final = "changed"
 """The segment changed meanwhile, so it stayed as it was."""
@@ -66,17 +64,20 @@ class MergeWork:
 
     Attributes:
         store: the settings file.
+        uuid: of the store.
+        rate: bytes a second that all openings together read and write; ``None`` for no limit.
     """
 
     store: str
+    uuid: str
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        """Open long-term storage, which must hold this very store: see ``check_uuid``."""
-        settings = load_settings(self.store)
-        with closing(open_storage(settings, SystemEnvironment())) as storage:
-            check_uuid(read_manifest(storage), settings.uuid)
-            yield partial(_written, storage, settings.container.read_back)
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open long-term storage."""
+        check = load_settings(self.store).container.read_back
+        with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
+            yield partial(_written, storage, check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,11 @@ class _Planned:
 
 
 def compact(
-    store: OwnedStore, executor: Executor, rules: CompactionRules | None = None
+    store: OwnedStore,
+    executor: Executor,
+    rules: CompactionRules | None = None,
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Merge what is worth it in every container, and yield what became of each new chunk.
 
@@ -97,6 +102,7 @@ def compact(
         store: the owner.
         executor: where chunks are written.
         rules: what is worth merging; ``None`` takes it from the settings of the store.
+        rate: bytes a second that are read and written at most; ``None`` means no limit.
 
     Yields:
         ``ok`` with the count of runs that lie in the new chunk now, ``changed``, ``damaged`` or
@@ -109,7 +115,7 @@ def compact(
     for _ in range(ROUNDS_MAX):
         # What was merged may still be small, and go together with its like of other segments.
         done = 0
-        for outcome in _round(store, executor, chosen):
+        for outcome in _round(store, executor, chosen, rate):
             done += outcome.status == OK
             yield outcome
         if not done:
@@ -119,7 +125,9 @@ def compact(
             store.loop.run(container.flush())
 
 
-def _round(store: OwnedStore, executor: Executor, rules: CompactionRules) -> Iterator[Outcome]:
+def _round(
+    store: OwnedStore, executor: Executor, rules: CompactionRules, rate: int | None
+) -> Iterator[Outcome]:
     planned: dict[str, _Planned] = {}
     items: list[MergeItem] = []
     for index, container in enumerate(store.containers):
@@ -130,8 +138,9 @@ def _round(store: OwnedStore, executor: Executor, rules: CompactionRules) -> Ite
                     container=container, merge=merge, merging=merging
                 )
                 items.append(MergeItem(container=index, merging=merging))
+    work = MergeWork(store=store.path, uuid=store.uuid, rate=rate)
     try:
-        for outcome in executor.run(MergeWork(store=store.path), packed(items, executor.workers)):
+        for outcome in executor.run(work, packed(items, executor.workers)):
             yield _stated(store, planned.pop(outcome.subject), outcome)
     finally:
         # Of these nobody knows whether they were written.

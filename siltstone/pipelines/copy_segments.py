@@ -52,9 +52,9 @@ from siltstone.pipelines.work import (
     PipelineError,
     Step,
     packed,
+    share_of,
 )
-from siltstone.store.assemble import storage_of
-from siltstone.store.effective_settings import load_settings
+from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.import_writer import ImportWriter
 
 CONFLICT: Final = "conflict"
@@ -98,19 +98,24 @@ class CopyWork:
 
     Attributes:
         source: the settings file of the source.
-        target: that of the target.
-        rate: bytes a second that one worker reads at most; ``None`` for no limit.
+        uuid: of the source.
+        target: the settings file of the target.
+        target_uuid: its uuid.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     source: str
+    uuid: str
     target: str
+    target_uuid: str
     rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        """Open the source's long-term storage, and see that the target's settings are there."""
-        load_settings(self.target)
-        with closing(storage_of(self.source, self.rate)) as storage:
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open the source's long-term storage, and see that the target is the one that is meant."""
+        worker_store(self.target, self.target_uuid).close()
+        rate = share_of(self.rate, openings)
+        with closing(worker_store(self.source, self.uuid, rate)) as storage:
             yield partial(_copied, self, storage)
 
 
@@ -129,7 +134,7 @@ def copy(
         target: another store, which this job owns. Its segments keep the names.
         executor: where bytes are moved.
         segments: of the source, as ``view`` shows them.
-        rate: bytes a second that each worker process reads at most; ``None`` means no limit.
+        rate: bytes a second that are read at most; ``None`` means no limit.
 
     Yields:
         One outcome for each segment and step: ``ok`` with the bytes that became visible, ``same``
@@ -239,7 +244,13 @@ def _carried_out(
             )
             for number, group in enumerate(groups_of(lacks))
         ]
-        work = CopyWork(source=view.path, target=target.path, rate=rate)
+        work = CopyWork(
+            source=view.path,
+            uuid=view.uuid,
+            target=target.path,
+            target_uuid=target.uuid,
+            rate=rate,
+        )
         came, failures = _came(executor.run(work, packed(items, executor.workers)), items)
         outputs = [
             ImportOutput(

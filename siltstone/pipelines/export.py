@@ -41,8 +41,9 @@ from siltstone.pipelines.work import (
     PipelineError,
     Step,
     packed,
+    share_of,
 )
-from siltstone.store.assemble import storage_of
+from siltstone.pipelines.worker_store import worker_store
 
 UNREADABLE: Final = "unreadable"
 """The bytes are damaged, or are not the records that were asked for."""
@@ -82,14 +83,18 @@ class ExportWork:
 
     Attributes:
         store: the settings file.
+        uuid: of the store.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     store: str
+    uuid: str
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open long-term storage."""
-        with closing(storage_of(self.store)) as storage:
+        with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
             yield partial(_exported, self.store, storage)
 
 
@@ -147,13 +152,21 @@ def plan_export(
     return items
 
 
-def export(view: StoreView, executor: Executor, items: Sequence[ExportItem]) -> Iterator[Outcome]:
+def export(
+    view: StoreView,
+    executor: Executor,
+    items: Sequence[ExportItem],
+    *,
+    rate: int | None = None,
+) -> Iterator[Outcome]:
     """Write files and yield what became of each: ``ok``, ``same``, ``unreadable`` or ``failed``.
 
     A file appears whole or not at all, and one that is there stays as it is: what was killed is
-    planned and run again.
+    planned and run again. ``rate`` is how many bytes of the store are read a second at most;
+    ``None`` means no limit.
     """
-    return executor.run(ExportWork(store=view.path), packed(items, executor.workers))
+    work = ExportWork(store=view.path, uuid=view.uuid, rate=rate)
+    return executor.run(work, packed(items, executor.workers))
 
 
 def _missing(

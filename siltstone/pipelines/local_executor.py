@@ -40,41 +40,47 @@ class LocalExecutor:
 
     def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
         """See ``Executor``."""
-        environment = SystemEnvironment()
-        loop = BackgroundLoop(name="siltstone-pipeline")
-        try:
-            with work.open() as step:
-                results = partial(self._results, environment, step, iter(packs))
-                for outcomes in loop.iterate(results, batch=1):
-                    yield from outcomes
-        finally:
-            loop.close()
-            environment.close()
+        with work.open() as step:
+            yield from on_threads(step, packs, self._threads)
 
     def close(self) -> None:
         """Nothing is kept between runs."""
 
-    async def _results(
-        self, environment: SystemEnvironment, step: Step, packs: Iterator[Sequence[Item]]
-    ) -> AsyncIterator[list[Outcome]]:
-        pool = Pool(name="siltstone-pipeline", threads=self._threads)
-        running: set[asyncio.Future[list[Outcome]]] = set()
-        try:
-            while True:
-                while len(running) < _AHEAD * self._threads:
-                    pack = next(packs, None)
-                    if pack is None:
-                        break
-                    call = partial(do_pack, step, pack)
-                    running.add(environment.run_blocking(pool, call))
-                if not running:
-                    return
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for one in done:
-                    yield one.result()
-        finally:
-            for one in running:
-                one.cancel()
+
+def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Iterator[Outcome]:
+    """Do packs on so many threads, and yield what became of their items."""
+    environment = SystemEnvironment()
+    loop = BackgroundLoop(name="siltstone-pipeline")
+    try:
+        results = partial(_results, environment, step, iter(packs), threads)
+        for outcomes in loop.iterate(results, batch=1):
+            yield from outcomes
+    finally:
+        loop.close()
+        environment.close()
+
+
+async def _results(
+    environment: SystemEnvironment, step: Step, packs: Iterator[Sequence[Item]], threads: int
+) -> AsyncIterator[list[Outcome]]:
+    pool = Pool(name="siltstone-pipeline", threads=threads)
+    running: set[asyncio.Future[list[Outcome]]] = set()
+    try:
+        while True:
+            while len(running) < _AHEAD * threads:
+                pack = next(packs, None)
+                if pack is None:
+                    break
+                call = partial(do_pack, step, pack)
+                running.add(environment.run_blocking(pool, call))
+            if not running:
+                return
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                yield one.result()
+    finally:
+        for one in running:
+            one.cancel()
 
 
 def do_pack(step: Step, pack: Sequence[Item]) -> list[Outcome]:

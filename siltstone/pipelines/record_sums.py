@@ -23,7 +23,7 @@ from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.scrub import READ_BYTES, unread_status
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed
+from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 
@@ -52,15 +52,17 @@ class SumsWork:
     Attributes:
         store: the settings file.
         uuid: of the store.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     store: str
     uuid: str
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open long-term storage."""
-        with closing(worker_store(self.store, self.uuid)) as storage:
+        with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
             yield partial(_summed, uncached(storage))
 
 
@@ -78,7 +80,12 @@ def plan_sums(view: StoreView, segments: Sequence[SegmentInfo]) -> list[SumsItem
 
 
 def record_sums(
-    view: StoreView, owned: OwnedStore, executor: Executor, items: Sequence[SumsItem]
+    view: StoreView,
+    owned: OwnedStore,
+    executor: Executor,
+    items: Sequence[SumsItem],
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Read objects and record their sums; from then on reads compare with what was read now.
 
@@ -87,6 +94,7 @@ def record_sums(
         owned: the same store, which this job owns.
         executor: where objects are read.
         items: of ``plan_sums``.
+        rate: bytes a second that are read at most; ``None`` means no limit.
 
     Yields:
         One outcome for each object: ``ok`` when its sums are recorded; ``missing``, ``short`` or
@@ -98,7 +106,7 @@ def record_sums(
         PipelineError: the work could not be done as a whole.
     """
     by_name = {item.chunk.name: item for item in items}
-    work = SumsWork(store=view.path, uuid=view.uuid)
+    work = SumsWork(store=view.path, uuid=view.uuid, rate=rate)
     for outcome in executor.run(work, packed(items, executor.workers)):
         if outcome.status == OK:
             item = by_name[outcome.subject]

@@ -23,8 +23,8 @@ from siltstone.core.errors import (
 from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.assemble import storage_of
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.worker_store import worker_store
 
 MISSING: Final = "missing"
 SHORT: Final = "short"
@@ -69,14 +69,18 @@ class ScrubWork:
 
     Attributes:
         store: the settings file.
+        uuid: of the store.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     store: str
+    uuid: str
+    rate: int | None = None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open long-term storage."""
-        with closing(storage_of(self.store)) as storage:
+        with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
             yield partial(_scrubbed, uncached(storage), _Buffer())
 
 
@@ -95,7 +99,11 @@ def plan_scrub(rows: Sequence[ChunkRows]) -> list[ScrubItem]:
 
 
 def scrub(
-    view: StoreView, executor: Executor, items: Sequence[ScrubItem] | None = None
+    view: StoreView,
+    executor: Executor,
+    items: Sequence[ScrubItem] | None = None,
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Read every chunk and yield what it was like.
 
@@ -105,13 +113,14 @@ def scrub(
         view: the store; stays open until the end.
         executor: where the chunks are read.
         items: of ``plan_scrub``, to leave some out; ``None`` means every chunk.
+        rate: bytes a second that are read at most; ``None`` means no limit.
 
     Yields:
         One outcome for each item: ``ok``, ``unverified``, ``missing``, ``short``, ``damaged``,
         ``gone``, or ``failed`` where storage gave no answer.
     """
     planned = plan_scrub(view.chunk_rows()) if items is None else items
-    work = ScrubWork(store=view.path)
+    work = ScrubWork(store=view.path, uuid=view.uuid, rate=rate)
     suspects: list[Outcome] = []
     for outcome in executor.run(work, packed(planned, executor.workers)):
         if outcome.status in DAMAGE:

@@ -23,8 +23,9 @@ from siltstone.pipelines.work import (
     Outcome,
     Step,
     packed,
+    share_of,
 )
-from siltstone.store.assemble import storage_of
+from siltstone.pipelines.worker_store import worker_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +52,25 @@ class VerifyCopyWork:
 
     Attributes:
         source: the settings file of the one.
-        target: that of the other.
+        source_uuid: its uuid.
+        target: the settings file of the other.
+        target_uuid: its uuid.
+        rate: bytes a second that all openings together read, of both; ``None`` for no limit.
     """
 
     source: str
+    source_uuid: str
     target: str
+    target_uuid: str
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        """Open long-term storage of both."""
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open long-term storage of both, of which as much is read."""
+        each = share_of(self.rate, 2 * openings)
         with (
-            closing(storage_of(self.source)) as source,
-            closing(storage_of(self.target)) as target,
+            closing(worker_store(self.source, self.source_uuid, each)) as source,
+            closing(worker_store(self.target, self.target_uuid, each)) as target,
         ):
             yield partial(_compared, self, source, target)
 
@@ -101,13 +109,25 @@ def plan_verify_copy(
 
 
 def verify_copy(
-    view: StoreView, copy: StoreView, executor: Executor, items: Sequence[ComparedItem]
+    view: StoreView,
+    copy: StoreView,
+    executor: Executor,
+    items: Sequence[ComparedItem],
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Compare ranges and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
     ``unreadable`` says that bytes of one of the stores are damaged, by its own checksums.
+    ``rate`` is how many bytes of both are read a second at most; ``None`` means no limit.
     """
-    work = VerifyCopyWork(source=view.path, target=copy.path)
+    work = VerifyCopyWork(
+        source=view.path,
+        source_uuid=view.uuid,
+        target=copy.path,
+        target_uuid=copy.uuid,
+        rate=rate,
+    )
     return executor.run(work, packed(items, executor.workers))
 
 

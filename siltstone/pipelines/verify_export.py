@@ -32,8 +32,8 @@ from siltstone.pipelines.export_layout import (
 from siltstone.pipelines.export_place import Place, opened, place_of, target_of
 from siltstone.pipelines.segment_ranges import gaps, last_line_end, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
-from siltstone.store.assemble import storage_of
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.worker_store import worker_store
 
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"
@@ -52,14 +52,18 @@ class VerifyExportWork:
 
     Attributes:
         store: the settings file.
+        uuid: of the store.
+        rate: bytes a second of the store that all openings together read; ``None`` for no limit.
     """
 
     store: str
+    uuid: str
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         """Open long-term storage."""
-        with closing(storage_of(self.store)) as storage:
+        with closing(worker_store(self.store, self.uuid, share_of(self.rate, openings))) as storage:
             yield partial(_compared, self.store, storage)
 
 
@@ -105,13 +109,19 @@ def plan_verify_export(
 
 
 def verify_export(
-    view: StoreView, executor: Executor, items: Sequence[ExportItem]
+    view: StoreView,
+    executor: Executor,
+    items: Sequence[ExportItem],
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Compare files and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
-    ``unreadable`` says that the store's own bytes are damaged.
+    ``unreadable`` says that the store's own bytes are damaged. ``rate`` is how many bytes of the
+    store are read a second at most; ``None`` means no limit.
     """
-    return executor.run(VerifyExportWork(store=view.path), packed(items, executor.workers))
+    work = VerifyExportWork(store=view.path, uuid=view.uuid, rate=rate)
+    return executor.run(work, packed(items, executor.workers))
 
 
 def _live(view: StoreView, name: str) -> SegmentInfo | None:

@@ -75,9 +75,24 @@ class Work(Protocol):
     whoever opens it.
     """
 
-    def open(self) -> AbstractContextManager[Step]:
-        """Open what the steps need; they may run on several threads at a time."""
+    @property
+    def rate(self) -> int | None:
+        """Bytes a second that all who do the work may move together; ``None`` for no limit."""
         ...
+
+    def open(self, openings: int = 1) -> AbstractContextManager[Step]:
+        """Open what the steps need; they may run on several threads at a time.
+
+        Args:
+            openings: how often the work is open at a time, at most; each moves its share of the
+                rate.
+        """
+        ...
+
+
+def share_of(rate: int | None, openings: int) -> int | None:
+    """The rate of each of so many that move bytes at a time; ``None`` for no limit."""
+    return None if rate is None else max(1, rate // openings)
 
 
 class Executor(Protocol):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.store.assemble import storage_of
-from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.store.manifest import MANIFEST_NAME, check_uuid, read_manifest
 
 
-def worker_store(path: str, uuid: str) -> ChunkStorage:
+def worker_store(
+    path: str, uuid: str, rate: int | None = None, name: str = MANIFEST_NAME
+) -> ChunkStorage:
     """Return a client of the long-term storage of a store.
 
     On another machine the path of a settings file may lead elsewhere, and what is not there would
@@ -16,6 +18,8 @@ def worker_store(path: str, uuid: str) -> ChunkStorage:
     Args:
         path: of the settings file.
         uuid: of the store.
+        rate: bytes a second that it moves at most, both ways together; ``None`` for no limit.
+        name: of the manifest; ``COPY_NAME`` in a store that is being made.
 
     Raises:
         StoreNotFoundError: there is no settings file, or no store where it says.
@@ -23,9 +27,9 @@ def worker_store(path: str, uuid: str) -> ChunkStorage:
         SettingsError: the settings file is wrong.
         ChunkError: long-term storage did not answer.
     """
-    storage = storage_of(path)
+    storage = storage_of(path, rate)
     try:
-        check_uuid(read_manifest(storage), uuid)
+        check_uuid(read_manifest(storage, name), uuid)
     except BaseException:
         storage.close()
         raise

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.pipelines.local_executor import THREADS_MAX, LocalExecutor, do_pack
-from siltstone.pipelines.work import Item, Outcome, PipelineError, Work
+from siltstone.pipelines.local_executor import THREADS_MAX, do_pack, on_threads
+from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
 
 PACKS_PER_CORE: Final = 8
 """Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
@@ -40,6 +40,9 @@ _ARROW: Final = pyarrow.schema(
 
 class SparkExecutor:
     """Runs each pack as one task of Spark. Works through Spark Connect too.
+
+    Where the work has a rate there are no more tasks at a time than workers, whatever cores Spark
+    adds meanwhile: each does several packs, one after the other, and moves its share of the rate.
 
     Args:
         spark: the session; stays the caller's, unless ``stops``.
@@ -83,15 +86,17 @@ class SparkExecutor:
             self._spark.stop()
 
     def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
+        tasks = len(packs) if work.rate is None else min(len(packs), self.workers)
         table = pyarrow.table(
             {
-                "pack": pyarrow.array(range(len(packs)), pyarrow.int32()),
+                "task": pyarrow.array([n % tasks for n in range(len(packs))], pyarrow.int32()),
                 "items": pyarrow.array([pickle.dumps(tuple(p)) for p in packs], pyarrow.binary()),
             }
         )
-        frame = self._spark.createDataFrame(table).repartitionById(len(packs), "pack")
+        frame = self._spark.createDataFrame(table).repartitionById(tasks, "task")
+        task = _task(work, self._threads, openings=tasks)
         try:
-            found = frame.mapInArrow(_task(work, self._threads), _SCHEMA).toArrow()
+            found = frame.mapInArrow(task, _SCHEMA).toArrow()
         except PySparkException as error:
             raise PipelineError(f"a job of Spark failed: {_reason(error)}") from error
         rows = found.to_pylist()
@@ -121,31 +126,31 @@ def _one_row(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordB
 Batches = Iterator[pyarrow.RecordBatch]
 
 
-def _task(work: Work, threads: int) -> Callable[[Batches], Batches]:
+def _task(work: Work, threads: int, openings: int) -> Callable[[Batches], Batches]:
     def task(batches: Batches) -> Batches:
         # Only the record travels; what it does is found on the worker's own path.
-        return do_batches(work, threads, batches)
+        return do_batches(work, threads, openings, batches)
 
     return task
 
 
-def do_batches(work: Work, threads: int, batches: Batches) -> Batches:
-    """What a task does: the packs of some rows, one after another."""
-    for batch in batches:
-        for items in batch.column("items").to_pylist():
-            yield _batch(_done(work, threads, pickle.loads(items)))
-
-
-def _done(work: Work, threads: int, pack: Sequence[Item]) -> list[tuple[object, ...]]:
+def do_batches(work: Work, threads: int, openings: int, batches: Batches) -> Batches:
+    """What a task does: the packs of some rows, one after another, with one opening of the work."""
+    packs = (pickle.loads(p) for b in batches for p in b.column("items").to_pylist())
     try:
-        if threads > 1:
-            outcomes = list(LocalExecutor(threads).run(work, [(item,) for item in pack]))
-        else:
-            with work.open() as step:
-                outcomes = do_pack(step, pack)
+        with work.open(openings) as step:
+            for pack in packs:
+                yield _batch(_done(step, threads, pack))
     except (SiltstoneError, OSError) as error:
         # Whoever could not begin would not do better if Spark tried again.
-        return [("", "", 0, f"{type(error).__name__}: {error}", b"", True)]
+        yield _batch([("", "", 0, f"{type(error).__name__}: {error}", b"", True)])
+
+
+def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[tuple[object, ...]]:
+    if threads > 1:
+        outcomes = list(on_threads(step, [(item,) for item in pack], threads))
+    else:
+        outcomes = do_pack(step, pack)
     return [(o.subject, o.status, o.length, o.message, o.detail, False) for o in outcomes]
 
 

@@ -24,6 +24,9 @@ from siltstone.core.records.store_manifest import (
 )
 
 MANIFEST_NAME: Final = "system/store"
+COPY_NAME: Final = "system/store-copy"
+"""The store manifest at a place that is not a store's yet, as long as bytes are brought there."""
+
 CONTAINERS_MAX: Final = 4096
 """Each container has a log, an index and threads, so more is a mistake in writing."""
 
@@ -42,17 +45,21 @@ def create_manifest(storage: ChunkStorage, manifest: StoreManifest) -> None:
         raise StoreExistsError("long-term storage holds a store already") from error
 
 
-def read_manifest(storage: ChunkStorage) -> StoreManifest:
+def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreManifest:
     """Return what ``storage`` says of the store that it holds.
+
+    Args:
+        storage: where the store is.
+        name: of the manifest.
 
     Raises:
         StoreNotFoundError: it holds none.
         FormatError: a newer version made it.
         CorruptDataError: it is damaged.
     """
-    found = read_manifest_at(storage, MANIFEST_NAME)
+    found = read_manifest_at(storage, name)
     if found is None:
-        raise StoreNotFoundError("long-term storage holds no store", missing=MANIFEST_NAME)
+        raise StoreNotFoundError("long-term storage holds no store", missing=name)
     return found
 
 

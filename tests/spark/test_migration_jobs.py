@@ -17,10 +17,15 @@ import siltstone
 from siltstone.cli.main import run
 from siltstone.core.words import KIB
 from siltstone.migration.backup import create_backup
+from siltstone.migration.files.import_plan import plan_files
+from siltstone.migration.files.verify_files import verify_files
+from siltstone.migration.legacy.bring import bring
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.imported import imported
 from siltstone.migration.legacy.locate import located
+from siltstone.migration.legacy.plan import plan_migration
 from siltstone.migration.legacy.verify import DIFFERS, verify
+from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
@@ -41,9 +46,13 @@ class Dying:
 
     work: Work
 
+    @property
+    def rate(self) -> int | None:
+        return self.work.rate
+
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        with self.work.open() as step:
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        with self.work.open(openings) as step:
 
             def dying(item: Item) -> Outcome:
                 outcome = step(item)
@@ -75,6 +84,17 @@ def fragments(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.rglob("*.chunk.*")}
 
 
+def restored(place: Path, new: Path, executor: Executor) -> None:
+    assert restore_backup(place, new, executor=executor).missing == {}
+    with siltstone.open(new, read_only=True) as store:
+        assert list(store.check(deep=True)) == []
+        assert [info.length for info in store.list()] == [130 * KIB] * 4
+
+
+def chunks(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "chunks" / "data").rglob("*.chunk")}
+
+
 def test_a_backup_is_the_same_on_threads_and_in_tasks_that_are_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -93,12 +113,24 @@ def test_a_backup_is_the_same_on_threads_and_in_tasks_that_are_killed(
     first, second, *_ = sorted((tmp_path / "tasks").rglob("*.chunk.*"))
     damage(first, 77)
     second.unlink()
+    restored(tmp_path / "threads", tmp_path / "by threads", LocalExecutor(2))
+    killing = Killing(spark)
+    restored(tmp_path / "threads", tmp_path / "by tasks", killing)
+    assert killing.runs == 2, "what the killed ones left was brought again"
+    assert chunks(tmp_path / "by tasks") == chunks(tmp_path / "by threads")
     found = verify_backups(tmp_path / "tasks", executor=SparkExecutor(spark, threads=2))
     assert found == verify_backups(tmp_path / "tasks", executor=LocalExecutor(2))
     assert {(one.subject.rpartition("/")[2], one.status) for one in found.findings} == {
         (first.name, "damaged"),
         (second.name, "missing"),
     }
+
+
+def brought(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
+    with located(str(old), folder) as place, siltstone.open(folder) as store:
+        layout = examine(place.place)
+        plan = plan_migration(layout, {}, migration=place.migration, in_place=False, under="")
+        return list(bring(plan, place.for_workers(store.uuid), store, executor, None))
 
 
 def compared(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
@@ -120,8 +152,14 @@ def test_an_import_is_compared_and_summed_up_the_same_in_tasks(
         (old / f"s{number}$offset.40960").write_bytes(noise(7 * KIB + number))
         header = f"maxsize=40960&0=s{number}$offset.0&40960=s{number}$offset.40960&"
         (old / f"s{number}$header").write_text(header)
-    assert run(["--store", str(folder), "--quiet", "migrate", "legacy", str(old)]) == 0
+    # All is killed once and tried again: what the first tries left is garbage of the session.
+    assert {one.status for one in brought(folder, old, Killing(spark))} == {OK}
     assert {one.status for one in compared(folder, old, Killing(spark))} == {OK}
+    files = [old / "s1$offset.0", old / "s1$offset.40960"]
+    with store_view(folder) as view:
+        planned = plan_files("s1", files)
+        same = list(verify_files(view, planned, SparkExecutor(spark, threads=2), rate=1 << 30))
+    assert [(one.subject, one.status, one.length) for one in same] == [("s1", OK, 47 * KIB + 1)]
     damage(old / "s1$offset.0", 30 * KIB)
     (old / "s3$offset.40960").write_bytes(b"cut")
     tasks = compared(folder, old, SparkExecutor(spark, threads=2))

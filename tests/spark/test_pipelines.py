@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ from siltstone.pipelines.scrub import DAMAGED, MISSING, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import plan_verify_export, verify_export
-from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, Step
+from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, Step, share_of
 from siltstone.spark.executor import SparkExecutor
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
@@ -80,9 +81,10 @@ class Failing:
     """Work that can not begin, or that ends with what nobody foresaw."""
 
     error: str
+    rate: int | None = None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
+    def open(self, openings: int = 1) -> Iterator[Step]:
         if self.error == "settings":
             raise SettingsError("siltstone.yaml:3: ${KEY} is not set")
 
@@ -117,6 +119,32 @@ def test_more_packs_than_one_wave_all_come_back(spark: SparkSession) -> None:
     assert sorted(outcome.length for outcome in found) == sorted(
         item.value for pack in packs for item in pack
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """Work with a rate; an outcome tells which opening it is of, and of how many."""
+
+    rate: int | None
+
+    @contextmanager
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        opening = uuid4().hex
+        yield lambda item: Outcome(
+            subject=opening, status=OK, length=share_of(self.rate, openings) or 0
+        )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_tasks_in_flight_share_the_rate_and_are_no_more_than_workers(
+    spark: SparkSession, threads: int
+) -> None:
+    executor = SparkExecutor(spark, threads=threads, workers=2)
+    packs = [[Number(value=item) for item in range(5)] for _ in range(11)]
+    shares = {one.subject: one.length for one in executor.run(Sharing(rate=1_001), packs)}
+    assert list(shares.values()) == [500, 500]
+    free = {one.subject for one in executor.run(Sharing(rate=None), packs)}
+    assert len(free) == 11, "without a rate whoever is free takes the next pack"
 
 
 def exported(folder: Path, out: Path, executor: Executor) -> dict[str, bytes]:

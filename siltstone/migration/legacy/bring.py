@@ -8,6 +8,7 @@ planned again and goes on behind the last commit. Nothing here writes to the lay
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,7 +40,19 @@ from siltstone.migration.legacy.plan import (
     PlannedSegment,
     marks_of,
 )
-from siltstone.pipelines.work import FAILED, OK, SAME, Executor, Outcome, Step, packed
+from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.pipelines.work import (
+    FAILED,
+    OK,
+    SAME,
+    Executor,
+    Outcome,
+    PipelineError,
+    Step,
+    packed,
+    share_of,
+)
+from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.import_writer import ImportWriter
 from siltstone.store.store import Store
 
@@ -55,6 +68,9 @@ IN_PLACE_BYTES_MAX: Final = 256 * GIB
 """A longer file is copied: the sums of one chunk have to fit in memory."""
 
 READ_BYTES: Final = 4 * MIB
+
+Came = dict[tuple[str, int], tuple[ImportedChunk, ...]]
+"""What was made of each run, by segment and start."""
 
 _STATUS: Final[Mapping[Action, str]] = {
     Action.DONE: SAME,
@@ -97,40 +113,40 @@ class CopyWork:
     """Copies runs.
 
     Attributes:
-        place: where they are read.
-        store: settings file of the target.
-        came: what was made of each run, by segment and start.
-        problems: why a segment can not be brought.
+        layout: where they are read, and the store that they come to.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
-    place: LegacyPlace
-    store: str
-    came: dict[tuple[str, int], tuple[ImportedChunk, ...]]
-    problems: dict[str, str]
+    layout: WorkerLayout
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        """Nothing is kept between items."""
-        yield partial(_copied, self)
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open the layout, and see that the store is the one that is meant."""
+        store = self.layout.store
+        worker_store(store, self.layout.uuid).close()
+        with self.layout.open(share_of(self.rate, openings)) as place:
+            yield partial(_copied, store, place)
 
 
 def bring(
     plan: MigrationPlan,
-    place: LegacyPlace,
+    layout: WorkerLayout,
     store: Store,
-    settings: str,
     executor: Executor,
     in_place: InPlace | None,
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Bring what the store lacks of a layout.
 
     Args:
-        plan: of this place and store; nobody else changes either meanwhile.
-        place: where the layout lies.
+        plan: of this layout and store; nobody else changes either meanwhile.
+        layout: where the files are.
         store: open, and owned with all of its containers.
-        settings: its settings file, for those who write chunks.
-        executor: where bytes are copied; threads of this process.
+        executor: where bytes are copied.
         in_place: how files are called on the store's long-term storage; ``None`` copies them.
+        rate: bytes a second that are read at most; ``None`` means no limit.
 
     Yields:
         For each segment and step ``ok`` with the bytes that became visible, ``same``, ``conflict``,
@@ -138,6 +154,7 @@ def bring(
 
     Raises:
         FencedError: another owner took the store over; what became visible stays.
+        PipelineError: a worker has not got the settings, the store or the folder.
     """
     lacking: dict[int, list[PlannedSegment]] = {}
     for planned in plan.segments:
@@ -147,7 +164,8 @@ def bring(
         else:
             status = _STATUS[planned.action]
             yield Outcome(subject=planned.name, status=status, message=planned.message)
-    bringing = _Bringing(plan, place, store, settings, executor, in_place)
+    work = CopyWork(layout=layout, rate=rate)
+    bringing = _Bringing(plan, work, store, executor, in_place)
     for some in lacking.values():
         spoilt: set[str] = set()
         for session in sessions_of(some, whole=plan.in_place):
@@ -165,16 +183,14 @@ class _Bringing:
     def __init__(
         self,
         plan: MigrationPlan,
-        place: LegacyPlace,
+        work: CopyWork,
         store: Store,
-        settings: str,
         executor: Executor,
         in_place: InPlace | None,
     ) -> None:
         self._plan = plan
-        self._place = place
+        self._work = work
         self._store = store
-        self._settings = settings
         self._executor = executor
         self._in_place = in_place
 
@@ -182,7 +198,7 @@ class _Bringing:
         """Bring what one session has, and commit it."""
         try:
             problems = self._session(shares)
-        except FencedError:
+        except (FencedError, PipelineError):
             raise
         except (SiltstoneError, OSError) as error:
             problems = {share.planned.name: str(error) for share in shares}
@@ -206,25 +222,29 @@ class _Bringing:
             name, shares[0].planned.name, lifetime=LIFETIME, adoption=adoption
         )
         try:
-            work = CopyWork(place=self._place, store=self._settings, came={}, problems={})
+            came: Came = {}
+            problems: dict[str, str] = {}
             runs = [run for share in shares for run in self._to_copy(share)]
             items = [
                 CopyItem(ticket=ticket, number=number, runs=group)
                 for number, group in enumerate(groups_of(runs))
             ]
-            for outcome in self._executor.run(work, packed(items, self._executor.workers)):
+            packs = packed(items, self._executor.workers)
+            for outcome in self._executor.run(self._work, packs):
                 if outcome.status != OK:
                     item = items[int(outcome.subject)]
-                    work.problems.update({run.segment: outcome.message for run in item.runs})
-            made = (
-                self._output(share, work)
-                for share in shares
-                if share.planned.name not in work.problems
+                    problems.update({run.segment: outcome.message for run in item.runs})
+                    continue
+                made, wrong = pickle.loads(outcome.detail)
+                came.update(made)
+                problems.update(wrong)
+            found = (
+                self._output(share, came) for share in shares if share.planned.name not in problems
             )
-            outputs = [output for output in made if output is not None]
+            outputs = [output for output in found if output is not None]
             if outputs:
                 self._store.commit_import(ticket, outputs)
-            return work.problems
+            return problems
         finally:
             # Never undoes a commit.
             self._store.abort_import(ticket)
@@ -238,9 +258,9 @@ class _Bringing:
         """Whether a file becomes a chunk as it is."""
         return self._in_place is not None and piece.length == piece.physical <= IN_PLACE_BYTES_MAX
 
-    def _output(self, share: Share, work: CopyWork) -> ImportOutput | None:
+    def _output(self, share: Share, came: Came) -> ImportOutput | None:
         planned, finding = share.planned, share.planned.finding
-        chunks = tuple(self._chunks(share, work))
+        chunks = tuple(self._chunks(share, came))
         if not share.is_first:
             if not chunks:
                 return None
@@ -254,7 +274,7 @@ class _Bringing:
             attributes=marks_of(finding, self._plan.migration, in_place=self._plan.in_place),
         )
 
-    def _chunks(self, share: Share, work: CopyWork) -> Iterator[ImportedChunk]:
+    def _chunks(self, share: Share, came: Came) -> Iterator[ImportedChunk]:
         name = share.planned.name
         for piece in share.planned.finding.pieces:
             if self._in_place is not None and self._stays(piece):
@@ -263,29 +283,32 @@ class _Bringing:
                 yield ImportedChunk(name=key, length=piece.length, sums=None, version=version)
                 continue
             for run in runs_of_piece(piece, name, share.start, share.stop):
-                yield from work.came[name, run.start]
+                yield from came[name, run.start]
 
 
-def _copied(work: CopyWork, item: CopyItem) -> Outcome:
+def _copied(store: str, place: LegacyPlace, item: CopyItem) -> Outcome:
     """Copy the runs of one task. A file that can not be read spoils its segment alone."""
     subject = str(item.number)
+    came: Came = {}
+    problems: dict[str, str] = {}
     try:
-        with ImportWriter(work.store, item.ticket, partition=item.number, attempt=0) as writer:
+        with ImportWriter(store, item.ticket, partition=item.number, attempt=0) as writer:
             for run in item.runs:
                 part = writer.new_part()
                 try:
-                    _check_length(work.place, run)
-                    for buffer in _read(work.place, run):
+                    _check_length(place, run)
+                    for buffer in _read(place, run):
                         part.write(buffer)
                 except OSError as error:
-                    work.problems[run.segment] = f"{run.key}: {error.strerror or error}"
+                    problems[run.segment] = f"{run.key}: {error.strerror or error}"
                     continue
-                work.came[run.segment, run.start] = part.finish()
+                came[run.segment, run.start] = part.finish()
     except ChunkStorageFullError as error:
         return Outcome(subject=subject, status=FAILED, message=f"no room: {error}")
     except (SiltstoneError, OSError) as error:
         return Outcome(subject=subject, status=FAILED, message=str(error))
-    return Outcome(subject=subject, status=OK, length=item.size)
+    detail = pickle.dumps((came, problems))
+    return Outcome(subject=subject, status=OK, length=item.size, detail=detail)
 
 
 def _check_length(place: LegacyPlace, run: Run) -> None:

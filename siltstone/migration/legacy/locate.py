@@ -14,6 +14,7 @@ from siltstone.migration.legacy.bring import InPlace
 from siltstone.migration.legacy.names import NoLegacyLayoutError
 from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
 from siltstone.migration.legacy.plan import migration_name
+from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.store.assemble import storage_of
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 
@@ -40,6 +41,15 @@ class Located:
     prefix: str | None
     migration: str
     settings: str
+
+    def for_workers(self, uuid: str) -> WorkerLayout:
+        """The layout as it travels; ``uuid`` is that of the store."""
+        return WorkerLayout(
+            store=self.settings,
+            uuid=uuid,
+            folder=None if self.folder is None else str(self.folder),
+            prefix=self.prefix or "",
+        )
 
     def in_place(self) -> InPlace:
         """How the files are called there, and in which versions they lie there now.

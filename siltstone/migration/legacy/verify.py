@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from siltstone.core.cached_chunk_storage import uncached
@@ -16,7 +16,6 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     CorruptDataError,
     SegmentError,
-    SettingsError,
     SiltstoneError,
 )
 from siltstone.migration.fragment_copy import FragmentBuffer
@@ -24,10 +23,11 @@ from siltstone.migration.legacy.copying import Run, groups_of, runs_of
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment, unmarked
 from siltstone.migration.legacy.locate import Located
-from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
+from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 DIFFERS: Final = "differs"
@@ -61,30 +61,22 @@ class VerifyWork:
     """Compares runs.
 
     Attributes:
-        store: the settings file.
-        uuid: of the store.
-        folder: where the layout lies; ``None`` if that is on the store's long-term storage.
-        prefix: of its keys there.
+        layout: where the files are, and the store that they came to.
+        rate: bytes a second that all openings together read, of both; ``None`` for no limit.
     """
 
-    store: str
-    uuid: str
-    folder: str | None
-    prefix: str
+    layout: WorkerLayout
+    rate: int | None
 
     @contextmanager
-    def open(self) -> Iterator[Step]:
-        """Open the store's long-term storage and the place of the layout."""
-        with closing(worker_store(self.store, self.uuid)) as opened:
-            storage = uncached(opened)
-            yield partial(_compared, self.store, storage, self._place(storage), FragmentBuffer())
-
-    def _place(self, storage: ChunkStorage) -> LegacyPlace:
-        if self.folder is None:
-            return StoragePlace(storage, self.prefix)
-        if not Path(self.folder).is_dir():
-            raise SettingsError(f"{self.folder}: there is no such folder")
-        return FolderPlace(Path(self.folder))
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open the store's long-term storage and the place of the layout; both are read alike."""
+        each, layout = share_of(self.rate, 2 * openings), self.layout
+        with (
+            closing(worker_store(layout.store, layout.uuid, each)) as storage,
+            layout.open(each) as place,
+        ):
+            yield partial(_compared, layout.store, uncached(storage), place, FragmentBuffer())
 
 
 def verify(
@@ -93,6 +85,8 @@ def verify(
     place: Located,
     view: StoreView,
     executor: Executor,
+    *,
+    rate: int | None = None,
 ) -> Iterator[Outcome]:
     """Compare all segments of a migration with their files.
 
@@ -104,6 +98,7 @@ def verify(
         place: where the layout lies.
         view: the store; stays open until the end.
         executor: where bytes are compared.
+        rate: bytes a second that are read at most, of both sides; ``None`` means no limit.
 
     Yields:
         For each segment ``ok`` with the bytes that were compared, ``differs``, ``missing`` or
@@ -117,26 +112,42 @@ def verify(
             subject=finding.segment, status=MISSING, message="it was not imported from this layout"
         )
     problems: Problems = {}
-    left: dict[str, int] = {}
+    empty: list[str] = []
     ours: dict[Run, SegmentRange] = {}
     for one in known:
         planned = _planned(view, one, problems)
-        left[one.info.name] = len(planned)
         ours.update(planned)
+        if not planned:
+            empty.append(one.info.name)
     by_name = {one.info.name: one for one in known}
-    yield from (_told(by_name[name], problems) for name, count in left.items() if not count)
+    yield from (_told(by_name[name], problems) for name in empty)
+    work = VerifyWork(layout=place.for_workers(view.uuid), rate=rate)
+    for name in compared_segments(work, ours, executor, problems):
+        yield _told(by_name[name], problems)
+
+
+def compared_segments(
+    work: VerifyWork, ours: Mapping[Run, SegmentRange], executor: Executor, problems: Problems
+) -> Iterator[str]:
+    """Compare runs of files with ranges; yield each segment once all of it was compared.
+
+    Args:
+        work: reads both.
+        ours: where the store has each run.
+        executor: where bytes are compared.
+        problems: gets what is wrong with a segment, before that is yielded.
+    """
+    left = Counter(run.segment for run in ours)
     items = [
         VerifyItem(number=number, pairs=tuple((run, ours[run]) for run in group))
         for number, group in enumerate(groups_of(ours))
     ]
-    folder = None if place.folder is None else str(place.folder)
-    work = VerifyWork(store=view.path, uuid=view.uuid, folder=folder, prefix=place.prefix or "")
     for outcome in executor.run(work, packed(items, executor.workers)):
         problems.update(pickle.loads(outcome.detail))
         for run, _ in items[int(outcome.subject)].pairs:
             left[run.segment] -= 1
             if not left[run.segment]:
-                yield _told(by_name[run.segment], problems)
+                yield run.segment
 
 
 def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[Run, SegmentRange]:

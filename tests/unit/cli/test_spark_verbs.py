@@ -238,3 +238,91 @@ def test_a_migration_is_compared_as_by_the_other_verb(
     ran = command("spark", "verify-migration", str(old), *LOCAL)
     assert ran.code == 6
     assert ran.out.startswith("differs: c: ")
+
+
+@pytest.mark.usefixtures("chunks")
+def test_a_restore_is_that_of_the_other_verb(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    place, new, log = str(tmp_path / "backups"), tmp_path / "new", tmp_path / "log"
+    assert command("backup", "create", place).code == 0
+    where = ("--log-option", f"path={log}")
+    ran = command("spark", "restore", place, str(new), *where, *LOCAL, "--json")
+    assert (ran.code, ran.values[0]["brought_chunks"]) == (0, 5)
+    assert list(log.iterdir())
+    other = command("backup", "restore", place, str(tmp_path / "other"), "--json").values[0]
+    assert other | {"settings": ""} == ran.values[0] | {"settings": ""}
+    next((tmp_path / "backups").rglob("*.chunk.*")).unlink()
+    third = str(tmp_path / "third")
+    assert command("spark", "restore", place, third, *LOCAL).code == 6
+    ran = command("spark", "restore", place, third, "--allow-missing", *LOCAL)
+    assert (ran.code, ran.out.count("missing: data/")) == (6, 1)
+
+
+def test_a_migration_is_brought_as_by_the_other_verb(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for name in ("a", "b", "c"):
+        (old / f"{name}$header").write_text(f"maxsize=9&0={name}$offset.0&")
+        (old / f"{name}$offset.0").write_text(name * 7)
+    (old / "d$header").write_text("maxsize=9&0=d$offset.0&")
+    ran = command("spark", "migrate-legacy", str(old), "--under", "x/", *LOCAL, "--json")
+    assert ran.code == 6, "the last one has lost its chunk"
+    assert {value["subject"]: value["status"] for value in ran.values} == {
+        "x/a": "ok",
+        "x/b": "ok",
+        "x/c": "ok",
+        "x/d": "refused",
+    }
+    again = command("migrate", "legacy", str(old), "--under", "x/", "--json")
+    assert {value["status"] for value in again.values} == {"same", "refused"}
+    assert command("spark", "migrate-legacy", str(old), "--in-place", *LOCAL).code == 2
+    with siltstone.open(folder, read_only=True) as store:
+        assert store.segment("x/b").read(0, 100) == b"b" * 7
+
+
+def test_what_was_imported_is_compared_with_its_files(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for name, length in {"a": 100_000, "b": 70, "c": 0, "d": 9}.items():
+        (old / name).write_bytes(name.encode() * length)
+    assert command("import", "x/{path}", str(old)).code == 0
+    assert command("import", "all", str(old)).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("x/b").append(b"more")
+        store.segment("all").truncate(60_000)
+    for rule in ("x/{path}", "all"):
+        ran = command("spark", "verify-import", rule, str(old), *LOCAL, "--json")
+        assert (ran.code, {value["status"] for value in ran.values}) == (0, {"ok"})
+    assert ran.values[0]["length"] == 100_079 - 60_000
+    (old / "b").write_bytes(b"b" * 69 + b"x")
+    (old / "d").write_bytes(b"d" * 10)
+    (old / "e").write_bytes(b"e")
+    ran = command("spark", "verify-import", "x/{path}", str(old), *LOCAL, "--json")
+    assert ran.code == 6
+    assert {value["subject"]: value["status"] for value in ran.values} == {
+        "x/a": "ok",
+        "x/b": "differs",
+        "x/c": "ok",
+        "x/d": "differs",
+        "x/e": "missing",
+    }
+    ran = command("spark", "verify-import", "all", str(old), *LOCAL)
+    assert ran.code == 6
+    assert "differs: all: it has 100079 bytes, and its files have 100081" in ran.out
+
+
+def test_a_copy_may_be_compared_at_once(
+    command: Command, chunks: list[Path], tmp_path: Path
+) -> None:
+    other = siltstone.init(tmp_path / "other").parent
+    ran = command("spark", "copy", str(other), "--verify", *LOCAL)
+    assert (ran.code, ran.err) == (0, "copy: 5 ok\nverify: 5 ok\n")
+    damage(chunks[1])
+    ran = command("spark", "copy", str(other), "--verify", *LOCAL)
+    assert ran.code == 6
+    assert ran.out.startswith("unreadable: s")

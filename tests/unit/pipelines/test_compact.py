@@ -220,7 +220,8 @@ def test_work_on_another_store_does_not_begin(folder: Path, tmp_path: Path) -> N
     (other / "siltstone.yaml").write_text(
         "\n".join(uuid if line.startswith("uuid") else line for line in moved)
     )
-    with pytest.raises(siltstone.StoreError), MergeWork(store=str(other)).open():
+    work = MergeWork(store=str(other), uuid=uuid.removeprefix("uuid: ").strip('"'), rate=None)
+    with pytest.raises(siltstone.StoreError, match="another store"), work.open():
         pass
 
 

@@ -253,7 +253,7 @@ def test_a_folder_that_can_not_be_written_is_an_outcome(
         place = Path(items[0].target, items[0].name)
         place.mkdir()
         (place / "in the way").touch()
-        with ExportWork(store=view.path).open() as step:
+        with ExportWork(store=view.path, uuid=view.uuid, rate=None).open() as step:
             assert step(items[0]).status in {FAILED, "same"}
 
 

@@ -128,7 +128,7 @@ def test_items_travel_and_hold_no_secret(folder: Path, fill: Fill) -> None:
     fill("a", 30_000)
     with store_view(folder) as view:
         items = plan_scrub(view.chunk_rows())
-        work = ScrubWork(store=view.path)
+        work = ScrubWork(store=view.path, uuid=view.uuid)
     assert pickle.loads(pickle.dumps(items)) == items
     assert pickle.loads(pickle.dumps(work)) == work
     assert len(pickle.dumps(tuple(items))) < 300 * len(items)

@@ -1,0 +1,55 @@
+"""Bringing a legacy layout into the store, wherever its bytes are copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.session import Session
+
+if TYPE_CHECKING:
+    from siltstone.pipelines.work import Executor
+
+
+def bring_migration(
+    session: Session,
+    folder: str,
+    sealed: Path | None,
+    under: str,
+    executor: Executor,
+    *,
+    in_place: bool,
+    takeover: bool,
+    rate: int | None = None,
+    as_json: bool,
+) -> None:
+    """Plan, bring, tell what became of each segment, and end as the worst of it asks."""
+    from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
+    from siltstone.migration.legacy.examine import examine
+    from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.plan import plan_migration
+    from siltstone.pipelines.work import FAILED, OK, SAME
+
+    with located(folder, session.store_path(), sealed) as place:
+        # Refused before anything is looked at, when the files can not become chunks.
+        found = place.in_place() if in_place else None
+        layout = examine(place.place)
+        with session.open_owner(takeover=takeover) as store:
+            plan = plan_migration(
+                layout,
+                {info.name: info for info in store.list(under)},
+                migration=place.migration,
+                in_place=in_place,
+                under=under,
+            )
+            total = sum(planned.lacking_bytes for planned in plan.segments)
+            files = place.for_workers(store.uuid)
+            outcomes = bring(plan, files, store, executor, found, rate=rate)
+            quiet = frozenset((OK, SAME))
+            shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
+            counts = Counter(outcome.status for outcome in shown)
+            for key in plan.layout.strays:
+                session.note(f"left alone: {key}")
+            finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)

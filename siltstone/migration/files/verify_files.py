@@ -1,0 +1,101 @@
+"""Compare segments with the plain files that they were made of: every byte, by checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.container.views import SegmentInfo
+from siltstone.core.errors import SegmentError
+from siltstone.migration.files.import_plan import PlannedSegment
+from siltstone.migration.legacy.copying import RUN_BYTES, Run
+from siltstone.migration.legacy.verify import (
+    DIFFERS,
+    MISSING,
+    Problems,
+    VerifyWork,
+    compared_segments,
+)
+from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.pipelines.segment_ranges import SegmentRange, plan_range
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.work import OK, Executor, Outcome
+
+
+def verify_files(
+    view: StoreView,
+    planned: Sequence[PlannedSegment],
+    executor: Executor,
+    *,
+    rate: int | None = None,
+) -> Iterator[Outcome]:
+    """Compare segments with their files; what was appended or truncated since is passed over.
+
+    Args:
+        view: the store; stays open until the end.
+        planned: of ``plan_files``, by the same rule and files as the import.
+        executor: where bytes are compared; its workers have the files under the same paths.
+        rate: bytes a second that are read at most, of both sides; ``None`` means no limit.
+
+    Yields:
+        For each segment ``ok`` with the bytes that were compared, ``differs``, ``missing`` where
+        the store has it not, or ``failed``.
+
+    Raises:
+        PipelineError: a worker has not got the settings or the store.
+    """
+    problems: Problems = {}
+    lengths: dict[str, int] = {}
+    ours: dict[Run, SegmentRange] = {}
+    for segment in planned:
+        lengths[segment.name] = 0
+        try:
+            found = _planned(view, segment)
+        except SegmentError as error:
+            problems[segment.name] = (MISSING, str(error))
+        else:
+            if isinstance(found, str):
+                problems[segment.name] = (DIFFERS, found)
+            else:
+                ours.update(found)
+                lengths[segment.name] = sum(run.length for run in found)
+    yield from (_told(name, 0, problems) for name, length in lengths.items() if not length)
+    root = WorkerLayout(store=view.path, uuid=view.uuid, folder="/", prefix="")
+    work = VerifyWork(layout=root, rate=rate)
+    for name in compared_segments(work, ours, executor, problems):
+        yield _told(name, lengths[name], problems)
+
+
+def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:
+    """The runs of the files and where the store has them, or what is wrong."""
+    info = view.segments([segment.name])[0]
+    if info.length < segment.length:
+        return f"it has {info.length} bytes, and its files have {segment.length}"
+    found: dict[Run, SegmentRange] = {}
+    for run in _runs(segment, info):
+        stop = run.start + run.length
+        found[run] = plan_range(view, info, run.start, stop, stop)
+    return found
+
+
+def _runs(segment: PlannedSegment, info: SegmentInfo) -> Iterator[Run]:
+    """The bytes of the files that the segment has still."""
+    begin = 0
+    for source in segment.sources:
+        end = begin + source.length
+        for first in range(max(begin, info.start_offset), end, RUN_BYTES):
+            yield Run(
+                segment=segment.name,
+                start=first,
+                key=source.path,
+                offset=first - begin,
+                length=min(RUN_BYTES, end - first),
+                physical=source.length,
+            )
+        begin = end
+
+
+def _told(name: str, length: int, problems: Problems) -> Outcome:
+    if name not in problems:
+        return Outcome(subject=name, status=OK, length=length)
+    status, message = problems[name]
+    return Outcome(subject=name, status=status, message=message)
