@@ -11,6 +11,9 @@ from tests.spark.conftest import Load
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
+ROUNDS = 3
+LINES = 100
+
 
 def test_a_frame_keeps_the_length_that_it_was_planned_with(
     segment: siltstone.Segment, load: Load
@@ -25,26 +28,31 @@ def test_a_frame_keeps_the_length_that_it_was_planned_with(
 
 
 def test_reads_beside_a_running_writer_are_prefixes(segment: siltstone.Segment, load: Load) -> None:
+    """In each round so many lines at most: a partition has about ten, and each is a task."""
+    may_write = threading.Semaphore(0)
     stop = threading.Event()
 
     def write() -> None:
-        number = 0
-        while not stop.is_set():
+        for number in range(ROUNDS * LINES):
+            may_write.acquire()
+            if stop.is_set():
+                return
             segment.append(b"%d\n" % number)
-            number += 1
-            if number % 50 == 0:
+            if number % 50 == 49:
                 segment.flush()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         counts = []
-        for _ in range(3):
+        for _ in range(ROUNDS):
+            may_write.release(LINES)
             found = [int(row.value) for row in load(range_bytes=37).collect()]
             assert found == list(range(len(found)))
             counts.append(len(found))
     finally:
         stop.set()
+        may_write.release(ROUNDS * LINES)
         writer.join()
     assert counts == sorted(counts)
     assert counts[-1] > 0
