@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -82,3 +84,42 @@ def test_closing_waits_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         assert quick.result(10) is None
     with pytest.raises(StoppedError):
         calls.call(lambda _: 7, Deadline(10))
+
+
+def test_a_call_that_sleeps_is_told_at_once_when_nobody_waits() -> None:
+    ended = threading.Event()
+
+    def sleep(turn: Turn) -> None:
+        try:
+            turn.sleep(600)
+        except GivenUpError:
+            ended.set()
+            raise
+
+    with pytest.raises(DeadlineError):
+        Calls().call(sleep, Deadline(0.02))
+    assert ended.wait(10)
+
+
+def test_what_a_failed_call_has_seen_is_free_when_its_error_is() -> None:
+    class Seen:
+        """What the call holds, such as a view of the caller's buffer."""
+
+    made: list[weakref.ref[Seen]] = []
+
+    def fail(turn: Turn) -> None:
+        seen = Seen()
+        made.append(weakref.ref(seen))
+        raise KeyError(id(seen))
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(KeyError):
+            Calls().call(fail, Deadline(10))
+        until = time.monotonic() + 10
+        while made[0]() is not None and time.monotonic() < until:
+            time.sleep(0.001)
+        assert made[0]() is None
+    finally:
+        gc.enable()
