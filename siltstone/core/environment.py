@@ -12,9 +12,10 @@ import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from siltstone.core.pool_threads import PoolThreads
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class SystemEnvironment:
     """The real world."""
 
     def __init__(self) -> None:
-        self._executors: dict[Pool, ThreadPoolExecutor] = {}
+        self._pools: dict[Pool, PoolThreads] = {}
         self._lock = threading.Lock()
 
     def time(self) -> float:
@@ -112,17 +113,16 @@ class SystemEnvironment:
         return int.from_bytes(os.urandom(7), "big") / 2**56
 
     def run_blocking(self, pool: Pool, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Run ``call`` on the pool's executor."""
+        """Run ``call`` on a thread of the pool."""
         with self._lock:
-            executor = self._executors.get(pool)
-            if executor is None:
-                executor = ThreadPoolExecutor(pool.threads, thread_name_prefix=pool.name)
-                self._executors[pool] = executor
-        return asyncio.get_running_loop().run_in_executor(executor, call)
+            threads = self._pools.get(pool)
+            if threads is None:
+                threads = self._pools[pool] = PoolThreads(pool.name, pool.threads)
+        return threads.run(call)
 
     def close(self) -> None:
-        """Shut all executors down."""
+        """End the threads of all pools."""
         with self._lock:
-            executors, self._executors = list(self._executors.values()), {}
-        for executor in executors:
-            executor.shutdown(wait=True)
+            pools, self._pools = list(self._pools.values()), {}
+        for threads in pools:
+            threads.close()

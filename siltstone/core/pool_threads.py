@@ -1,0 +1,108 @@
+"""Threads for blocking calls that an event loop awaits; each call costs two wake-ups, little else.
+
+``run_in_executor`` hands a result on through two futures, one of them with locks of its own. That
+takes as much of the processor as all else that a small append needs beside its sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Job = tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]
+
+
+class PoolThreads:
+    """Threads that are made when they are needed, and used again. Thread-safe.
+
+    Whoever makes one closes it; otherwise the end of the process does, which waits for the calls in
+    progress.
+
+    Args:
+        name: what the names of the threads begin with.
+        threads: most of them, and so most calls at a time; others wait in their order.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._threads_max = threads
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._is_closed = False
+        self._process = os.getpid()
+        # Threads that block the end of the process would wait for ever for what nobody closed.
+        atexit.register(self.close)
+
+    def run(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Run ``call`` on a thread; the running loop's future gets what it returns or raises.
+
+        A future that is cancelled frees its caller. The call is made nevertheless.
+
+        Raises:
+            RuntimeError: it is closed.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the threads were ended")
+            if self._idle:
+                self._idle -= 1
+            elif len(self._threads) < self._threads_max:
+                self._start()
+            self._jobs.put((call, future, loop))
+        return future
+
+    def close(self) -> None:
+        """End the threads when all calls are made, and wait for that. Idempotent."""
+        if os.getpid() != self._process:
+            return  # a fork leaves the threads behind, and maybe the lock in the hands of one
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                for _ in self._threads:
+                    self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        name = f"{self._name}_{len(self._threads)}"
+        thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            call, future, loop = job
+            result = error = None
+            try:
+                result = call()
+            except BaseException as raised:  # noqa: BLE001 - whoever awaits it is told
+                error = raised
+            with self._lock:
+                # Of calls that waited all threads are there, so none is missed if this is too many.
+                self._idle += 1
+            with suppress(RuntimeError):  # the loop was closed, so nobody waits
+                loop.call_soon_threadsafe(_tell, future, result, error)
+            # A thread that waits keeps nothing alive, neither buffers nor what an error has seen.
+            del job, call, future, loop, result, error
+
+
+def _tell(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
