@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.argument("containers", nargs=-1, type=click.IntRange(min=0))
 @click.option("--accept-loss", is_flag=True, help="Do it; without this nothing is written.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done and lost.")
+@click.option("--deep", is_flag=True, help="Read every byte of segments to tell what is lost.")
 @takeover_option
 @json_option
 @pass_session
@@ -29,14 +30,16 @@ def recover(
     *,
     accept_loss: bool,
     dry_run: bool,
+    deep: bool,
     takeover: bool,
     as_json: bool,
 ) -> None:
     """Go on without a lost tier 1: from long-term storage, as of its last table-log flush.
 
-    Containers whose log is whole are left as they are. What is lost is reported for each segment.
-    Without --accept-loss nothing is written, and it exits with 6 if a container needs recovery;
-    with --dry-run it exits with 0.
+    Containers whose log is whole are left as they are, unless their metadata on long-term storage
+    is damaged: then that is written anew, with all that the log holds. What is lost is reported for
+    each segment. Without --accept-loss nothing is written, and it exits with 6 if a container needs
+    recovery; with --dry-run it exits with 0.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.recovery import recover_store
@@ -47,6 +50,7 @@ def recover(
             containers or None,
             accept_loss=accept_loss and not dry_run,
             takeover=takeover,
+            deep=deep,
         )
     except CorruptDataError:
         session.note("siltstone: siltstone salvage tells what chunks alone give back")
@@ -56,11 +60,7 @@ def recover(
             print_json(dataclasses.asdict(report))
         else:
             _tell(report)
-    open_ones = [
-        report.container
-        for report in reports
-        if not report.done and (report.state in ("lost", "unfinished") or report.store)
-    ]
+    open_ones = [report.container for report in reports if report.needs_recovery]
     if open_ones and not accept_loss and not dry_run:
         names = ", ".join(map(str, open_ones))
         click.echo(
@@ -79,37 +79,45 @@ def _tell(report: RecoveryReport) -> None:
         click.echo(f"  long-term storage is damaged, an older state serves: {report.damage}")
         if not report.done:
             click.echo("  siltstone salvage tells what lies behind it; look before --accept-loss")
+    for harm in report.harm:
+        click.echo(f"  damaged: {harm}")
     if report.store:
         click.echo(f"  system/store is written anew: {report.store}")
     for warning in report.warnings:
         click.echo(f"  warning: {warning}")
-    if report.state == "lost":
-        click.echo(f"  tables: up to version {report.cut_version}")
-        if report.lost_version is not None:
-            click.echo(f"  tables: updates up to version {report.lost_version} are lost")
-        click.echo(
-            f"  frames of an older log: {report.frames_replayed} replayed, "
-            f"{report.frames_left} left out"
-        )
-        if report.left_because:
-            click.echo(f"  left out because: {report.left_because}")
-        for segment in report.segments:
-            click.echo(f"  {_line(segment)}")
-            for lost in segment.lost:
-                end = lost.offset + lost.length
-                click.echo(
-                    f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}"
-                )
+    if report.state in ("lost", "damaged"):
+        _tell_loss(report, to_end=report.state == "damaged" and not report.damage)
     if report.set_aside:
         click.echo(f"  the older log is now in {report.set_aside}")
     if report.done:
         click.echo(f"  done: lineage {report.new_lineage}, epoch {report.epoch}")
 
 
-def _line(segment: SegmentRecovery) -> str:
+def _tell_loss(report: RecoveryReport, *, to_end: bool) -> None:
+    """Say what there is; ``to_end`` when no segment lacks anything that was appended last."""
+    click.echo(f"  tables: up to version {report.cut_version}")
+    if report.lost_version is not None:
+        click.echo(f"  tables: updates up to version {report.lost_version} are lost")
+    click.echo(
+        f"  frames of {'the' if report.state == 'damaged' else 'an older'} log: "
+        f"{report.frames_replayed} replayed, {report.frames_left} left out"
+    )
+    if report.left_because:
+        click.echo(f"  left out because: {report.left_because}")
+    for segment in report.segments:
+        if segment.lost or not to_end:
+            click.echo(f"  {_line(segment, to_end=to_end)}")
+        for lost in segment.lost:
+            end = lost.offset + lost.length
+            click.echo(f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}")
+    if to_end and not any(segment.lost for segment in report.segments):
+        click.echo("  nothing is lost")
+
+
+def _line(segment: SegmentRecovery, *, to_end: bool) -> str:
     text = f"segment {segment.name}: bytes {segment.start_offset} to {segment.length}"
     if segment.replayed:
         text += f", {segment.replayed} of them from the older log"
     if segment.missing:
         return f"{text}; {segment.missing} bytes up to its seal are lost"
-    return text if segment.sealed else f"{text}; what was appended behind is unknown"
+    return text if segment.sealed or to_end else f"{text}; what was appended behind is unknown"

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass
 
 from siltstone.container.check_views import CheckProgress
+from siltstone.container.harmed_files import index_file_problem
 from siltstone.container.reading import Reading
 from siltstone.container.sweeper import Ground
 from siltstone.container.sweeper import look as look_for_garbage
 from siltstone.container.views import Finding
-from siltstone.core.checksums import crc32c
-from siltstone.core.errors import ChunkNotFoundError, ClosedError, CorruptDataError
+from siltstone.core.errors import ClosedError, CorruptDataError
 from siltstone.core.invariants import check_layout
 from siltstone.core.operations.inspect import ChunkFinding
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
@@ -233,7 +233,7 @@ async def _check_system(
             if problem is not None:
                 yield _damage(problem.chunk.name, str(problem))
     for file in _index_files(present):
-        message = await _index_file_problem(storage, file, deep=deep)
+        message = await index_file_problem(storage, file, deep=deep)
         if message is not None and file in _index_files(await look()):
             yield _damage(file.chunk_name, message)
 
@@ -287,23 +287,6 @@ async def _problem(
 
 def _index_files(present: Present) -> tuple[IndexFile, ...]:
     return () if present.checkpoint is None else present.checkpoint.index_files
-
-
-async def _index_file_problem(
-    storage: AsyncChunkStorage, file: IndexFile, *, deep: bool
-) -> str | None:
-    try:
-        if not deep:
-            length = (await storage.stat(file.chunk_name)).length
-            return None if length == file.length else f"length is {length}, not {file.length}"
-        data = await storage.read_all(file.chunk_name, file.length)
-    except ChunkNotFoundError as error:
-        return str(error)
-    if len(data) != file.length:
-        return f"length is {len(data)}, not {file.length}"
-    if crc32c(data) != file.crc:
-        return "does not match its sum"
-    return None
 
 
 def _damage(where: str, message: str) -> Finding:

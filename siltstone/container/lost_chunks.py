@@ -1,55 +1,96 @@
 """Which bytes of a state are not on long-term storage: its rows beside one listing.
 
-A state that is older than what owners deleted since names chunks that are gone. Only presence and
-lengths are looked at; ``siltstone check --deep`` reads the bytes.
+A state that is older than what owners deleted since names chunks that are gone. Without sums only
+presence and lengths are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+from siltstone.container.damaged_blocks import SumsOf, damaged_blocks
 from siltstone.container.recovery_report import LostRange
 from siltstone.container.replica import Replica
 from siltstone.core.chunk_names import data_prefix, import_prefix
+from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.records.chunk import Chunk, decode_chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, chunk_key
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.core.words import BLOCK_BYTES, ROWS_PER_SLICE
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.metadata.tables import Tables
 
 LISTING_PAGE = 1_000
+STATS_PARALLEL = 16
 _BEHIND_CHUNKS = bytes((RowKind.CHUNK + 1,))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gone:
+    """A chunk and its bytes that are not there, as ranges in order."""
+
+    chunk: Chunk
+    ranges: tuple[tuple[int, int], ...]
+    reason: str
+
+
 async def lost_ranges(
-    replica: Replica, storage: AsyncChunkStorage, container: int
+    replica: Replica,
+    storage: AsyncChunkStorage,
+    container: int,
+    sums_of: SumsOf | None = None,
 ) -> dict[int, tuple[LostRange, ...]]:
     """Return what is missing of each segment, by its id, in order; the whole segments are left out.
 
     What lies below the start of a segment was truncated and is not missing.
 
+    Args:
+        replica: the state.
+        storage: long-term storage.
+        container: its index.
+        sums_of: read every byte and compare it with these; ``None`` looks at lengths alone.
+
     Raises:
         ChunkError: long-term storage did not answer.
     """
     lengths = await chunk_lengths(storage, container)
-    wrong = {
-        chunk.chunk_id: chunk
-        for chunk in chunks_of(replica.tables)
-        if lengths.get(chunk.name, -1) < chunk.length
-    }
-    if not wrong:
+    lengths.update(await in_place_lengths(storage, chunks_of(replica.tables)))
+    gone: dict[int, _Gone] = {}
+    for chunk in chunks_of(replica.tables):
+        found = await _gone(chunk, lengths.get(chunk.name), storage, sums_of)
+        if found is not None:
+            gone[chunk.chunk_id] = found
+    if not gone:
         return {}
-    found: dict[int, list[LostRange]] = {}
+    lost: dict[int, list[LostRange]] = {}
     for extent in _extents(replica.tables):
-        chunk = wrong.get(extent.chunk_id)
-        if chunk is None:
-            continue
-        lost = _lost(replica, extent, chunk, lengths.get(chunk.name))
-        if lost is not None:
-            found.setdefault(extent.segment_id, []).append(lost)
-    return {segment_id: tuple(ranges) for segment_id, ranges in found.items()}
+        wrong = gone.get(extent.chunk_id)
+        if wrong is not None:
+            lost.setdefault(extent.segment_id, []).extend(_lost(replica, extent, wrong))
+    return {segment_id: tuple(ranges) for segment_id, ranges in lost.items() if ranges}
+
+
+async def _gone(
+    chunk: Chunk, length: int | None, storage: AsyncChunkStorage, sums_of: SumsOf | None
+) -> _Gone | None:
+    """What a chunk lacks; ``length`` is what a listing says, ``None`` when it is not there."""
+    if length is None:
+        return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason="missing")
+    if chunk.in_place and length != chunk.length:
+        reason = f"{length} bytes long, not {chunk.length}: somebody changed it"
+        return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason=reason)
+    if length < chunk.length:
+        reason = f"{length} bytes long, not {chunk.length}"
+        # A block that is cut can not be compared with its sum, so no byte of it is read any more.
+        start = length // BLOCK_BYTES * BLOCK_BYTES
+        return _Gone(chunk=chunk, ranges=((start, chunk.length),), reason=reason)
+    if sums_of is None or not chunk.references:
+        return None
+    ranges = await damaged_blocks(storage, chunk, sums_of)
+    return _Gone(chunk=chunk, ranges=ranges, reason="damaged") if ranges else None
 
 
 async def chunk_lengths(storage: AsyncChunkStorage, container: int) -> dict[str, int]:
@@ -70,17 +111,41 @@ async def chunk_lengths(storage: AsyncChunkStorage, container: int) -> dict[str,
     return found
 
 
-def _lost(replica: Replica, extent: Extent, chunk: Chunk, length: int | None) -> LostRange | None:
-    """The part of an extent that is not there; ``length`` is the chunk's, ``None`` without one."""
+async def in_place_lengths(storage: AsyncChunkStorage, chunks: Iterable[Chunk]) -> dict[str, int]:
+    """Return the physical length of each object in place that is there, by name: they lie anywhere.
+
+    Raises:
+        ChunkError: long-term storage did not answer.
+    """
+    names = [chunk.name for chunk in chunks if chunk.in_place and chunk.references]
+    found: dict[str, int] = {}
+    for begin in range(0, len(names), STATS_PARALLEL):
+        some = names[begin : begin + STATS_PARALLEL]
+        stats = (_length(storage, name) for name in some)
+        lengths = await asyncio.gather(*stats)
+        found |= {n: length for n, length in zip(some, lengths, strict=True) if length is not None}
+    return found
+
+
+async def _length(storage: AsyncChunkStorage, name: str) -> int | None:
+    try:
+        return (await storage.stat(name)).length
+    except ChunkNotFoundError:
+        return None
+
+
+def _lost(replica: Replica, extent: Extent, gone: _Gone) -> Iterator[LostRange]:
+    """The parts of an extent that are not there."""
     state = replica.rows.state(extent.segment_id)
     if state is None or state.deleted:
-        return None
-    there = 0 if length is None else max(0, length - extent.chunk_offset)
-    start = max(extent.start + there, state.start_offset)
-    if start >= extent.end:
-        return None
-    reason = "missing" if length is None else f"{length} bytes long, not {chunk.length}"
-    return LostRange(offset=start, length=extent.end - start, chunk=chunk.name, reason=reason)
+        return
+    to_segment = extent.start - extent.chunk_offset
+    for begin, stop in gone.ranges:
+        start = max(begin + to_segment, extent.start, state.start_offset)
+        end = min(stop + to_segment, extent.end)
+        if start < end:
+            chunk = gone.chunk.name
+            yield LostRange(offset=start, length=end - start, chunk=chunk, reason=gone.reason)
 
 
 def chunks_of(tables: Tables) -> Iterator[Chunk]:

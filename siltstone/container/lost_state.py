@@ -10,20 +10,26 @@ from pathlib import Path
 from siltstone.container.found import found
 from siltstone.container.lost_chunks import lost_ranges
 from siltstone.container.new_lineage import segment_reports
+from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import segment_storage
 from siltstone.container.recovery_cut import Cut, build_cut
 from siltstone.container.recovery_report import SegmentRecovery
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.block_sums import block_count
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, StoreNotFoundError
+from siltstone.core.operations.read import sums_between
+from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.frame import Frame
+from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.fallback import earlier_states
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import Recovered, recover_opened, system_files
 from siltstone.journal.retention import file_epoch
+from siltstone.metadata.layout_store import TableLayoutStore
 
 _TABLES = "tables-"
 _DIGITS = 20
@@ -127,14 +133,10 @@ async def newest_cut(
     async with aclosing(standings(storage, environment, container, below_epoch)) as states:
         async for standing in states:
             recovered = standing.recovered
-            lineage = recovered.checkpoint.lineage
-            # Neither of these is ever written to: no journal file is begun without a checkpoint.
-            journal = Journal(storage, environment, container, recovered.epoch, lineage)
-            pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
-            system = segment_storage(storage, pinned, environment, settings)
+            system = system_storage(recovered, storage, environment, settings)
             try:
                 cut = await build_cut(
-                    found(lineage, recovered),
+                    found(recovered.checkpoint.lineage, recovered),
                     frames,
                     system,
                     storage,
@@ -150,8 +152,36 @@ async def newest_cut(
     raise failure or StoreNotFoundError("container was never opened", container=container)
 
 
-async def loss_of(cut: Cut, storage: AsyncChunkStorage, below_epoch: int) -> Loss:
+def system_storage(
+    recovered: Recovered,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+) -> ChunkedSegmentStorage:
+    """The system segments of a state, to be read only."""
+    lineage = recovered.checkpoint.lineage
+    # Neither of these is ever written to: no journal file is begun without a checkpoint.
+    journal = Journal(storage, environment, recovered.container, recovered.epoch, lineage)
+    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    return segment_storage(storage, pinned, environment, settings)
+
+
+async def loss_of(
+    cut: Cut,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    below_epoch: int,
+    *,
+    deep: bool = False,
+) -> Loss:
     """Say what long-term storage lacks of a state, and what was behind it.
+
+    Args:
+        cut: the state.
+        storage: long-term storage.
+        environment: gives time.
+        below_epoch: of the epochs below this one.
+        deep: read every byte of segments; else presence and lengths are looked at.
 
     Raises:
         ChunkError: long-term storage did not answer.
@@ -161,7 +191,14 @@ async def loss_of(cut: Cut, storage: AsyncChunkStorage, below_epoch: int) -> Los
     written, signs = await _signs_of_more(storage, recovered, below_epoch)
     stated = found(cut.where.lineage, recovered).table_end
     seen = max(written, stated)
-    lost = await lost_ranges(cut.replica, storage, recovered.container)
+    container = recovered.container
+    writer = NoWriter(cut.replica.tables)
+    layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
+
+    def sums_of(chunk: Chunk) -> tuple[int, ...]:
+        return sums_between(layouts, chunk, 0, block_count(chunk.length))
+
+    lost = await lost_ranges(cut.replica, storage, container, sums_of if deep else None)
     return Loss(
         version=seen if seen > cut.replica.tables.applied_version else None,
         signs=signs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from siltstone.container.lost_state import Loss, loss_of, newest_cut
+from siltstone.container.lost_state import Loss, loss_of, newest_cut, system_storage
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import EPOCH_END, segment_storage
 from siltstone.container.recovery_cut import Cut
@@ -14,8 +14,6 @@ from siltstone.container.view import View
 from siltstone.core.environment import Environment
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
-from siltstone.journal.journal import Journal
-from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.layout_store import TableLayoutStore
 
@@ -51,7 +49,7 @@ async def build_lost_view(
     recovered = cut.where.recovered
     assert recovered is not None, "a cut is of a journal"
     try:
-        loss = await loss_of(cut, storage, EPOCH_END)
+        loss = await loss_of(cut, storage, environment, EPOCH_END)
     except BaseException:
         await run_whole(environment, INDEX_POOL, cut.index.close)
         raise
@@ -61,10 +59,7 @@ async def build_lost_view(
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    # Never written to: no journal file is begun without a checkpoint.
-    journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
-    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
-    system = segment_storage(storage, pinned, environment, settings)
+    system = system_storage(recovered, storage, environment, settings)
     view = LostView(where, recovered, cut.replica, cut.index, system, segments)
     view.doubts = tuple(_doubts(cut, loss))
     return view

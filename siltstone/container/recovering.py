@@ -20,7 +20,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
 
-from siltstone.container.lost_state import loss_of, newest_cut, newest_standing
+from siltstone.container.harmed_files import damaged_journal_files, harmed_files
+from siltstone.container.lost_state import (
+    loss_of,
+    newest_cut,
+    newest_standing,
+    system_storage,
+)
 from siltstone.container.new_beginning import begin_log, write_beginning
 from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged
 from siltstone.container.recovery_cut import Cut
@@ -36,7 +42,12 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import claim_file, recovery_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkNotFoundError, LogLostError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LogLostError,
+    StoreInUseError,
+)
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.frame import Frame
@@ -44,7 +55,7 @@ from siltstone.core.records.recovery import decode_recovery
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
-from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.journal.recovery import PAUSE_S, STARTS_MAX, Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")
@@ -59,7 +70,7 @@ class _Look:
         reason: why the log does not count.
         damage: why an older state of the journal has to serve; empty when its newest one does.
         recovered: what the journal says; ``None`` for a new container.
-        frames: those of the older log that are of its lineage; none when it is healthy.
+        frames: those of the log that are of its lineage.
     """
 
     state: RecoveryState
@@ -79,8 +90,12 @@ async def recover_container(
     owner: str,
     accept_loss: bool,
     takeover: bool = False,
+    deep: bool = False,
 ) -> RecoveryReport:
     """Go on from long-term storage alone, if that is what ``accept_loss`` allows.
+
+    A container whose log is whole goes on with all that the log holds, where long-term storage is
+    damaged: its metadata is written anew.
 
     Args:
         container: its index in the store.
@@ -91,9 +106,11 @@ async def recover_container(
         owner: what to say of who did it.
         accept_loss: write; otherwise the report is all.
         takeover: do it although a live owner of the older log is known; it is fenced.
+        deep: read every byte of segments to tell what is lost; else presence and lengths.
 
     Raises:
-        StoreInUseError: a live owner is known and ``takeover`` is false; nothing was written.
+        StoreInUseError: a live owner is known and ``takeover`` is false; or it changed long-term
+            storage during each of several looks. Nothing was written.
         CorruptDataError: no state that was ever stated can be built from long-term storage;
             ``where`` says which file is damaged. ``siltstone salvage`` looks at what is left.
         CapabilityError: this log can not be replaced; nothing was written.
@@ -103,7 +120,7 @@ async def recover_container(
     scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
     try:
         work = _Recovering(container, new_log, chunks, environment, settings, owner, scratch)
-        return await work.run(accept_loss=accept_loss, takeover=takeover)
+        return await work.run(accept_loss=accept_loss, takeover=takeover, deep=deep)
     finally:
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
@@ -128,23 +145,52 @@ class _Recovering:
         self._settings = settings
         self._owner = owner
         self._scratch = scratch
+        self._deep = False
 
-    async def run(self, *, accept_loss: bool, takeover: bool) -> RecoveryReport:
-        look = await self._look(EPOCH_END)
-        if look.recovered is None or look.state is RecoveryState.HEALTHY:
-            return self._plain(look)
-        if not accept_loss:
-            if look.state is RecoveryState.UNFINISHED:
-                return self._plain(look)
-            cut = await self._cut(look, EPOCH_END)
-            try:
-                return await self._report(look, cut, EPOCH_END)
-            finally:
-                await run_whole(self._environment, INDEX_POOL, cut.index.close)
+    async def run(self, *, accept_loss: bool, takeover: bool, deep: bool) -> RecoveryReport:
+        self._deep = deep
+        look, report = await self._seen(accept_loss=accept_loss)
+        if look.recovered is None or not (accept_loss and report.needs_recovery):
+            return report
         await self._blocking(lambda log: check_free(log, takeover))
         if look.state is RecoveryState.UNFINISHED:
-            return await self._finish(self._plain(look), look.recovered)
-        return await self._recover(look)
+            return await self._finish(report, look.recovered)
+        return await self._recover(replace(look, state=report.state))
+
+    async def _seen(self, *, accept_loss: bool) -> tuple[_Look, RecoveryReport]:
+        """What there is, of one moment: an owner may be at work, and delete what it drops."""
+        for start in range(STARTS_MAX):
+            if start:
+                await self._environment.sleep(PAUSE_S * 2 ** (start - 1))
+            look = await self._look(EPOCH_END)
+            lost = accept_loss and look.state is RecoveryState.LOST  # looked at behind the fence
+            if look.recovered is None or lost or look.state is RecoveryState.UNFINISHED:
+                return look, self._plain(look)
+            failure: CorruptDataError | ChunkNotFoundError | None = None
+            try:
+                report = await self._dry(look)
+            except (CorruptDataError, ChunkNotFoundError) as error:
+                failure = error
+            else:
+                if report.state is RecoveryState.HEALTHY:
+                    return look, report
+            if look.recovered == (await self._look(EPOCH_END)).recovered:
+                if failure is not None:
+                    raise failure
+                return look, report
+        holder = await self._blocking(lambda log: log.holder())
+        raise StoreInUseError(
+            "an owner changes what is looked at",
+            owner=holder.description,
+            container=self._container,
+        )
+
+    async def _dry(self, look: _Look) -> RecoveryReport:
+        cut = await self._cut(look, EPOCH_END)
+        try:
+            return await self._report(look, cut, EPOCH_END)
+        finally:
+            await run_whole(self._environment, INDEX_POOL, cut.index.close)
 
     def _plain(self, look: _Look) -> RecoveryReport:
         recovered = look.recovered
@@ -158,18 +204,34 @@ class _Recovering:
         )
 
     async def _report(self, look: _Look, cut: Cut, below_epoch: int) -> RecoveryReport:
-        loss = await loss_of(cut, self._storage, below_epoch)
+        loss = await loss_of(cut, self._storage, self._environment, below_epoch, deep=self._deep)
+        plain, damage = self._plain(look), look.damage or cut.damage
+        harm, aged = await self._harm(cut)
+        lacking = any(segment.lost or segment.missing for segment in loss.segments)
+        if look.state is RecoveryState.HEALTHY:
+            if not (harm or damage or lacking or cut.frames_left):
+                return replace(plain, warnings=(*plain.warnings, *aged))
+            plain = replace(plain, state=RecoveryState.DAMAGED)
         return replace(
-            self._plain(look),
-            damage=look.damage or cut.damage,
+            plain,
+            damage=damage,
+            harm=harm,
             cut_version=cut.where.table_end,
             lost_version=loss.version,
             frames_replayed=cut.frames_replayed,
             frames_left=cut.frames_left,
             left_because=cut.left_because,
             segments=loss.segments,
-            warnings=(*cut.where.warnings, *loss.signs),
+            warnings=(*cut.where.warnings, *aged, *loss.signs),
         )
+
+    async def _harm(self, cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """System files that are damaged: those that a state may need, and those that none does."""
+        recovered = cut.where.recovered
+        assert recovered is not None, "a cut is of a journal"
+        system = system_storage(recovered, self._storage, self._environment, self._settings)
+        harm = await harmed_files(recovered, system, self._storage, cut.where.index_files)
+        return harm, await damaged_journal_files(recovered, self._storage)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -190,7 +252,7 @@ class _Recovering:
                 frames=frames,
             )
         if not reason:
-            return _Look(state=RecoveryState.HEALTHY, recovered=recovered)
+            return _Look(state=RecoveryState.HEALTHY, recovered=recovered, frames=frames)
         state = RecoveryState.LOST
         if await self._is_recovery(recovered):
             state = RecoveryState.UNFINISHED
@@ -235,7 +297,8 @@ class _Recovering:
             raise LogLostError("another recovery was faster", epoch=epoch)
         recovered = standing.recovered
         reason = damage or lost_because(recovered, frames)
-        if not reason and not standing.damage:
+        mended = look.state is not RecoveryState.DAMAGED
+        if not reason and not standing.damage and mended:
             return self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
         look = replace(
             look,

@@ -102,11 +102,16 @@ async def build_cut(
                 frames_left=len(frames) - count,
                 left_because=reason,
                 lengths=lengths,
-                damage=begun.warnings[-1] if begun.table_end < where.table_end else "",
+                damage=begun.warnings[-1] if _falls_short(replica, where) else "",
             )
         # Without the frames behind a gap their table updates do not count either.
         index.close()
         count, reason = gap
+
+
+def _falls_short(replica: Replica, where: Found) -> bool:
+    """Whether damage of the table log was not made up for by frames."""
+    return replica.tables.applied_version < where.table_end
 
 
 def tables_continue(frames: Sequence[Frame], table_end: int) -> tuple[int, str]:

@@ -12,7 +12,9 @@ class RecoveryState(StrEnum):
     NEW = "new"
     """Nobody ever opened it: there is nothing to recover."""
     HEALTHY = "healthy"
-    """Its log is whole, so opening it loses nothing."""
+    """Its log is whole, and long-term storage has all that it should: opening it loses nothing."""
+    DAMAGED = "damaged"
+    """Its log is whole, and long-term storage is not; what its log still holds is not lost."""
     LOST = "lost"
     """Its log is gone, or is not the one that belongs to its chunks."""
     UNFINISHED = "unfinished"
@@ -71,6 +73,8 @@ class RecoveryReport:
         reason: why its log does not count; empty when it does.
         damage: what is damaged or missing on long-term storage itself, so that an older state has
             to serve; empty when its newest one does.
+        harm: system files that are damaged or missing, of those that the state needs or may fall
+            back to; a recovery writes them anew. Nothing is lost by them alone.
         done: whether anything was written; false for a dry run and for what needs no recovery.
         lineage: of the history that ends here, in hex; empty for a new container.
         new_lineage: of the one that begins; ``None`` when none does.
@@ -83,7 +87,8 @@ class RecoveryReport:
         frames_left: frames of it that do not, and were not.
         left_because: why the first of them does not; empty when there is none.
         set_aside: where the older log is now; ``None`` when there was none, or nothing was written.
-        segments: every segment that there is after the recovery, in the order of names.
+        segments: every segment that there is after the recovery, in the order of names; none for
+            a state that is ``new``, ``healthy`` or ``unfinished``.
         warnings: what was passed over on long-term storage.
         store: why the object ``system/store`` is written anew; empty when it is whole.
     """
@@ -92,6 +97,7 @@ class RecoveryReport:
     state: RecoveryState
     reason: str = ""
     damage: str = ""
+    harm: tuple[str, ...] = ()
     done: bool = False
     lineage: str = ""
     new_lineage: str | None = None
@@ -105,3 +111,12 @@ class RecoveryReport:
     segments: tuple[SegmentRecovery, ...] = ()
     warnings: tuple[str, ...] = ()
     store: str = ""
+
+    @property
+    def needs_recovery(self) -> bool:
+        """Whether a recovery has something to do that was not done."""
+        if self.done:
+            return False
+        mends = self.state is RecoveryState.DAMAGED and bool(self.harm or self.damage)
+        lost = self.state in (RecoveryState.LOST, RecoveryState.UNFINISHED)
+        return lost or mends or bool(self.store)

@@ -22,12 +22,15 @@ def recover_store(
     *,
     accept_loss: bool = False,
     takeover: bool = False,
+    deep: bool = False,
 ) -> list[RecoveryReport]:
     """Say what would be lost if a store went on without its tier-1 logs, or let it go on.
 
-    A container whose log is whole is left as it is. What was acknowledged after the last flush of
-    the table log and is only in the lost log is gone; frames of an older log that continue the
-    state on long-term storage are kept. The older log is set aside, never deleted. Where the object
+    A container whose log is whole is left as it is, unless its metadata on long-term storage is
+    damaged: that is written anew then, with all that the log holds. What was acknowledged after the
+    last flush of the table log and is only in a lost log is gone; frames of an older log that
+    continue the state on long-term storage are kept. The older log is set aside, never deleted.
+    Bytes of segments that long-term storage lacks are named, and stay lost. Where the object
     ``system/store`` is missing or damaged, it is written anew, from the uuid of the settings and
     the containers that there are.
 
@@ -36,12 +39,14 @@ def recover_store(
         containers: which ones; ``None`` means all.
         accept_loss: write. Otherwise nothing is written and the reports tell what would happen.
         takeover: go on although a live owner of an older log is known; it is fenced.
+        deep: read every byte of segments to tell what is lost; else presence and lengths.
 
     Returns:
         One report for each container, in the order asked for.
 
     Raises:
-        StoreInUseError: a live owner is known and ``takeover`` is false.
+        StoreInUseError: a live owner is known and ``takeover`` is false, or it changed long-term
+            storage during each of several looks.
         CorruptDataError: long-term storage itself is damaged, so that no state of a container can
             be built from it, or nothing tells how many containers there were.
         ChunkError: long-term storage failed; the call may be repeated.
@@ -56,10 +61,11 @@ def recover_store(
             if not 0 <= index < count:
                 raise ValueError(f"container must be between 0 and {count - 1}, not {index}")
         try:
-            recover_all = partial(_all, assembly, chosen, takeover=takeover)
+            recover_all = partial(_all, assembly, chosen, takeover=takeover, deep=deep)
             if assembly.manifest_lost:
                 # Looked at first: names of segments show whether no container is missing.
-                dry = asyncio.run(_all(assembly, range(count), accept_loss=False, takeover=False))
+                look = _all(assembly, range(count), accept_loss=False, takeover=False, deep=False)
+                dry = asyncio.run(look)
                 check_count(dry, count)
                 if accept_loss:
                     with closing(assembly.new_storage()) as storage:
@@ -73,16 +79,17 @@ def recover_store(
 
 
 async def _all(
-    assembly: Assembly, chosen: Sequence[int], *, accept_loss: bool, takeover: bool
+    assembly: Assembly, chosen: Sequence[int], *, accept_loss: bool, takeover: bool, deep: bool
 ) -> list[RecoveryReport]:
     # One after the other: were one to fail, those before it are recovered and say so next time.
     return [
-        await _one(assembly, index, accept_loss=accept_loss, takeover=takeover) for index in chosen
+        await _one(assembly, index, accept_loss=accept_loss, takeover=takeover, deep=deep)
+        for index in chosen
     ]
 
 
 async def _one(
-    assembly: Assembly, index: int, *, accept_loss: bool, takeover: bool
+    assembly: Assembly, index: int, *, accept_loss: bool, takeover: bool, deep: bool
 ) -> RecoveryReport:
     return await recover_container(
         container=index,
@@ -93,4 +100,5 @@ async def _one(
         owner=assembly.owner,
         accept_loss=accept_loss,
         takeover=takeover,
+        deep=deep,
     )

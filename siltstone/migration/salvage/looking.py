@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
-from siltstone.container.lost_chunks import chunk_lengths, chunks_of
+from siltstone.container.lost_chunks import chunk_lengths, chunks_of, in_place_lengths
 from siltstone.container.lost_view import LostView, build_lost_view
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import segment_folder
@@ -56,6 +56,9 @@ async def look_at_container(
             doubts = ("no journal is there",) if lengths else ()
         except CorruptDataError as error:
             doubts = (str(error),)
+        if view is not None:
+            rows = chunks_of(view.replica.tables)
+            lengths |= await in_place_lengths(storage, rows)
         proven = [] if view is None else await _proven(view, container, storage, lengths)
         known = {} if view is None else {c.name: c.length for c in chunks_of(view.replica.tables)}
         return _with_named(proven, container, lengths, known), doubts

@@ -128,6 +128,11 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def cut(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
 def named(report: RecoveryReport) -> dict[str, Runs]:
     """What the report says is lost of each segment."""
     return {
@@ -217,7 +222,7 @@ def in_rows(lost: Lost, chunk: str) -> bool:
     return any(run[2] == chunk for runs in lost.runs.values() for run in runs)
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, flip], ids=["deleted", "damaged"])
+@pytest.mark.parametrize("harm", [Path.unlink, flip, cut], ids=["deleted", "damaged", "cut"])
 def test_each_system_file_that_is_harmed(
     lost: Lost, copy: Callable[[], Path], harm: Callable[[Path], None]
 ) -> None:

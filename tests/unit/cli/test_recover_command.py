@@ -71,3 +71,30 @@ def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
     assert command("recover", "--accept-loss").code == 0
     assert command("recover").code == 0
     assert command("cat", "a").code == 6
+
+
+def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folder: Path) -> None:
+    fill(folder)
+    assert command("journal", "checkpoint").code == 0
+    chunks = folder / "chunks"
+    index = next(path for path in (chunks / "system").rglob("index-*"))
+    index.write_bytes(b"something else")
+    ran = command("recover")
+    assert ran.code == 6
+    assert f"  damaged: {index.relative_to(chunks)}: length is 14, not " in ran.out
+    assert "  nothing is lost" in ran.out
+    assert command("recover", "--accept-loss").code == 0
+    assert {value["state"] for value in command("recover", "--json").values} == {"healthy"}
+    assert command("cat", "a").out == "flushed and not"
+    assert command("check", "--deep").code == 0
+
+
+def test_damaged_bytes_are_found_when_it_reads_them(command: Command, folder: Path) -> None:
+    fill(folder)
+    (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())
+    chunk.write_bytes(b"flashed")
+    assert "lost" not in command("recover").out
+    ran = command("recover", "--deep")
+    name = chunk.relative_to(folder / "chunks")
+    assert f"    bytes 0 to 7 are lost: {name} is damaged" in ran.out
+    assert ran.code == 0  # a recovery changes nothing about it

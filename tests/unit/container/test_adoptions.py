@@ -18,6 +18,7 @@ from siltstone.container.import_views import (
     ImportSessionError,
     ReleasedAdoption,
 )
+from siltstone.container.recovering import recover_container
 from siltstone.core.errors import (
     ChunkNameError,
     CorruptDataError,
@@ -27,6 +28,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.words import KIB, MIB
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.tier1.memory.shared_log import SharedLog
 from tests.unit.container.container_world import (
     Owner,
     World,
@@ -118,6 +120,39 @@ def test_objects_become_a_segment_where_they_are() -> None:
         assert await seen(again) == [adoption(chunks=2, length=len(DATA + MORE))]
         await made.check(again)
         await close_quietly(again)
+
+    play(story)
+
+
+def test_a_recovery_finds_objects_where_they_are() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        await adopted(made, owner, "whole", ("old/a", DATA), ("old/b", MORE))
+        await adopted(made, owner, "gone", ("other/c", MORE))
+        await adopted(made, owner, "changed", ("other/d", MORE), sums=False)
+        await owner.container.flush()
+        await made.crash(owner, keep_index=False)
+        made.shared_log = SharedLog()
+        made.new_storage().delete("other/c")
+        made.bucket.chunks[b"other/d"].content.extend(b"longer")
+        report = await recover_container(
+            container=0,
+            new_log=made.new_log,
+            storage=made.new_storage(),
+            environment=made.environment,
+            settings=made.settings,
+            owner="a person",
+            accept_loss=False,
+            deep=True,
+        )
+        lost = {
+            segment.name: [(range.length, range.chunk) for range in segment.lost]
+            for segment in report.segments
+        }
+        assert lost == {
+            "whole": [],
+            "gone": [(len(MORE), "other/c")],
+            "changed": [(len(MORE), "other/d")],
+        }
 
     play(story)
 
