@@ -61,6 +61,11 @@ class LogEnd:
     last: Frame | None
 
     @property
+    def is_last(self) -> bool:
+        """Whether its owner closed the log, so that no frame of the epoch stands behind it."""
+        return self.last is not None and self.last.kind == KIND_END
+
+    @property
     def has_own_frames(self) -> bool:
         """Whether the epoch has a frame of its own, in this file or in one before it."""
         return self.index > self.header.predecessor_end
@@ -121,8 +126,12 @@ class LogView:
         return self.end_of.header.statement
 
 
-def build_view(folder: LogFolder) -> LogView:
+def build_view(folder: LogFolder, own: FileKey | None = None) -> LogView:
     """Read the headers, and the newest file to its end.
+
+    Args:
+        folder: of the log.
+        own: a file that the caller made and did not write to yet; it is not looked into.
 
     Raises:
         OSError: a call failed.
@@ -130,13 +139,13 @@ def build_view(folder: LogFolder) -> LogView:
     """
     for _ in range(_TRIES - 1):
         try:
-            return _build(folder)
+            return _build(folder, own)
         except (FileNotFoundError, CorruptDataError):
             continue
-    return _build(folder)
+    return _build(folder, own)
 
 
-def _build(folder: LogFolder) -> LogView:
+def _build(folder: LogFolder, own: FileKey | None) -> LogView:
     keys = folder.log_files()
     by_epoch: dict[int, list[LogFileHeader]] = {}
     bare: list[FileKey] = []
@@ -149,14 +158,19 @@ def _build(folder: LogFolder) -> LogView:
         if stated != (*key, folder.container):
             raise _corrupt(folder, key, "header of another file")
         by_epoch.setdefault(key.epoch, []).append(header)
+    newest = by_epoch[max(by_epoch)] if by_epoch else []
+    spares = [key for key in bare if newest and _is_behind(key, newest[-1])]
     for key in bare:
-        _check_bare(folder, key)
+        if key != own and key not in spares:
+            _check_bare(folder, key)
     seen = frozenset(header.lineage for files in by_epoch.values() for header in files)
     if not by_epoch:
         return LogView(keys=tuple(keys))
-    newest = by_epoch[max(by_epoch)]
     _check_epoch(folder, newest)
     end, dropped = read_end(folder, newest[-1])
+    if not end.is_last:
+        for key in spares:
+            _check_bare(folder, key)
     ranges = _ranges(newest, end.index, end.crc, copy=None)
     while ranges[0].header.number == 0:
         above = ranges[0].header
@@ -205,6 +219,11 @@ def _check_epoch(folder: LogFolder, headers: list[LogFileHeader]) -> None:
             raise _corrupt(folder, key, "the file before it is missing")
 
 
+def _is_behind(key: FileKey, header: LogFileHeader) -> bool:
+    """Whether a file would be one of the next files of the epoch."""
+    return key.epoch == header.epoch and key.number > header.number
+
+
 def _check_bare(folder: LogFolder, key: FileKey) -> None:
     """Check that a file without a valid header has no frame of its epoch: it was never used."""
     with folder.reading(key.name) as fd:
@@ -245,7 +264,7 @@ def read_end(
                     offset=offset,
                     last=frame,
                 )
-            if end.last is not None and end.last.kind == KIND_END:
+            if end.is_last:
                 return end, 0
             if after and not any(read_at(folder.calls, fd, end.offset, _QUICK_LOOK_BYTES)):
                 return end, 0

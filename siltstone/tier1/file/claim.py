@@ -129,7 +129,7 @@ def take_over(
         CorruptDataError: the older files are damaged.
     """
     slot, marker_data = claimed
-    view = build_view(folder)
+    view = build_view(folder, file.key)
     if view.epoch > slot.epoch:
         raise LogError("a later claim was faster", epoch=slot.epoch, newer=view.epoch)
     check_lineage(folder, view, lineage, new=new)

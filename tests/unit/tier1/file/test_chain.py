@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.records.frame import KIND_END
+from siltstone.core.records.frame import KIND_BATCH, KIND_END
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
 from siltstone.core.words import MIB
 from siltstone.testing.file_layer import Call
@@ -260,6 +260,30 @@ def test_frames_under_a_damaged_header_are_reported(log: Log, frames: Frames, in
 def test_a_file_without_a_header_may_hold_what_is_no_frame_of_it(log: Log, frames: Frames) -> None:
     log.break_header(log.put(first_header(2), b"torn", frames.make(1, 0)))
     assert build_view(log.folder) == LogView(keys=(FileKey(2, 0),))
+
+
+@pytest.mark.parametrize(("epoch", "number"), [(1, 1), (2, 1), (3, 0)])
+def test_frames_under_the_damaged_header_of_any_file_are_reported(
+    log: Log, frames: Frames, epoch: int, number: int
+) -> None:
+    """Of an older epoch, behind the newest file while its owner did not end it, of a newer one."""
+    log.put(first_header(1), frames.make(1, 0))
+    newest = header_behind(2, 1, 1, frames.crcs[0])
+    last = frames.make(2, 1, b"", kind=KIND_BATCH if epoch == 2 else KIND_END)
+    log.put(newest, last)
+    damaged = replace(first_header(epoch), number=number)
+    log.break_header(log.put(damaged, frames.make(epoch, 2)))
+    reported(log, epoch, number, "frames under a damaged header")
+
+
+def test_spares_behind_a_log_that_was_closed_are_not_read(log: Log, frames: Frames) -> None:
+    """A claim reads none of the zeros that the owner before it left, nor those of its own file."""
+    log.put(first_header(1), frames.make(1, 0), frames.make(1, 1, b"", kind=KIND_END))
+    for key in (FileKey(1, 1), FileKey(2, 0)):
+        log.file(*key).write_bytes(bytes(2 * MIB))
+    assert build_view(log.folder, FileKey(2, 0)).end == 2
+    read = log.layer.targets("preadv")
+    assert [read.count(str(log.file(*key))) for key in (FileKey(1, 1), FileKey(2, 0))] == [1, 1]
 
 
 # --- what changes meanwhile ---
