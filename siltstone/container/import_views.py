@@ -48,6 +48,7 @@ class ImportTicket:
         expires_ms: from then on it takes no commit, milliseconds since 1970.
         state: when the ticket was made.
         adoption: what the objects belong to that it may take in place; empty when it may not.
+        uuid: of the store; empty when whoever opened the session did not say it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ImportTicket:
     expires_ms: int
     state: ImportState
     adoption: str = ""
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

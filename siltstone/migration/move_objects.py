@@ -19,7 +19,8 @@ from siltstone.migration.fragment_copy import FragmentBuffer
 from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, Outcome, Step, share_of
-from siltstone.store.assemble import storage_of
+from siltstone.pipelines.worker_store import worker_store
+from siltstone.store.manifest import COPY_NAME
 
 _READ_BYTES: Final = 4 * MIB
 
@@ -53,19 +54,22 @@ class MoveWork:
     Attributes:
         source: the settings file with the old long-term storage.
         target: that with the new one.
+        uuid: of the store, which both places must be of.
         rate: bytes a second that all openings together read; ``None`` for no limit.
     """
 
     source: str
     target: str
+    uuid: str
     rate: int | None
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open both."""
+        each = share_of(self.rate, openings)
         with (
-            closing(storage_of(self.source, share_of(self.rate, openings))) as source,
-            closing(storage_of(self.target)) as target,
+            closing(worker_store(self.source, self.uuid, each)) as source,
+            closing(worker_store(self.target, self.uuid, name=COPY_NAME)) as target,
         ):
             yield partial(_moved, uncached(source), target, FragmentBuffer())
 

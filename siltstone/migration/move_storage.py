@@ -106,7 +106,9 @@ def copy_storage(
             _begin(target, view.manifest)
             found = {stat.name: stat.length for stat in target.list()}
         rows = _chunks(view)
-        return _copied(old, new, rows, found, executor or LocalExecutor(), rate, progress)
+        return _copied(
+            old, new, view.uuid, rows, found, executor or LocalExecutor(), rate, progress
+        )
 
 
 def switch_storage(
@@ -211,6 +213,7 @@ def _chunks(view: StoreView) -> dict[str, tuple[int, bytes]]:
 def _copied(
     old: EffectiveSettings,
     new: EffectiveSettings,
+    uuid: str,
     wanted: dict[str, tuple[int, bytes]],
     found: dict[str, int],
     executor: Executor,
@@ -224,7 +227,7 @@ def _copied(
     ]
     sizes = {item.name: item.size for item in items}
     total, done = sum(sizes.values()), 0
-    work = MoveWork(source=str(old.file), target=str(new.file), rate=rate)
+    work = MoveWork(source=str(old.file), target=str(new.file), uuid=uuid, rate=rate)
     damaged: list[tuple[str, str]] = []
     for outcome in executor.run(work, packed(items, executor.workers)):
         done += sizes[outcome.subject]
@@ -272,7 +275,7 @@ def _rest(
     ]
     for error in delete_many(target, extra).values():
         raise error
-    report = _copied(old, new, wanted, found, executor, None, progress)
+    report = _copied(old, new, view.uuid, wanted, found, executor, None, progress)
     lengths = {stat.name: stat.length for stat in target.list()}
     for name, (length, _) in wanted.items():
         if lengths.get(name) != length:

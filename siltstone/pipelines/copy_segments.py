@@ -232,7 +232,8 @@ def _carried_out(
     """Copy what one session brings, and commit it."""
     container = target.containers[index]
     name = f"copy/{uuid.uuid4().hex}"
-    ticket = target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S))
+    opened = target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S))
+    ticket = replace(opened, uuid=target.uuid)
     try:
         items = [
             CopyItem(

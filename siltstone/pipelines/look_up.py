@@ -11,27 +11,33 @@ from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.words import MIB
 from siltstone.pipelines.open_store import OpenStore
 from siltstone.pipelines.window import Window, cut_window
+from siltstone.store.manifest import check_uuid
 
 WINDOW_BYTES: Final = 64 * MIB
 """How much a task that has to look again asks for at a time."""
 
 
-def find_window(store: str, segment: str, segment_id: int, offset: int, end: int) -> Window:
+def find_window(
+    store: str, uuid: str, segment: str, segment_id: int, offset: int, end: int
+) -> Window:
     """Find bytes of a segment again, from ``offset`` on, as far as a task needs them soon.
 
     Args:
-        store: the settings file.
+        store: the settings file, as this machine finds it.
+        uuid: of the store.
         segment: its name.
         segment_id: its id.
         offset: the first byte.
         end: where the reading ends.
 
     Raises:
+        StoreError: the settings file leads to another store.
         SegmentNotFoundError: the segment was deleted, whether or not its name is used again.
         SegmentTruncatedError: ``offset`` was truncated.
     """
     stop = min(end, offset + WINDOW_BYTES)
     with OpenStore(store) as opened:
+        check_uuid(opened.manifest, uuid)
         found = opened.ask(segment, lambda container: container.map(segment, offset, stop))
     if found.info.segment_id != segment_id:
         raise SegmentNotFoundError(

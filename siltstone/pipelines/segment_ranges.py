@@ -25,6 +25,7 @@ class SegmentRange:
     """The bytes ``[start, stop)`` of a segment, and where they lie.
 
     Attributes:
+        uuid: of the store.
         segment: its name.
         segment_id: its id, which tells it from a later one of the same name.
         start: first offset.
@@ -34,6 +35,7 @@ class SegmentRange:
         window: where the bytes lie, with the byte before and some behind.
     """
 
+    uuid: str
     segment: str
     segment_id: int
     start: int
@@ -58,6 +60,7 @@ def plan_range(view: StoreView, info: SegmentInfo, start: int, stop: int, end: i
     low = max(info.start_offset, start - 1)
     high = min(end, stop + LOOKAHEAD_BYTES)
     return SegmentRange(
+        uuid=view.uuid,
         segment=info.name,
         segment_id=info.segment_id,
         start=start,
@@ -97,7 +100,7 @@ def source_of(
 
 
 def _window(store: str, part: SegmentRange, offset: int) -> Window:
-    return find_window(store, part.segment, part.segment_id, offset, part.end)
+    return find_window(store, part.uuid, part.segment, part.segment_id, offset, part.end)
 
 
 def read_range(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[memoryview]:

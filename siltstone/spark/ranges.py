@@ -66,6 +66,7 @@ class RecordRange:
 
     Attributes:
         store: absolute path of the settings file, or of the folder that holds it.
+        uuid: of the store: on the task's machine the path may lead to another one.
         segment: name of the segment.
         segment_id: its id, which tells it from a later one of the same name.
         start: first offset.
@@ -78,6 +79,7 @@ class RecordRange:
     """
 
     store: str
+    uuid: str
     segment: str
     segment_id: int
     start: int
@@ -213,6 +215,7 @@ def check_tail(segment: SegmentMap) -> None:
 
 def plan_ranges(
     options: ReadOptions,
+    uuid: str,
     segment: SegmentMap,
     span: SegmentSpan,
     cuts: Sequence[tuple[int, int]],
@@ -222,6 +225,7 @@ def plan_ranges(
 
     Args:
         options: of the read.
+        uuid: of the store.
         segment: the map of what ``SegmentSpan.mapped`` says.
         span: what is read.
         cuts: the ranges, one behind the other.
@@ -234,6 +238,7 @@ def plan_ranges(
         ranges.append(
             RecordRange(
                 store=options.store,
+                uuid=uuid,
                 segment=segment.info.name,
                 segment_id=segment.info.segment_id,
                 start=begin,

@@ -71,16 +71,17 @@ async def plan_tasks(
         segment = await container.map(span.info.name, *span.mapped())
         check_tail(segment)
         if options.mode is Mode.EVENTS:
-            ranges += await _event_ranges(container, options, segment, span, size)
+            ranges += await _event_ranges(container, options, store.uuid, segment, span, size)
         else:
             cuts = cuts_of(options, segment, span, size)
-            ranges += plan_ranges(options, segment, span, cuts)
+            ranges += plan_ranges(options, store.uuid, segment, span, cuts)
     return pack_ranges(ranges, size)
 
 
 async def _event_ranges(
     container: ReadContainer,
     options: ReadOptions,
+    uuid: str,
     segment: SegmentMap,
     span: SegmentSpan,
     size: int,
@@ -100,7 +101,7 @@ async def _event_ranges(
     else:
         flushed = segment.tail_offset
         cuts = await borders_between(span.start, span.stop, flushed, size, borders, begins)
-    return plan_ranges(options, segment, span, cuts, borders)
+    return plan_ranges(options, uuid, segment, span, cuts, borders)
 
 
 async def append_borders(container: ReadContainer, name: str, start: int, stop: int) -> list[int]:

@@ -25,10 +25,10 @@ from siltstone.pipelines.event_starts import Numbers
 from siltstone.pipelines.lines import read_lines
 from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.window import Window
+from siltstone.pipelines.worker_store import worker_store
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
-from siltstone.store.assemble import storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +155,17 @@ def line_offsets(lines: pyarrow.Array, base: int) -> Numbers:
 
 
 def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.RecordBatch]:
-    """Read the rows of some ranges of one store, one behind the other."""
+    """Read the rows of some ranges of one store, one behind the other.
+
+    Raises:
+        StoreError: where the settings lead on this machine, there is another store.
+    """
     if not task:
         return
-    with closing(storage_of(task[0].store)) as storage:
+    with closing(worker_store(task[0].store, task[0].uuid)) as storage:
         for part in task:
             yield from shape.read(storage, part, partial(_window_again, part))
 
 
 def _window_again(part: RecordRange, offset: int) -> Window:
-    return find_window(part.store, part.segment, part.segment_id, offset, part.end)
+    return find_window(part.store, part.uuid, part.segment, part.segment_id, offset, part.end)

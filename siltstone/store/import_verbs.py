@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,11 @@ class ImportVerbs:
     _slots: tuple[ContainerSlot, ...]
     _here: tuple[ContainerSlot, ...]
     _adopting: asyncio.Lock
+
+    @property
+    def uuid(self) -> str:
+        """See ``AsyncStore.uuid``."""
+        raise NotImplementedError
 
     def container_index(self, name: str) -> int:
         """See ``AsyncStore.container_index``."""
@@ -66,9 +72,10 @@ class ImportVerbs:
             SegmentNameError: no segment can have this name.
         """
         slot = self._slots[self.container_index(segment)]
-        return await slot.container.imports.open(
+        ticket = await slot.container.imports.open(
             name, lifetime_s=lifetime.total_seconds(), adoption=adoption
         )
+        return replace(ticket, uuid=self.uuid)
 
     async def commit_import(
         self,

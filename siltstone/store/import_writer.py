@@ -85,6 +85,7 @@ class ImportWriter(Closing):
 
     Raises:
         StoreNotFoundError: there is no store, or none that this host can see.
+        StoreError: another store is there than that of the ticket.
         SettingsError: the settings file is wrong.
         ChunkError: long-term storage refuses or does not answer.
     """
@@ -103,7 +104,7 @@ class ImportWriter(Closing):
         self._storage: ChunkStorage = open_storage(settings, self._environment)
         try:
             # An empty mount point must not take chunks that nobody else ever sees.
-            check_uuid(read_manifest(self._storage), settings.uuid)
+            check_uuid(read_manifest(self._storage), ticket.uuid or settings.uuid)
         except BaseException:
             self.close()
             raise

@@ -33,6 +33,7 @@ from siltstone.spark.record_borders import begins_event
 from siltstone.spark.rows import RowShape
 
 SEGMENT_ID = 7
+UUID = "00000000-0000-4000-8000-000000000007"
 LEAD = b"lead\n"
 TRAIL = b"\ntrail"
 
@@ -134,7 +135,7 @@ class LaidOut:
             flushed = segment.tail_offset
             chosen = borders_between(span.start, span.stop, flushed, size, borders, begins)
             cuts = asyncio.run(chosen)
-        return plan_ranges(options, segment, span, cuts, borders)
+        return plan_ranges(options, UUID, segment, span, cuts, borders)
 
     async def read(self, offset: int, length: int) -> bytes:
         return self.data[offset : offset + length]
