@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -114,58 +115,57 @@ def test_many_batches_of_streams_are_written_once(sink: Sink) -> None:
     play_stream(sink, Random(4), len(shared(range(SOAK_ROUNDS))))
 
 
-KILLED = """
-import os, pickle, signal, sys, threading
-writer, messages, batch = pickle.load(open(sys.argv[1], "rb"))
-delay = float(sys.argv[2])
-if delay >= 0:
-    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
-writer.commit(messages) if batch is None else writer.commit(messages, batch)
-os.kill(os.getpid(), signal.SIGKILL)  # between our commit and Spark's
-"""
+def end_and_die(writer: Any, ending: tuple[Any, ...], delay_s: float) -> None:
+    """End a write, and die after so many seconds, or behind the end: before Spark notes it."""
+    if delay_s >= 0:
+        threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    writer.commit(*ending)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(folder: Path, what: object, delay: float) -> None:
-    """End a write in a process that is killed after so many seconds, or behind the end."""
-    file = folder / "message"
-    file.write_bytes(pickle.dumps(what))
-    run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(file), str(delay)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-        timeout=120,
-    )
-    assert run.returncode == -signal.SIGKILL
+def killed(writer: object, ending: tuple[object, ...], delay_s: float) -> None:
+    """End a write in a process that is killed meanwhile."""
+    drivers = multiprocessing.get_context("forkserver")
+    # Imports take longer than the end of a write.
+    drivers.set_forkserver_preload([__name__])
+    driver = drivers.Process(target=end_and_die, args=(writer, ending, delay_s))
+    driver.start()
+    driver.join(120)
+    assert driver.exitcode == -signal.SIGKILL
 
 
-def play_killed(sink: Sink, delays: list[float]) -> None:
+def play_killed(sink: Sink, delays: Iterable[float]) -> None:
     expected = []
     for number, delay in enumerate(delays):
         row = f"stream {number}"
         writer = sent(sink.ending())
         message = sink.task(writer, 0, [row], query="q")
-        killed(sink.folder, (writer, [message], number), delay)
+        killed(writer, ([message], number), delay)
         replayed = sink.task(sent(sink.ending()), 0, [row], query="q")
         sink.ending().commit([replayed], number)
         expected.append(row)
         batch = sink.planned()
         message = sink.task(batch, 0, [f"batch {number}"])
-        killed(sink.folder, (batch, [message], None), delay)
+        killed(batch, ([message],), delay)
         # Whoever repeats the end of the same job, in whatever state it was left.
         sent(batch).commit([message])
         expected.append(f"batch {number}")
     assert sink.content() == expected
 
 
-def test_a_driver_that_is_killed_behind_the_end_writes_once(sink: Sink) -> None:
-    play_killed(sink, [-1.0])
+def instants(chance: Random, rounds: int) -> Iterator[float]:
+    """When drivers die, in seconds; each fourth one behind the end of its write."""
+    return (-1.0 if number % 4 == 0 else chance.uniform(0, 0.5) for number in range(rounds))
+
+
+def test_drivers_that_are_killed_write_once(sink: Sink) -> None:
+    play_killed(sink, instants(Random(5), ROUNDS))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_drivers_that_are_killed_at_any_time_write_once(sink: Sink) -> None:
-    chance = Random(5)
-    play_killed(sink, [chance.uniform(0, 1.5) for _ in shared(range(40))])
+def test_many_drivers_that_are_killed_write_once(sink: Sink) -> None:
+    play_killed(sink, instants(Random(6), len(shared(range(100)))))
 
 
 def test_an_overwrite_puts_the_new_content_in_place_of_the_old(sink: Sink) -> None:
