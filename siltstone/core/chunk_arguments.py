@@ -29,7 +29,8 @@ def check_chunk_name(name: str, operation: str) -> bytes:
         raise _refused("name is too long", name, operation)
     if b"\0" in key:
         raise _refused("name holds a NUL byte", name, operation)
-    if any(part in (b"", b".", b"..") for part in key.split(b"/")):
+    parts = b"/%b/" % key
+    if b"//" in parts or b"/./" in parts or b"/../" in parts:
         raise _refused("a part of the name is empty, '.' or '..'", name, operation)
     return key
 

@@ -26,8 +26,34 @@ _WAIT_BEFORE_AND_WRITE = 3
 _NOT_THERE = frozenset({EINVAL, ENOSYS, EOPNOTSUPP, ESPIPE})
 """What is answered where there is no such call: then the sync does it all."""
 
-_sync_file_range = ctypes.CDLL(None, use_errno=True).sync_file_range
+_libc = ctypes.CDLL(None, use_errno=True)
+_sync_file_range = _libc.sync_file_range
 _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+
+
+class _OpenHow(ctypes.Structure):
+    """What ``openat2`` is asked for."""
+
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+_OPENAT2 = 437
+"""The number of the call, on every architecture that Linux has it on."""
+
+_RESOLVE_NO_SYMLINKS = 0x04
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (
+    ctypes.c_long,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.POINTER(_OpenHow),
+    ctypes.c_size_t,
+)
 
 PathName = str | bytes
 """A path, or one name below ``dir_fd``."""
@@ -43,6 +69,13 @@ class FileCalls(Protocol):
         self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
     ) -> int:
         """Open a file or folder; the descriptor is not inherited by child processes."""
+        ...
+
+    def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
+        """Open a path of several parts below a folder, in one call and through no symbolic link.
+
+        ``OSError`` with ``ENOSYS`` where there is no such call.
+        """
         ...
 
     def close(self, fd: int) -> None:
@@ -154,6 +187,15 @@ class SystemFileCalls:
     ) -> int:
         """``os.open``."""
         return os.open(path, flags, mode, dir_fd=dir_fd)
+
+    def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
+        """``openat2`` of Linux, which ``os`` lacks; it says EINTR itself."""
+        how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+        fd = _syscall(_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        if fd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return int(fd)
 
     def close(self, fd: int) -> None:
         """``os.close``."""

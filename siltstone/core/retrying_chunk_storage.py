@@ -102,18 +102,21 @@ class RetryingChunkStorage(WrappedChunkStorage):
     def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
         if operation in ONCE:
             return action()
-        attempts = _Attempts(self._environment, self._retries)
+        begun_s = self._environment.monotonic()
+        attempts: _Attempts | None = None
         while True:
             try:
                 return action()
             except ChunkUnavailableError as error:
+                # Nearly every call answers at once.
+                attempts = attempts or _Attempts(self._environment, self._retries, begun_s)
                 if not attempts.another(error):
                     raise
 
     def _listed(
         self, prefix: str, start_after: str, listing: Iterator[ChunkStat]
     ) -> Iterator[ChunkStat]:
-        attempts = _Attempts(self._environment, self._retries)
+        attempts = _Attempts(self._environment, self._retries, self._environment.monotonic())
         while True:
             try:
                 for found in listing:
@@ -130,10 +133,11 @@ class RetryingChunkStorage(WrappedChunkStorage):
 class _Attempts:
     """Counts the attempts of one call and waits between them."""
 
-    def __init__(self, environment: Environment, retries: Retries) -> None:
+    def __init__(self, environment: Environment, retries: Retries, begun_s: float) -> None:
         self._environment = environment
         self._retries = retries
-        self.start()
+        self._made = 1
+        self._until = begun_s + retries.deadline_s
 
     def start(self) -> None:
         """The next attempt is the first one."""

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from errno import EOPNOTSUPP
+from errno import ENOSYS, EOPNOTSUPP
 from typing import TypeVar
 
 from siltstone.core.chunk_storage import Buffer
@@ -135,6 +135,10 @@ class FileLayer:
             return fd
 
         return self._call("open", path, action, dir_fd)
+
+    def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
+        """No layer opens more than one part at a time, so that each is a call that it sees."""
+        raise OSError(ENOSYS, os.strerror(ENOSYS))
 
     def close(self, fd: int) -> None:
         """``FileCalls.close``."""

@@ -16,7 +16,7 @@ from errno import ENXIO
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
 from siltstone.bindings.nfs.kept_files import KeptFiles, version_of
-from siltstone.bindings.nfs.listing import LITTER, Range, walk
+from siltstone.bindings.nfs.listing import LITTER, LITTER_BEGINS, Range, walk
 from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
 from siltstone.core.chunk_arguments import (
     check_buffers,
@@ -60,6 +60,11 @@ class _Place:
     @property
     def key(self) -> bytes:
         return b"/".join((*self.parents, self.leaf))
+
+
+def _place_of(name: str, key: bytes) -> _Place:
+    *parents, leaf = key.split(b"/")
+    return _Place(name=name, parents=tuple(parents), leaf=leaf)
 
 
 class NfsChunkStorage:
@@ -116,18 +121,43 @@ class NfsChunkStorage:
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:
         """Read until the buffer is full or the file ends."""
-        place = self._place(name, "read_into")
+        key = self._key(name, "read_into")
         check_offset(offset)
         check_target(buffer)
-        with self._opened(place, "read_into") as (fd, status), translated(name, "read_into"):
-            if offset > status.st_size:
-                raise ChunkOffsetError(
-                    chunk=name, operation="read_into", expected=status.st_size, actual=offset
-                )
-            count = read_fully(self._calls, fd, buffer, offset)
-            if len(buffer) <= KEPT_BYTES_MAX or len(buffer) < status.st_size:
-                self._kept.keep(name, fd)
-            return count
+        fd = self._tree.open_file(key, os.O_RDONLY | PLAIN)
+        if fd is None:
+            place = _place_of(name, key)
+            with self._opened(place, "read_into") as (fd, status), translated(name, "read_into"):
+                return self._read(name, fd, status, offset, buffer)
+        try:
+            with translated(name, "read_into"):
+                return self._read(name, fd, self._calls.fstat(fd), offset, buffer)
+        finally:
+            # Nothing was written through it, so its closing tells nothing.
+            with suppress(OSError):
+                self._calls.close(fd)
+
+    def _read(
+        self,
+        name: str,
+        fd: int,
+        status: os.stat_result,
+        offset: int,
+        buffer: memoryview | bytearray,
+    ) -> int:
+        length = status.st_size
+        if not modes.S_ISREG(status.st_mode):
+            raise _not_found(name, "read_into")
+        if offset > length:
+            raise ChunkOffsetError(
+                chunk=name, operation="read_into", expected=length, actual=offset
+            )
+        # Who asks for no more than there is need not be told that this is the end.
+        view = memoryview(buffer)[: length - offset]
+        count = read_fully(self._calls, fd, view, offset)
+        if len(buffer) <= KEPT_BYTES_MAX or len(buffer) < length:
+            self._kept.keep(name, fd)
+        return count
 
     def immediate_reads(self) -> ReadNow:
         """Of chunks that were read shortly before, what the kernel has in memory."""
@@ -209,11 +239,14 @@ class NfsChunkStorage:
         self._tree.close()
 
     def _place(self, name: str, operation: str) -> _Place:
+        return _place_of(name, self._key(name, operation))
+
+    def _key(self, name: str, operation: str) -> bytes:
         self._tree.check_open()
-        *parents, leaf = check_chunk_name(name, operation).split(b"/")
-        if any(LITTER.fullmatch(part) for part in (*parents, leaf)):
+        key = check_chunk_name(name, operation)
+        if LITTER_BEGINS in key and any(LITTER.fullmatch(part) for part in key.split(b"/")):
             raise ChunkNameError("name is reserved by NFS clients", chunk=name, operation=operation)
-        return _Place(name=name, parents=tuple(parents), leaf=leaf)
+        return key
 
     def _created(self, place: _Place, buffers: Sequence[Buffer]) -> bool:
         """Create once; ``False`` when the folder was removed under us and nothing was done."""

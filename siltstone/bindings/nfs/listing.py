@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
 from siltstone.core.posix import FileCalls
 
+LITTER_BEGINS = b".nfs"
 LITTER = re.compile(rb"\.nfs[0-9a-f]{8,}")
 """What an NFS client renames a file to that is removed while it is open."""
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOSYS, ENOTDIR
 from typing import TypeVar
 
 from siltstone.core.errors import ClosedError
@@ -38,6 +38,7 @@ class Tree:
         self._is_root_durable = False
         self._users = 0
         self._is_closed = False
+        self._walks_only = False
 
     def check_open(self) -> None:
         """Raise ``ClosedError`` after ``close``."""
@@ -73,6 +74,28 @@ class Tree:
                 # Nothing was written through it, so its closing tells nothing of the call.
                 with suppress(OSError):
                     self._calls.close(fd)
+            with self._lock:
+                self._users -= 1
+                self._release()
+
+    def open_file(self, path: bytes, flags: int) -> int | None:
+        """Open what lies below the root by one call, through no link.
+
+        ``None`` says nothing: who walks to it finds it, or learns what stands in the way. An NFS
+        client that knows the name from memory asks its server for the file all the same, as it is
+        opened; one that knows it as missing may be wrong, and only a walk makes it ask.
+        """
+        if self._walks_only:
+            return None
+        with self._lock:
+            self.check_open()
+            self._users += 1
+        try:
+            return self._calls.open_below(path, flags, dir_fd=self._open_root(make=False))
+        except OSError as error:
+            self._walks_only = error.errno == ENOSYS
+            return None
+        finally:
             with self._lock:
                 self._users -= 1
                 self._release()

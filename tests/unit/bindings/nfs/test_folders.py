@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.posix import PathName, SystemFileCalls
+from siltstone.core.words import MIB
 from siltstone.testing.file_layer import Call, FileLayer
 
 LITTER = ".nfs000000000123abcd00000001"
@@ -33,9 +36,10 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def storage(root: Path) -> NfsChunkStorage:
-    return NfsChunkStorage(root)
+@pytest.fixture(params=["one call", "a walk"])
+def storage(root: Path, request: pytest.FixtureRequest) -> NfsChunkStorage:
+    """Of the two ways to a chunk, a layer leaves the walk alone."""
+    return NfsChunkStorage(root, calls=None if request.param == "one call" else FileLayer())
 
 
 def refuses_all(storage: ChunkStorage, name: str, kind: type[ChunkError]) -> None:
@@ -84,6 +88,45 @@ def test_a_link_to_a_folder_leads_nowhere(
         assert list(storage.list(prefix)) == []
     assert os.listdir(secret.parent) == ["secret"]
     assert storage.used_space() == 0
+
+
+class Counting(SystemFileCalls):
+    """Counts what a read asks of the kernel."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.reads = 0
+
+    def open(
+        self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
+    ) -> int:
+        self.opened.append(os.fsdecode(path))
+        return super().open(path, flags, mode, dir_fd=dir_fd)
+
+    def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
+        self.opened.append(os.fsdecode(path))
+        return super().open_below(path, flags, dir_fd=dir_fd)
+
+    def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
+        self.reads += 1
+        return super().preadv(fd, buffers, offset)
+
+
+def test_a_read_opens_one_file_and_reads_once(root: Path) -> None:
+    NfsChunkStorage(root).create("a/b/c", [b"bytes"])
+    calls = Counting()
+    storage, buffer = NfsChunkStorage(root, calls=calls), bytearray(2 * MIB)
+    for _ in range(2):
+        assert storage.read_into("a/b/c", 0, buffer) == 5
+    assert calls.opened == [str(root), "a/b/c", "a/b/c"]
+    assert calls.reads == 2
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("a/b", "a/b/c/d", "x"):
+        with pytest.raises(ChunkNotFoundError):
+            storage.read_into(name, 0, buffer)
+    with pytest.raises(ChunkOffsetError):
+        storage.read_into("a/b/c", 6, buffer)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_root_itself_may_be_a_link(tmp_path: Path, root: Path) -> None:

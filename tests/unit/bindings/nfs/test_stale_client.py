@@ -39,6 +39,15 @@ class RememberingClient(SystemFileCalls):
         self.attributes[place] = os.fstat(fd)
         return fd
 
+    def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
+        place = self._place(path, dir_fd)
+        for above in (place, *map(str, Path(place).parents)):
+            if above in self.missing:
+                raise FileNotFoundError(f"in memory: {above}")
+        fd = super().open_below(path, flags, dir_fd=dir_fd)
+        self.attributes[place] = os.fstat(fd)
+        return fd
+
     def stat(self, path: PathName, *, dir_fd: int | None = None) -> os.stat_result:
         place = self._place(path, dir_fd)
         if place in self.missing:
@@ -87,6 +96,17 @@ def test_a_chunk_that_was_missing(here: NfsChunkStorage, there: NfsChunkStorage,
     there.create(name, [b"abc"])
     assert here.stat(name).length == 3
     assert here.read_into(name, 0, bytearray(9)) == 3
+
+
+def test_a_read_of_what_was_missing(here: NfsChunkStorage, there: NfsChunkStorage) -> None:
+    there.create("d/other", [b"x"])
+    for name in ("d/a", "e/a"):
+        with pytest.raises(ChunkNotFoundError):
+            here.read_into(name, 0, bytearray(9))
+        there.create(name, [b"abc"])
+        assert here.read_into(name, 0, bytearray(9)) == 3
+        there.write(name, 3, [b"def"])
+        assert here.read_into(name, 0, bytearray(9)) == 6
 
 
 def test_a_folder_that_was_missing(here: NfsChunkStorage, there: NfsChunkStorage) -> None:
