@@ -6,21 +6,33 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
+from resource import RUSAGE_THREAD, getrusage
 from typing import Final
 
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError
+from siltstone.core.words import KIB
 from siltstone.pipelines.work import Item, Outcome, Step, Work
 from siltstone.store.background_loop import BackgroundLoop
 
 THREADS_MAX: Final = 256
 THREADS_PER_CORE: Final = 2
+_SMALL_BYTES: Final = 256 * KIB
+"""Reading and summing up more than this goes on without the interpreter most of the time."""
+
+_WAITED_SHARE: Final = 4
+"""Storage is slow when the thread gave up the processor at each so many items."""
+
+_PROBE_ITEMS: Final = 32
 _AHEAD: Final = 2
 """Packs that are taken before a thread is free for them, for each thread."""
 
 
 class LocalExecutor:
     """Runs packs on threads of this process.
+
+    Small items that nobody has to wait for are done by one thread at a time: they take the
+    interpreter all the while, and threads that pass it to and fro cost twice as much as one.
 
     Args:
         threads: packs at a time; ``None`` means two for each core. More of them help where storage
@@ -52,7 +64,7 @@ def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Ite
     environment = SystemEnvironment()
     loop = BackgroundLoop(name="siltstone-pipeline")
     try:
-        results = partial(_results, environment, step, iter(packs), threads)
+        results = partial(_results, environment, step, _probed(packs), threads)
         for outcomes in loop.iterate(results, batch=1):
             yield from outcomes
     finally:
@@ -65,22 +77,51 @@ async def _results(
 ) -> AsyncIterator[list[Outcome]]:
     pool = Pool(name="siltstone-pipeline", threads=threads)
     running: set[asyncio.Future[list[Outcome]]] = set()
+    turns = _Turns()
+    pack = next(packs, None)
     try:
-        while True:
-            while len(running) < _AHEAD * threads:
-                pack = next(packs, None)
-                if pack is None:
+        while pack is not None or running:
+            alone = False
+            while pack is not None and not alone and len(running) < _AHEAD * threads:
+                alone = turns.takes_all(pack)
+                if alone and running:
                     break
-                call = partial(do_pack, step, pack)
+                call = partial(turns.do, step, pack) if alone else partial(do_pack, step, pack)
                 running.add(environment.run_blocking(pool, call))
-            if not running:
-                return
+                pack = next(packs, None)
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
                 yield one.result()
     finally:
         for one in running:
             one.cancel()
+
+
+def _probed(packs: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
+    """The same, the first one in two: it is soon known whether there is anything to wait for."""
+    source = iter(packs)
+    first = next(source, ())
+    yield from (part for part in (first[:_PROBE_ITEMS], first[_PROBE_ITEMS:]) if part)
+    yield from source
+
+
+class _Turns:
+    """Whether a pack is done while no other one is."""
+
+    def __init__(self) -> None:
+        self._waited = False
+
+    def takes_all(self, pack: Sequence[Item]) -> bool:
+        """Whether it has small items, and those before, done alone, had nothing to wait for."""
+        return not self._waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
+
+    def do(self, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+        """Do a pack alone, and see whether the thread had to wait for storage."""
+        before = getrusage(RUSAGE_THREAD).ru_nvcsw
+        outcomes = do_pack(step, pack)
+        waits = getrusage(RUSAGE_THREAD).ru_nvcsw - before
+        self._waited = waits * _WAITED_SHARE >= len(pack)
+        return outcomes
 
 
 def do_pack(step: Step, pack: Sequence[Item]) -> list[Outcome]:

@@ -1,0 +1,89 @@
+"""How many packs a local executor does at a time, by what they wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+import pytest
+
+from siltstone.core.words import KIB, MIB
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.work import OK, Outcome, Step
+
+BYTES = bytes(64 * KIB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """An item."""
+
+    value: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """Work that does the same with each item."""
+
+    step: Callable[[Number], None]
+    rate: int | None = None
+
+    @contextmanager
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        def step(item: Number) -> Outcome:
+            self.step(item)
+            return Outcome(subject=str(item.value), status=OK, length=item.size)
+
+        yield step
+
+
+def packs(size: int, count: int = 8, items: int = 50) -> list[list[Number]]:
+    return [[Number(value=items * p + n, size=size) for n in range(items)] for p in range(count)]
+
+
+class Meeting:
+    """A step at which threads wait for one another, for a moment at most."""
+
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(2)
+        self.met = 0
+
+    def __call__(self, item: Number) -> None:
+        try:
+            self.barrier.wait(0.001)
+        except threading.BrokenBarrierError:
+            self.barrier.reset()
+        else:
+            self.met += 1
+
+
+def test_packs_that_wait_are_done_side_by_side() -> None:
+    meeting = Meeting()
+    found = list(LocalExecutor(2).run(Doing(step=meeting), packs(16 * KIB)))
+    assert len(found) == len({outcome.subject for outcome in found}) == 400
+    assert meeting.met > 0
+
+
+@pytest.mark.parametrize(("size", "alone"), [(16 * KIB, True), (4 * MIB, False)])
+def test_small_items_without_waits_are_done_by_one_thread_at_a_time(size: int, alone: bool) -> None:
+    inside: set[int] = set()
+    most = [0]
+    started = threading.Event()
+
+    def step(item: Number) -> None:
+        inside.add(threading.get_ident())
+        sha256(BYTES)  # lets other threads have the interpreter
+        most[0] = max(most[0], len(inside))
+        if not alone and not started.is_set() and len(inside) < 2:
+            started.wait(10)  # what is large is begun by others meanwhile
+        started.set()
+        if item.value % 50 in (31, 49):
+            inside.discard(threading.get_ident())
+
+    found = list(LocalExecutor(4).run(Doing(step=step), packs(size)))
+    assert len({outcome.subject for outcome in found}) == 400
+    assert (most[0] == 1) is alone
