@@ -13,7 +13,9 @@ from siltstone.cli.output import print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
-    from siltstone.migration.salvage import SalvagedSegment
+    from collections.abc import Sequence
+
+    from siltstone.migration.salvage import SalvagedSegment, SalvagedTable
 
 
 @click.command()
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
 @json_option
 @pass_session
 def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
-    """Say what chunks alone give back of each segment, and bring it into a new store.
+    """Say what chunks alone give back, and bring it into a new store.
 
-    For a store that recover can not build any more, or not as of its end. Each segment is called
-    exact, prefix or guessed. The older store is only read. Exits with 6 unless all are exact.
+    For a store that recover can not build any more, or not as of its end. Each segment and table
+    is called exact, prefix or guessed. The older store is only read. Exits with 6 unless all are
+    exact.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.migration.salvage import salvage_store
@@ -38,6 +41,8 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
     if as_json:
         for segment in report.segments:
             print_json(_fields(segment))
+        for table in report.tables:
+            print_json(_table_fields(table))
     else:
         print_table(
             ("SEGMENT", "VERDICT", "START", "END", "PROVEN", "MISSING", "WHY"),
@@ -54,13 +59,47 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
                 for segment in report.segments
             ),
         )
+        if report.tables:
+            _show_tables(report.tables)
     for container, doubts in report.doubts.items():
         for doubt in doubts:
             session.note(f"siltstone: container {container}: {doubt}")
     if into is not None:
         session.note(f"siltstone: {report.done} segments are there, {report.copied} bytes written")
-    if any(segment.verdict != "exact" for segment in report.segments):
+    verdicts = {segment.verdict for segment in report.segments}
+    verdicts.update(table.verdict for table in report.tables)
+    if verdicts - {"exact"}:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _show_tables(tables: Sequence[SalvagedTable]) -> None:
+    print_table(
+        ("TABLE", "VERDICT", "KEYS", "VERSION", "PROVEN", "WHY"),
+        (
+            (
+                table.name,
+                table.verdict.value,
+                table.keys,
+                table.version,
+                "-" if table.proven is None else table.proven,
+                "; ".join(table.why),
+            )
+            for table in tables
+        ),
+    )
+
+
+def _table_fields(table: SalvagedTable) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "container": table.container,
+        "verdict": table.verdict.value,
+        "keys": table.keys,
+        "version": table.version,
+        "proven": table.proven,
+        "why": list(table.why),
+        "targets": [table.target],
+    }
 
 
 def _fields(segment: SalvagedSegment) -> dict[str, Any]:
@@ -75,4 +114,6 @@ def _fields(segment: SalvagedSegment) -> dict[str, Any]:
         "missing": [dataclasses.asdict(one) for one in segment.missing],
         "why": list(segment.why),
         "targets": [target.name for target in segment.targets],
+        "attributes": segment.attributes,
+        "attributes_proven": segment.attributes_proven,
     }

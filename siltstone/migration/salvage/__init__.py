@@ -5,9 +5,17 @@ from __future__ import annotations
 from siltstone.migration.salvage.report import (
     MissingBytes,
     SalvagedSegment,
+    SalvagedTable,
     SalvageReport,
     Verdict,
 )
 from siltstone.migration.salvage.salvage_store import salvage_store
 
-__all__ = ["MissingBytes", "SalvageReport", "SalvagedSegment", "Verdict", "salvage_store"]
+__all__ = [
+    "MissingBytes",
+    "SalvageReport",
+    "SalvagedSegment",
+    "SalvagedTable",
+    "Verdict",
+    "salvage_store",
+]

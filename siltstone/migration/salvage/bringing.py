@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
-from siltstone.core.errors import CorruptDataError, SegmentExistsError, SegmentNotFoundError
+from siltstone.container.attributes import check_limits
+from siltstone.core.errors import (
+    AttributeLimitError,
+    CorruptDataError,
+    SegmentExistsError,
+    SegmentNotFoundError,
+)
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB
 from siltstone.migration.salvage.reading import read_piece
-from siltstone.migration.salvage.report import SalvagedSegment, Target
+from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, Target
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_store import AsyncStore
 
@@ -17,14 +24,24 @@ PARALLEL = 16
 """Segments that are written at a time: each append waits for its frame."""
 
 APPEND_BYTES = MIB
+ATTRIBUTES = "salvage.attributes"
+"""Attribute that says whether a checkpoint proves those of the older segment."""
+
 PLAN = "salvage.plan"
 """Attribute that says what a segment is made of, so that a repeated run knows its own."""
 
 
+Read = Callable[[int, int], Awaitable[bytes]]
+"""Returns some bytes of what is brought, from an offset on."""
+
+
 async def bring(
-    segments: Sequence[SalvagedSegment], storage: AsyncChunkStorage, store: AsyncStore
+    segments: Sequence[SalvagedSegment],
+    tables: Sequence[SalvagedTable],
+    storage: AsyncChunkStorage,
+    store: AsyncStore,
 ) -> tuple[int, int]:
-    """Write all targets of ``segments`` to ``store``, sealed; return bytes written and segments.
+    """Write all targets and the lines of tables, sealed; return bytes written and segments.
 
     What an earlier run wrote is gone on with. The bytes of a target are those of its plan, which is
     an attribute from its first moment, so what is there is always a beginning of them.
@@ -38,36 +55,14 @@ async def bring(
     for begin in range(0, len(work), PARALLEL):
         some = work[begin : begin + PARALLEL]
         written += sum(await asyncio.gather(*(_bring(*one, storage, store) for one in some)))
-    return written, len(work)
+    for table in tables:
+        written += await _bring_table(table, store)
+    return written, len(work) + len(tables)
 
 
 async def _bring(
     segment: SalvagedSegment, target: Target, storage: AsyncChunkStorage, store: AsyncStore
 ) -> int:
-    copy = await _begun(segment, target, store)
-    info = await copy.info()
-    position = info.length
-    if position > target.length or (info.sealed and position != target.length):
-        raise SegmentExistsError("the segment holds other bytes", segment=target.name)
-    if info.sealed:
-        return 0
-    written = target.length - position
-    append_bytes = min(APPEND_BYTES, copy.append_bytes_max)
-    for piece in target.pieces:
-        begin, end = piece.offset - target.offset, piece.end - target.offset
-        while position < end:
-            length = min(append_bytes, end - position)
-            data = await read_piece(piece, storage, piece.offset + position - begin, length)
-            if len(data) != length:
-                raise CorruptDataError("a chunk changed during the salvage", where=piece.chunk)
-            await copy.append(data, expected_offset=position)
-            position += length
-    await copy.seal()
-    return written
-
-
-async def _begun(segment: SalvagedSegment, target: Target, store: AsyncStore) -> AsyncSegment:
-    """The segment of a target, made now or by an earlier run."""
     attributes = {
         PLAN: target.plan,
         "salvage.verdict": segment.verdict.value,
@@ -75,13 +70,78 @@ async def _begun(segment: SalvagedSegment, target: Target, store: AsyncStore) ->
     }
     if segment.proven is not None:
         attributes["salvage.proven"] = str(segment.proven)
-    copy = store.segment(target.name)
+    if segment.attributes:
+        kept = segment.attributes | attributes
+        proven = "exact" if segment.attributes_proven else "guessed"
+        try:
+            check_limits(target.name, kept | {ATTRIBUTES: proven})
+        except AttributeLimitError:
+            attributes[ATTRIBUTES] = "left out"
+        else:
+            attributes = kept | {ATTRIBUTES: proven}
+    copy = await _begun(target.name, target.plan, attributes, store)
+
+    async def read(offset: int, length: int) -> bytes:
+        at = target.offset + offset
+        piece = next(piece for piece in target.pieces if piece.offset <= at < piece.end)
+        return await read_piece(piece, storage, at, min(length, piece.end - at))
+
+    return await _filled(copy, target.name, target.length, read)
+
+
+async def _bring_table(table: SalvagedTable, store: AsyncStore) -> int:
+    attributes = {
+        PLAN: table.plan,
+        "salvage.verdict": table.verdict.value,
+        "salvage.version": str(table.version),
+    }
+    if table.proven is not None:
+        attributes["salvage.proven"] = str(table.proven)
+    copy = await _begun(table.target, table.plan, attributes, store)
+
+    async def read(offset: int, length: int) -> bytes:
+        return await asyncio.to_thread(_read_file, table.lines, offset, length)
+
+    return await _filled(copy, table.target, table.length, read)
+
+
+def _read_file(path: Path, offset: int, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+async def _filled(copy: AsyncSegment, name: str, length: int, read: Read) -> int:
+    """Append what is missing up to ``length`` and seal; return how much that was."""
+    info = await copy.info()
+    position = info.length
+    if position > length or (info.sealed and position != length):
+        raise SegmentExistsError("the segment holds other bytes", segment=name)
+    if info.sealed:
+        return 0
+    written = length - position
+    append_bytes = min(APPEND_BYTES, copy.append_bytes_max)
+    while position < length:
+        data = await read(position, min(append_bytes, length - position))
+        if not data:
+            raise CorruptDataError("what was found changed during the salvage", where=name)
+        await copy.append(data, expected_offset=position)
+        position += len(data)
+    await copy.seal()
+    return written
+
+
+async def _begun(
+    name: str, plan: str, attributes: dict[str, str], store: AsyncStore
+) -> AsyncSegment:
+    """The segment of this name, made now or by an earlier run."""
+    copy = store.segment(name)
     try:
         found = (await copy.info()).attributes
     except SegmentNotFoundError:
-        return await store.create(target.name, attributes=attributes)
-    if found.get(PLAN) != target.plan:
+        return await store.create(name, attributes=attributes)
+    if found.get(PLAN) != plan:
         raise SegmentExistsError(
-            "a segment of this name is there, and not of this salvage", segment=target.name
+            "a segment of this name is there, and not of this salvage", segment=name
         )
     return copy

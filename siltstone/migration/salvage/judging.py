@@ -42,6 +42,8 @@ class Evidence:
         proof: what a checkpoint says; ``None`` when none does.
         named: pieces that names of chunks speak of and no checkpoint does, the oldest first.
         doubts: why nobody can be sure whose bytes the named ones are.
+        attributes: that are known.
+        attributes_proven: a checkpoint says so.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Evidence:
     proof: Proof | None = None
     named: list[Piece] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    attributes: dict[str, str] = field(default_factory=dict)
+    attributes_proven: bool = False
 
 
 def judged(evidence: Evidence) -> SalvagedSegment:
@@ -99,6 +103,8 @@ def judged(evidence: Evidence) -> SalvagedSegment:
         missing=missing,
         why=tuple(dict.fromkeys(why)),
         targets=_targets(pieces, start, verdict),
+        attributes=evidence.attributes,
+        attributes_proven=evidence.attributes_proven,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,11 +22,29 @@ from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.migration.salvage.chunk_files import ChunkFile, chunk_file, name_of_folder
 from siltstone.migration.salvage.judging import Evidence, Proof
+from siltstone.migration.salvage.log_records import LogOverlay, log_records
 from siltstone.migration.salvage.pieces import Piece
 from siltstone.migration.salvage.reading import whole_parts
-from siltstone.migration.salvage.report import MissingBytes
+from siltstone.migration.salvage.report import MissingBytes, SalvagedTable
+from siltstone.migration.salvage.tables import TableState, salvaged_tables
 
 PARALLEL = 8
+_NO_JOURNAL = "no journal is there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerLook:
+    """What is known of a container.
+
+    Attributes:
+        evidence: of each segment.
+        tables: what there is of each table.
+        doubts: why its newest state can not be had; none when it can.
+    """
+
+    evidence: list[Evidence]
+    tables: list[SalvagedTable]
+    doubts: tuple[str, ...]
 
 
 async def look_at_container(
@@ -33,10 +52,12 @@ async def look_at_container(
     storage: AsyncChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
-) -> tuple[list[Evidence], tuple[str, ...]]:
-    """Return what is known of each segment of a container, and why its newest state is not.
+    lines: Path,
+) -> ContainerLook:
+    """Return what is known of each segment and table of a container, and why no more is.
 
-    Every byte that a checkpoint speaks of is read and compared with its sum. Nothing is written.
+    Every byte that a checkpoint speaks of is read and compared with its sum. Lines of tables are
+    written to files in the folder ``lines``, and nothing anywhere else.
 
     Raises:
         FormatError: a newer version wrote the store.
@@ -53,21 +74,45 @@ async def look_at_container(
             )
             doubts = view.doubts
         except StoreNotFoundError:
-            doubts = ("no journal is there",) if lengths else ()
+            doubts = (_NO_JOURNAL,) if lengths else ()
         except CorruptDataError as error:
             doubts = (str(error),)
         if view is not None:
-            rows = chunks_of(view.replica.tables)
-            lengths |= await in_place_lengths(storage, rows)
+            lengths |= await in_place_lengths(storage, chunks_of(view.replica.tables))
         proven = [] if view is None else await _proven(view, container, storage, lengths)
         known = {} if view is None else {c.name: c.length for c in chunks_of(view.replica.tables)}
-        return _with_named(proven, container, lengths, known), doubts
+        rows = None if view is None else view.replica.rows
+        log = LogOverlay()
+        if doubts or view is None:
+            log = await _log_behind(view, storage, container)
+        if view is None and log.position and not doubts:
+            doubts = (_NO_JOURNAL,)
+        state = TableState(container=container, rows=rows, log=log, doubts=doubts)
+        evidence = _with_named(proven, container, lengths, known)
+        for one in evidence:
+            one.attributes, one.attributes_proven = state.attributes(one.name)
+        write = partial(salvaged_tables, state, lines)
+        tables = await environment.run_blocking(INDEX_POOL, write)
+        return ContainerLook(evidence=evidence, tables=tables, doubts=doubts)
     finally:
         if view is not None:
             await view.segments.close()
             await environment.run_blocking(INDEX_POOL, view.drop)
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
+
+
+async def _log_behind(
+    view: LostView | None, storage: AsyncChunkStorage, container: int
+) -> LogOverlay:
+    """What records of the table log say that no state does."""
+    log = LogOverlay()
+    if view is not None:
+        tables = view.replica.tables
+        log = LogOverlay(position=tables.applied_version, crc=tables.applied_crc)
+    async for record in log_records(storage, container):
+        log.take(record)
+    return log
 
 
 async def _proven(

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from siltstone.migration.salvage.pieces import Piece
 
@@ -79,6 +80,8 @@ class SalvagedSegment:
         missing: known gaps, in order.
         why: why the verdict is not better; empty for an exact one.
         targets: what it becomes in the new store; several if there are gaps.
+        attributes: that are known.
+        attributes_proven: a checkpoint says that these are all, and what they are.
     """
 
     name: str
@@ -90,11 +93,47 @@ class SalvagedSegment:
     missing: tuple[MissingBytes, ...]
     why: tuple[str, ...]
     targets: tuple[Target, ...] = field(repr=False)
+    attributes: dict[str, str] = field(default_factory=dict)
+    attributes_proven: bool = False
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """First offset and length of each run that is there."""
         return [(target.offset, target.length) for target in self.targets if target.pieces]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvagedTable:
+    """What there is of one table.
+
+    Attributes:
+        name: of the table; ``table N`` with its number when nothing tells its name.
+        container: that it was found in.
+        verdict: what it may be called. ``exact``: a checkpoint and the table log behind it say all
+            that is in it. ``prefix``: no update up to ``version`` is missing, later ones may be.
+            ``guessed``: updates are missing in between.
+        keys: that are in it, as far as is known.
+        version: table version of the last update that was looked at.
+        proven: table version up to which a checkpoint and the journal prove what is in it; ``None``
+            when none does.
+        why: why the verdict is not better; empty for an exact one.
+        length: bytes of its lines.
+        plan: a digest of them.
+        lines: a file with a line for each key; gone when the salvage has ended.
+        target: the segment of the new store that they become; empty until it has a name.
+    """
+
+    name: str
+    container: int
+    verdict: Verdict
+    keys: int
+    version: int
+    proven: int | None
+    why: tuple[str, ...]
+    length: int
+    plan: str
+    lines: Path = field(repr=False)
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +143,13 @@ class SalvageReport:
     Attributes:
         segments: by container, then by name.
         doubts: by container, why its newest state can not be had; none for one that is whole.
+        tables: by container, then by name.
         copied: bytes that were written to the new store by this run; 0 for a look.
         done: segments of the new store that are there and sealed.
     """
 
     segments: Sequence[SalvagedSegment]
     doubts: dict[int, tuple[str, ...]]
+    tables: Sequence[SalvagedTable] = ()
     copied: int = 0
     done: int = 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from siltstone.container.owner import bridged
 from siltstone.core.chunk_storage import ChunkStorage
@@ -16,7 +17,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.migration.salvage.bringing import bring
 from siltstone.migration.salvage.judging import judged, target_name
 from siltstone.migration.salvage.looking import look_at_container
-from siltstone.migration.salvage.report import SalvagedSegment, SalvageReport
+from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, SalvageReport
 from siltstone.store.assemble import open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.lost_manifest import highest_container
@@ -31,7 +32,8 @@ def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageRe
     checkpoint proves; where that is not the newest state, or there is none, names and lengths of
     chunks say what else there is. In the new store they are sealed, below ``salvage/``; a segment
     with gaps becomes one for each run between them, so no byte stands beside another one that it
-    did not follow. Tables, attributes and rules are not brought. The older store is only read.
+    did not follow. A table becomes one as well, with a line of JSON for each key. Retention rules
+    are not brought. The older store is only read.
 
     May be killed and repeated: a repeated run goes on with what is there.
 
@@ -53,7 +55,9 @@ def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageRe
         count, store_id = _containers(settings, storage)
         if not count:
             raise StoreNotFoundError("long-term storage holds nothing of a store")
-        return asyncio.run(_salvage(settings, range(count), store_id, into, environment))
+        with TemporaryDirectory("-siltstone") as lines:
+            salvage = _salvage(settings, range(count), store_id, into, environment, Path(lines))
+            return asyncio.run(salvage)
 
 
 def _containers(settings: EffectiveSettings, storage: ChunkStorage) -> tuple[int, str]:
@@ -75,17 +79,18 @@ async def _salvage(
     store_id: str,
     into: Path | str | None,
     environment: SystemEnvironment,
+    lines: Path,
 ) -> SalvageReport:
     storage = bridged(open_storage(settings, environment), environment, settings.container)
     try:
-        report = await _look(settings, containers, storage, environment)
+        report = await _look(settings, containers, storage, environment, lines)
         if into is None:
             return report
         store = await open_async_store(into)
         try:
             if store.uuid == store_id:
                 raise StoreError("a store can not be salvaged into itself", uuid=store_id)
-            copied, done = await bring(report.segments, storage, store)
+            copied, done = await bring(report.segments, report.tables, storage, store)
             await store.flush()
         finally:
             await store.close()
@@ -99,16 +104,23 @@ async def _look(
     containers: Iterable[int],
     storage: AsyncChunkStorage,
     environment: SystemEnvironment,
+    lines: Path,
 ) -> SalvageReport:
     segments: list[SalvagedSegment] = []
+    tables: list[SalvagedTable] = []
     doubts: dict[int, tuple[str, ...]] = {}
     taken: set[str] = set()
     for container in containers:
-        found, why = await look_at_container(container, storage, environment, settings.container)
-        if why:
-            doubts[container] = why
-        segments += (_named(judged(evidence), taken) for evidence in found)
-    return SalvageReport(segments=tuple(segments), doubts=doubts)
+        look = await look_at_container(container, storage, environment, settings.container, lines)
+        if look.doubts:
+            doubts[container] = look.doubts
+        segments += (_named(judged(evidence), taken) for evidence in look.evidence)
+        tables += look.tables
+    # Behind all segments, so that no name of one depends on a table's.
+    tables = [
+        replace(table, target=target_name(f"{table.name}.table", None, taken)) for table in tables
+    ]
+    return SalvageReport(segments=tuple(segments), tables=tuple(tables), doubts=doubts)
 
 
 def _named(segment: SalvagedSegment, taken: set[str]) -> SalvagedSegment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
         for name in ("a", "b"):
             store.create(name).append(b"bytes of " + name.encode())
             store.segment(name).flush()
+        store.create_table("t").put(b"k", b"v")
         store.flush()
     shutil.rmtree(folder / "tier1")
     assert command("salvage").code == 0
@@ -21,7 +23,8 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
     chunk.unlink()
     ran = command("salvage", "--json")
     assert ran.code == 6
-    whole, lost = ran.values
+    whole, lost, table = ran.values
+    assert (table["table"], table["verdict"], table["keys"]) == ("t", "exact", 1)
     assert (whole["verdict"], whole["ranges"]) == ("exact", [{"offset": 0, "length": 10}])
     assert (lost["segment"], lost["verdict"], lost["targets"]) == ("b", "guessed", [])
     assert [(one["offset"], one["length"]) for one in lost["missing"]] == [(0, 10)]
@@ -29,12 +32,15 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
     ran = command("salvage", "--into", new)
     assert ran.code == 6
     assert "none of its bytes are there" in ran.out
-    assert "1 segments are there, 10 bytes written" in ran.err
+    assert "2 segments are there, " in ran.err
     assert command("cat", "salvage/a", store=new).out == "bytes of a"
+    line = json.loads(command("cat", "salvage/t.table", store=new).out)
+    assert (line["key"], line["value"]) == ("k", "v")
     for path in (folder / "chunks" / "system").rglob("journal-*"):
         path.unlink()
     ran = command("recover")
     assert (ran.code, "siltstone salvage" in ran.err) == (6, True)
     ran = command("salvage")
     assert (ran.code, "no checkpoint proves its end" in ran.out) == (6, True)
+    assert "no checkpoint proves its last update" in ran.out
     assert "the journal is gone" in ran.err
