@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -18,6 +20,8 @@ from botocore.credentials import (
     DeferredRefreshableCredentials,
 )
 from botocore.exceptions import NoCredentialsError
+from botocore.handlers import BUILTIN_HANDLERS
+from botocore.hooks import HierarchicalEmitter
 from botocore.loaders import Loader
 from botocore.utils import parse_timestamp
 
@@ -31,6 +35,19 @@ _LOADER: Final = Loader()
 """Descriptions of services, read once for all clients of the process."""
 _MAKING: Final = threading.Lock()
 """Making clients is the one thing of the SDK that threads must not do at a time."""
+
+
+@cache
+def _handlers(count: int) -> HierarchicalEmitter:
+    """The SDK's own handlers, so many: to register them takes as long as all else of a client."""
+    handlers = HierarchicalEmitter()
+    botocore.session.Session(event_hooks=handlers)
+    return handlers
+
+
+@cache
+def _user_agent() -> str:
+    return f"siltstone/{version('siltstone')} Botocore/{botocore.__version__}"
 
 
 def make_session(settings: S3Settings) -> botocore.session.Session:
@@ -74,7 +91,7 @@ def _config(settings: S3Settings) -> Config:
         read_timeout=settings.read_timeout_s,
         max_pool_connections=settings.connections,
         # One that is given is not put together anew for each call.
-        user_agent=f"siltstone/{version('siltstone')} Botocore/{botocore.__version__}",
+        user_agent=_user_agent(),
         tcp_keepalive=True,
         # Uploads carry a checksum of ours. What comes back is checked by its reader, block by
         # block, and ranges have no checksum of the service.
@@ -90,7 +107,11 @@ def _config(settings: S3Settings) -> Config:
 
 
 def _session(settings: S3Settings) -> botocore.session.Session:
-    session = botocore.session.Session(profile=settings.profile)
+    # Whoever puts a mock in the place of the service adds handlers to the SDK's.
+    handlers = copy(_handlers(len(BUILTIN_HANDLERS)))
+    session = botocore.session.Session(
+        event_hooks=handlers, include_builtin_handlers=False, profile=settings.profile
+    )
     session.register_component("data_loader", _LOADER)
     parsers: Any = session.get_component("response_parser_factory")
     parsers.set_parser_defaults(timestamp_parser=time_of)
