@@ -19,6 +19,9 @@ FILE_NAME: Final = "siltstone.yaml"
 FILE_BYTES_MAX: Final = 2**20
 """A settings file is written by a person; a megabyte of it is another file given by mistake."""
 
+_FAST: Final[Any] = getattr(yaml, "CSafeLoader", None)
+"""The loader in C, which most builds have: a new store's file takes it 0.1 ms instead of 8."""
+
 _REFERENCE: Final = re.compile(r"\$\$(?=\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}|\$\{")
 
 KeyPath = tuple[str | int, ...]
@@ -73,8 +76,7 @@ def read_settings_file(path: Path, environment: Mapping[str, str]) -> SettingsTe
         raise SettingsError(f"{path}: larger than {FILE_BYTES_MAX} bytes, so not a settings file")
     lines: dict[KeyPath, int] = {}
     try:
-        loader = yaml.SafeLoader(raw.decode("utf-8-sig"))
-        node = loader.get_single_node()
+        loader, node = _composed(raw.decode("utf-8-sig"))
         if node is not None:
             _collect(path, node, (), lines, ())
         values = None if node is None else loader.construct_document(node)
@@ -92,6 +94,22 @@ def read_settings_file(path: Path, environment: Mapping[str, str]) -> SettingsTe
         raise SettingsError(f"{path}: must hold keys and values, not a {type(values).__name__}")
     replaced = _replaced(path, values, (), lines, environment)
     return SettingsText(path=path, values=replaced, lines=lines)
+
+
+def _composed(text: str) -> tuple[Any, yaml.Node | None]:
+    """Read a text; return what makes values of its nodes, and the topmost of these.
+
+    Raises:
+        yaml.YAMLError: it is not YAML.
+    """
+    if _FAST is not None:
+        try:
+            fast = _FAST(text)
+            return fast, fast.get_single_node()
+        except yaml.YAMLError:
+            pass  # The other one tells the reason in the words that are documented.
+    loader = yaml.SafeLoader(text)
+    return loader, loader.get_single_node()
 
 
 def _collect(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +58,25 @@ def test_only_the_configured_plugin_is_imported() -> None:
     imported = {name for name in sys.modules if name.startswith(("siltstone_", "broken_"))}
     parts = {"siltstone_shelf", *(f"siltstone_shelf.{n}" for n in ("plugin", "shelf", "errors"))}
     assert imported == parts
+
+
+def test_what_is_installed_or_removed_meanwhile_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=r"no plugin is called 'later' .* absent, azure"):
+        load("later")
+    site = tmp_path / "site"
+    before_ns = site.stat().st_mtime_ns
+    more = {"siltstone.bindings": {"later": MODULES["shelf"]}}
+    install(monkeypatch, site, more, distribution="siltstone-later")
+    # Clocks of file systems have steps of some milliseconds.
+    os.utime(site, ns=(before_ns, before_ns + 10**9))
+    with pytest.raises(SettingsError, match="did not answer to its own name"):
+        load("later")
+    shutil.rmtree(site / "siltstone_later-1.0.dist-info")
+    os.utime(site, ns=(before_ns, before_ns + 2 * 10**9))
+    with pytest.raises(SettingsError, match="no plugin is called 'later'"):
+        load("later")
 
 
 @BOTH
