@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.errors import translated
@@ -18,13 +18,9 @@ from siltstone.bindings.hdfs.web import read_open_file
 from siltstone.bindings.hdfs.writing import PAUSE_MAX_S, PAUSE_S, take_over
 from siltstone.core.errors import ChunkError, ChunkOffsetError, ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.words import MIB
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileReader
-
-STEP_BYTES: Final = 4 * MIB
-"""What is held in memory beside the caller's buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,24 +105,32 @@ def _looked(
     count = min(len(buffer), length - offset)
     if offset + count > seen and count:
         return Found(count=count, is_read=False)
-    _fill(turn, reader, name, offset, buffer[:count])
+    if count:
+        _fill(turn, reader, name, offset, buffer[:count])
     return Found(count=count, is_read=True)
 
 
 def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
+    """Put packets of the DataNode where they are wanted as they come, so that no more is held.
+
+    All of them are asked for, the end too: only then is the connection used again.
+    """
     done = 0
-    while done < len(buffer):
-        step = min(STEP_BYTES, len(buffer) - done)
+    with translated(name, "read_into"):
+        parts = reader.read_range_stream(offset, len(buffer))
+    while True:
         with translated(name, "read_into"):
-            part = reader.read_range(offset + done, step)
-        if len(part) != step:
+            part = next(parts, None)
+        if part is None and done == len(buffer):
+            return
+        if not part or done + len(part) > len(buffer):
             raise ChunkUnavailableError(
-                "the answer broke off",
+                "the answer broke off" if not part else "more came than was asked for",
                 chunk=name,
                 operation="read_into",
-                expected=step,
-                actual=len(part),
+                expected=len(buffer),
+                actual=done + len(part or b""),
             )
         with turn.awaited():
-            buffer[done : done + step] = part
-        done += step
+            buffer[done : done + len(part)] = part
+        done += len(part)

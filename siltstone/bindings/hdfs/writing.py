@@ -32,8 +32,9 @@ from siltstone.core.words import MIB, Buffer
 if TYPE_CHECKING:
     from hdfs_native._internal import FileStatus, RawClient, RawFileWriter
 
-STEP_BYTES: Final = 8 * MIB
-"""What the SDK is given at a time: as ``bytes``, for from other buffers it takes one by one."""
+STEP_BYTES: Final = MIB
+"""What the SDK is given at a time: as ``bytes``, for from other buffers it takes one by one. More
+would be joined before the first byte is sent, in memory that is new each time."""
 WRITE_BITS: Final = 0o222
 MODE: Final = 0o644
 PAUSE_S: Final = 0.01

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,9 +23,9 @@ class LateReader:
     def file_length(self) -> int:
         return 10
 
-    def read_range(self, offset: int, length: int) -> bytes:
+    def read_range_stream(self, offset: int, length: int) -> Iterator[bytes]:
         self.go_on.wait(30)
-        return b"x" * length
+        yield b"x" * length
 
 
 class LateClients:
