@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from siltstone.core.checksums import combine, crc32c
@@ -44,6 +44,16 @@ def extend_sums(buffers: Sequence[Buffer], offset: int, last: int) -> list[int]:
     if room < BLOCK_BYTES:
         sums.append(value)
     return sums
+
+
+def summed(pieces: Iterable[Buffer], sums: list[int]) -> Iterator[Buffer]:
+    """The pieces of a new chunk; the sums of its blocks are added to ``sums`` as they pass."""
+    offset = 0
+    for piece in pieces:
+        inside = offset % BLOCK_BYTES
+        sums += extend_sums([piece], offset, sums.pop() if inside else 0)
+        offset += len(piece)
+        yield piece
 
 
 def patches(chunk_id: int, first_block: int, sums: Sequence[int]) -> tuple[BlockSumsPatch, ...]:

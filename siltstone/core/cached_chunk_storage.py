@@ -7,7 +7,7 @@ client deleted may still be read here: its bytes are those that it had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -52,6 +52,11 @@ class CachedChunkStorage(WrappedChunkStorage):
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.create``; nothing is kept of what was not read."""
         super().create(name, buffers)
+        self._cache.forget(name)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``; alike."""
+        super().create_from(name, length, pieces)
         self._cache.forget(name)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:

@@ -33,6 +33,7 @@ class Capabilities:
         chunk_bytes_max: largest chunk, in bytes.
         bulk_delete_max: most chunks that one request deletes; above 1, ``delete_many`` of
             ``chunk_care`` is there.
+        streams: ``create_from`` of ``streamed_creates`` is there, and holds one piece at a time.
     """
 
     append: bool
@@ -47,6 +48,7 @@ class Capabilities:
     appends_max: int = UNLIMITED
     chunk_bytes_max: int = UNLIMITED
     bulk_delete_max: int = 1
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

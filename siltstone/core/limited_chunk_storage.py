@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.bandwidth import Bandwidth, BandwidthError
@@ -48,6 +48,11 @@ class LimitedChunkStorage(WrappedChunkStorage):
         """``ChunkStorage.create``."""
         self._wait(self._bandwidths.up, name, "create", sum(map(len, buffers)))
         super().create(name, buffers)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``; it waits for all of its bytes at once."""
+        self._wait(self._bandwidths.up, name, "create", length)
+        super().create_from(name, length, pieces)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

@@ -6,7 +6,7 @@ when it is repeated or reads what it wrote, or none, when the cache has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
@@ -39,6 +39,11 @@ class MeteredChunkStorage(WrappedChunkStorage):
         """``ChunkStorage.create``."""
         super().create(name, buffers)
         self._moved("create", sum(map(len, buffers)))
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``; the time is also that of the pieces."""
+        super().create_from(name, length, pieces)
+        self._moved("create", length)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
 
@@ -319,18 +319,29 @@ def write_fully(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: in
 
 
 def write_durably(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-    """Write all of ``buffers`` at ``offset``, and sync.
+    """Write all of ``buffers`` at ``offset``, and sync; see ``write_stream_durably``."""
+    _write_runs_durably(calls, fd, _pieces(buffers), offset)
 
-    Many bytes leave piece by piece while the next ones are copied. The disk takes requests in their
-    order, so a sync of another file would have to wait behind all that one sync sends at once.
+
+def write_stream_durably(calls: FileCalls, fd: int, pieces: Iterable[Buffer], offset: int) -> None:
+    """Write pieces one behind the other from ``offset`` on, and sync.
+
+    A piece is done with before the next one is asked for. Many bytes leave while the next ones are
+    copied. The disk takes requests in their order, so a sync of another file would have to wait
+    behind all that one sync sends at once.
     """
-    before = position = offset
-    pieces = _pieces(buffers)
-    for number, piece in enumerate(pieces):
-        count = write_fully(calls, fd, piece, position)
-        if number < len(pieces) - 1:
-            calls.write_out(fd, before, position + count - before)
-        before, position = position, position + count
+    _write_runs_durably(calls, fd, ([piece] for piece in pieces), offset)
+
+
+def _write_runs_durably(
+    calls: FileCalls, fd: int, runs: Iterable[Sequence[Buffer]], offset: int
+) -> None:
+    before = sent = position = offset
+    for run in runs:
+        if position - sent >= OUT_BYTES:
+            calls.write_out(fd, before, position - before)
+            before, sent = sent, position
+        position += write_fully(calls, fd, run, position)
     calls.fdatasync(fd)
 
 

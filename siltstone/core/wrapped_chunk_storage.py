@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers, uri_of
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError
+from siltstone.core.streamed_creates import create_from
 
 T = TypeVar("T")
 
 
 class WrappedChunkStorage:
-    """Delegates every verb of ``ChunkStorage`` and of ``chunk_care`` to ``inner``.
+    """Delegates every verb of ``ChunkStorage`` and what is optional beside them to ``inner``.
 
     A wrapper that does the same around each call overrides ``_call``; one that changes some verbs
     overrides these.
@@ -43,6 +44,10 @@ class WrappedChunkStorage:
     def create(self, name: str, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.create``."""
         self._call("create", name, lambda: self.inner.create(name, buffers))
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``; a create for whoever counts or repeats."""
+        self._call("create", name, lambda: create_from(self.inner, name, length, pieces))
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

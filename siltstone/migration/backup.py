@@ -219,6 +219,9 @@ class _Making:
                 progress(done, total)
                 if outcome.status in DAMAGE:
                     plan.damage = f"{outcome.status}: {outcome.message}"
+                    # What came of it has the name, and is no fragment.
+                    self._turn.check()
+                    delete(self._place.storage, item.name)
                 elif outcome.status == FAILED:
                     raise PipelineError(f"the store did not answer: {outcome.message}")
                 else:

@@ -10,11 +10,11 @@ from functools import partial
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkNotFoundError, LostDataError, SiltstoneError
-from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.core.errors import CorruptDataError, SiltstoneError
+from siltstone.core.streamed_creates import PieceRoom, piece_bytes
 from siltstone.migration.worker_place import WorkerPlace
-from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT
-from siltstone.pipelines.work import FAILED, OK, Outcome, Step, share_of
+from siltstone.pipelines.scrub import unread_status
+from siltstone.pipelines.work import OK, Outcome, Step, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,31 +53,47 @@ class ObjectWork:
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the place."""
         with self.place.open(share_of(self.rate, openings)) as place:
-            yield partial(_compared, place, FragmentBuffer())
+            yield partial(_compared, place, PieceRoom())
 
 
-def _compared(place: ChunkStorage, buffer: FragmentBuffer, item: ObjectItem) -> Outcome:
-    status, message = read_object(place, item, buffer.of(item.length))
-    length = item.length if status == OK else 0
-    return Outcome(subject=item.name, status=status, length=length, message=message)
-
-
-def read_object(place: ChunkStorage, item: ObjectItem, view: memoryview) -> tuple[str, str]:
-    """Fill ``view`` with an object and compare it; return a status and what is wrong.
-
-    What does not match is read once more.
-    """
+def _compared(place: ChunkStorage, room: PieceRoom, item: ObjectItem) -> Outcome:
+    """Compare one object, twice if it does not match: the way here may have changed it."""
     try:
-        for _ in range(2):
-            read_exactly(place, item.name, 0, view)
-            if crc32c(view) == item.crc:
-                # An object that goes on behind its end was not made by us.
-                longer = place.stat(item.name).length != item.length
-                return (DAMAGED, "the object is too long") if longer else (OK, "")
-    except ChunkNotFoundError as error:
-        return MISSING, str(error)
-    except LostDataError as error:
-        return SHORT, str(error)
+        try:
+            _read(place, item, room)
+        except CorruptDataError:
+            _read(place, item, room)
     except SiltstoneError as error:
-        return FAILED, str(error)
-    return DAMAGED, f"the object does not match its sum where={item.name}"
+        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
+    return Outcome(subject=item.name, status=OK, length=item.length)
+
+
+def _read(place: ChunkStorage, item: ObjectItem, room: PieceRoom) -> None:
+    for _ in object_pieces(place, item, room):
+        pass
+
+
+def object_pieces(place: ChunkStorage, item: ObjectItem, room: PieceRoom) -> Iterator[memoryview]:
+    """Read an object piece by piece; its last piece is given only if all of it matches its sum.
+
+    Args:
+        place: where it is.
+        item: the object.
+        room: holds a piece, until the next one is asked for.
+
+    Raises:
+        CorruptDataError: it does not match, or is too long.
+        LostDataError, ChunkNotFoundError, ChunkError: it can not be read.
+    """
+    step, crc = piece_bytes(place, max(item.length, 1)), 0
+    for begin in range(0, item.length, step):
+        view = room.of(min(step, item.length - begin))
+        read_exactly(place, item.name, begin, view)
+        crc = crc32c(view, crc)
+        if begin + len(view) == item.length:
+            if crc != item.crc:
+                raise CorruptDataError("the object does not match its sum", where=item.name)
+            # An object that goes on behind its end was not made by us.
+            if place.stat(item.name).length != item.length:
+                raise CorruptDataError("the object is too long", where=item.name)
+        yield view

@@ -10,12 +10,18 @@ from functools import partial
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LostDataError,
+    SiltstoneError,
+)
 from siltstone.core.records.backup import BackupFragment
-from siltstone.migration.backup_objects import ObjectItem, read_object
+from siltstone.core.streamed_creates import PieceError, PieceRoom, piece_bytes
+from siltstone.migration.backup_objects import ObjectItem, object_pieces
 from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.chunk_put import put_chunk
-from siltstone.migration.fragment_copy import OCCUPIED, FragmentBuffer
+from siltstone.migration.fragment_copy import FRAGMENT_BYTES, OCCUPIED, unread
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
@@ -69,15 +75,11 @@ class ChunkWork:
             self.place.open(share_of(self.rate, openings)) as place,
             closing(worker_store(self.target, self.uuid, name=COPY_NAME)) as target,
         ):
-            yield partial(_restored, self, place, target, FragmentBuffer())
+            yield partial(_restored, self, place, target, PieceRoom())
 
 
 def _restored(
-    work: ChunkWork,
-    place: ChunkStorage,
-    target: ChunkStorage,
-    buffer: FragmentBuffer,
-    item: ChunkItem,
+    work: ChunkWork, place: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: ChunkItem
 ) -> Outcome:
     """Bring one chunk. What fails on the new storage is an error: it would fail for all others.
 
@@ -85,45 +87,60 @@ def _restored(
     """
     occupied = Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     if item.found is not None:
-        if item.found == item.length and _is_there(target, item, buffer):
+        if item.found == item.length and _is_there(target, item, room):
             return Outcome(subject=item.name, status=SAME, length=item.length)
         return occupied
+    pieces = partial(_pieces, work, place, room, item)
+    try:
+        if not put_chunk(target, item.name, item.length, pieces):
+            return occupied
+    except PieceError as failed:
+        if isinstance(failed.error, CorruptDataError) and _can_be_read(pieces()):
+            return occupied  # by what came of it: the way here had changed a byte
+        return unread(item.name, failed)
+    return Outcome(subject=item.name, status=OK, length=item.length)
 
-    def fill(index: int, view: memoryview) -> None:
-        fragment = item.fragments[index]
+
+def _pieces(
+    work: ChunkWork, place: ChunkStorage, room: PieceRoom, item: ChunkItem
+) -> Iterator[memoryview]:
+    """Read a chunk, each fragment compared with its sum. Raises ``SiltstoneError``."""
+    end = 0
+    for fragment in item.fragments:
         found = ObjectItem(
             name=work.folder + fragment_name(item.name, fragment.start, fragment.stop),
             length=fragment.length,
             crc=fragment.crc,
         )
-        status, message = read_object(place, found, view)
-        if status != OK:
-            raise _UnreadableError(status, message)
+        position = fragment.start
+        for piece in object_pieces(place, found, room):
+            # A fragment begins with the block that was not whole at the end of the one before.
+            yield piece[max(0, end - position) :]
+            position += len(piece)
+        end = fragment.stop
 
-    ranges = [(fragment.start, fragment.stop) for fragment in item.fragments]
+
+def _can_be_read(pieces: Iterator[memoryview]) -> bool:
     try:
-        if not put_chunk(target, item.name, ranges, fill, buffer):
-            return occupied
-    except _UnreadableError as unreadable:
-        return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
-    return Outcome(subject=item.name, status=OK, length=item.length)
+        for _ in pieces:
+            pass
+    except SiltstoneError:
+        return False
+    return True
 
 
-class _UnreadableError(Exception):
-    def __init__(self, status: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def _is_there(target: ChunkStorage, item: ChunkItem, buffer: FragmentBuffer) -> bool:
+def _is_there(target: ChunkStorage, item: ChunkItem, room: PieceRoom) -> bool:
     """Whether a try that died has brought all of a chunk."""
     try:
-        return all(_has(target, item.name, fragment, buffer) for fragment in item.fragments)
+        return all(_has(target, item.name, fragment, room) for fragment in item.fragments)
     except (ChunkNotFoundError, LostDataError):
         return False
 
 
-def _has(target: ChunkStorage, name: str, fragment: BackupFragment, buffer: FragmentBuffer) -> bool:
-    view = buffer.of(fragment.length)
-    read_exactly(target, name, fragment.start, view)
-    return crc32c(view) == fragment.crc
+def _has(target: ChunkStorage, name: str, fragment: BackupFragment, room: PieceRoom) -> bool:
+    step, crc = piece_bytes(target, FRAGMENT_BYTES), 0
+    for begin in range(fragment.start, fragment.stop, step):
+        view = room.of(min(step, fragment.stop - begin))
+        read_exactly(target, name, begin, view)
+        crc = crc32c(view, crc)
+    return crc == fragment.crc

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import local
 from typing import Final
 
-from siltstone.core.block_reads import BlockRange, read_blocks, read_exactly
+from siltstone.core.block_reads import BlockRange, chunk_parts, read_blocks, read_exactly
 from siltstone.core.block_sums import combined
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
@@ -23,6 +22,12 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.core.errors import Outcome as Effect
+from siltstone.core.streamed_creates import (
+    PieceError,
+    PieceRoom,
+    create_from,
+    piece_bytes,
+)
 from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import unread_status
@@ -34,11 +39,11 @@ OCCUPIED: Final = "occupied"
 """An object has the name, of a try that died. Only who has the turn deletes it and tries again."""
 
 FRAGMENT_BYTES: Final = 32 * MIB
-"""Of one object at most: a worker has so much in memory, and a service sends it by few requests."""
+"""Of one object at most: a service sends it by few requests, and it fits in memory."""
 
 _CREATES_MAX: Final = 3
-_READ_BYTES: Final = 4 * MIB
-"""Read and verified at a time, as long as it is near the processor."""
+READ_BYTES: Final = 4 * MIB
+"""Of a chunk, read and verified by one request to a service at the other end of a network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,72 +98,83 @@ class FragmentWork:
             closing(worker_store(self.store, self.uuid)) as source,
             self.place.open(share_of(self.rate, openings)) as place,
         ):
-            yield partial(_copied, uncached(source), place, FragmentBuffer())
-
-
-class FragmentBuffer(local):
-    """One buffer for each thread: fresh memory costs as much as reading."""
-
-    def __init__(self) -> None:
-        self.view = memoryview(bytearray())
-
-    def of(self, length: int) -> memoryview:
-        """Room for ``length`` bytes."""
-        if len(self.view) < length:
-            self.view = memoryview(bytearray(length))
-        return self.view[:length]
+            yield partial(_copied, uncached(source), place, PieceRoom())
 
 
 def _copied(
-    source: ChunkStorage, place: ChunkStorage, buffer: FragmentBuffer, item: FragmentItem
+    source: ChunkStorage, place: ChunkStorage, room: PieceRoom, item: FragmentItem
 ) -> Outcome:
     """Copy a fragment. What fails in the place is an error: it would fail for all others too.
 
     Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
     """
-    view = buffer.of(item.size)
-    if item.found == item.size and _matches(place, view, item):
-        return _done(item, SAME, view)
+    if item.found == item.size and _matches(place, room, item):
+        return _done(item, SAME, combined(unpack_sums(item.sums), item.size))
+    fragment = _Fragment(source, room, item)
     try:
-        _read(source, view, item)
-    except SiltstoneError as error:
-        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
-    if not is_put(place, item.name, view):
-        return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
-    return _done(item, OK, view)
+        if is_put(lambda: create_from(place, item.name, item.size, fragment.pieces())):
+            return _done(item, OK, fragment.crc)
+    except PieceError as failed:
+        return unread(item.name, failed)
+    return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
 
 
-def _done(item: FragmentItem, status: str, view: memoryview) -> Outcome:
-    sums = unpack_sums(item.sums)
-    crc = combined(sums, item.size) if sums else crc32c(view)
+def _done(item: FragmentItem, status: str, crc: int) -> Outcome:
     return Outcome(
         subject=item.name, status=status, length=item.size, detail=crc.to_bytes(4, "little")
     )
 
 
-def _read(source: ChunkStorage, view: memoryview, item: FragmentItem) -> None:
-    sums = unpack_sums(item.sums)
-    for begin in range(0, item.size, _READ_BYTES):
-        first = begin // BLOCK_BYTES
-        length = min(_READ_BYTES, item.size - begin)
-        if not sums:
-            read_exactly(source, item.chunk, item.start + begin, view[begin : begin + length])
-            continue
-        blocks = BlockRange(
-            name=item.chunk,
-            chunk_length=item.length,
-            offset=item.start + begin,
-            length=length,
-            sums=sums[first : first + _READ_BYTES // BLOCK_BYTES],
-        )
-        read_blocks(source, blocks, view[begin : begin + length])
+def unread(subject: str, failed: PieceError) -> Outcome:
+    """What became of bytes that could not be had; raises what is no error of a storage."""
+    if not isinstance(failed.error, SiltstoneError):
+        raise failed.error from None
+    status = unread_status(failed.error)
+    return Outcome(subject=subject, status=status, message=str(failed.error))
 
 
-def is_put(place: ChunkStorage, name: str, view: memoryview) -> bool:
+class _Fragment:
+    """The bytes of a fragment, verified on their way.
+
+    Attributes:
+        crc: CRC32C of all pieces that were given last.
+    """
+
+    def __init__(self, source: ChunkStorage, room: PieceRoom, item: FragmentItem) -> None:
+        self.crc = 0
+        self._source = source
+        self._room = room
+        self._item = item
+
+    def pieces(self) -> Iterator[memoryview]:
+        """Give them, from the first one on."""
+        item, sums = self._item, unpack_sums(self._item.sums)
+        self.crc = combined(sums, item.size)
+        step = piece_bytes(self._source, READ_BYTES)
+        for begin in range(0, item.size, step):
+            length = min(step, item.size - begin)
+            view = self._room.of(length)
+            if sums:
+                first = begin // BLOCK_BYTES
+                blocks = BlockRange(
+                    name=item.chunk,
+                    chunk_length=item.length,
+                    offset=item.start + begin,
+                    length=length,
+                    sums=sums[first : first + step // BLOCK_BYTES],
+                )
+                read_blocks(self._source, blocks, view)
+            else:
+                read_exactly(self._source, item.chunk, item.start + begin, view)
+                self.crc = crc32c(view, self.crc)
+            yield view
+
+
+def is_put(create: Callable[[], None]) -> bool:
     """Make an object; false when its name is taken, also by a try of ours without an answer."""
     for tries_left in range(_CREATES_MAX - 1, -1, -1):
         try:
-            place.create(name, [view])
+            create()
         except ChunkExistsError:
             return False
         except ChunkStorageFullError:
@@ -171,17 +187,18 @@ def is_put(place: ChunkStorage, name: str, view: memoryview) -> bool:
     raise AssertionError("the last try returns or raises")
 
 
-def _matches(place: ChunkStorage, view: memoryview, item: FragmentItem) -> bool:
+def _matches(place: ChunkStorage, room: PieceRoom, item: FragmentItem) -> bool:
     """Whether an object that a run which died has left is whole, for certain."""
-    if not item.sums:
+    sums = unpack_sums(item.sums)
+    if not sums:
         return False
+    parts = chunk_parts(item.name, item.size, sums, piece_bytes(place, FRAGMENT_BYTES))
     try:
-        read_exactly(place, item.name, 0, view)
+        for part in parts:
+            view = room.of(part.length)
+            read_exactly(place, item.name, part.offset, view)
+            if not part.match(view):
+                return False
     except (ChunkNotFoundError, LostDataError):
         return False
-    return all(
-        crc32c(view[begin : begin + BLOCK_BYTES]) == wanted
-        for begin, wanted in zip(
-            range(0, item.size, BLOCK_BYTES), unpack_sums(item.sums), strict=True
-        )
-    )
+    return True

@@ -6,23 +6,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from siltstone.core.block_reads import chunk_parts, read_blocks, read_exactly
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkExistsError, SiltstoneError
-from siltstone.core.words import MIB
+from siltstone.core.errors import ChunkExistsError
+from siltstone.core.streamed_creates import PieceError, PieceRoom, piece_bytes
 from siltstone.migration.backup_place import delete
 from siltstone.migration.chunk_put import put_chunk
-from siltstone.migration.fragment_copy import FragmentBuffer
-from siltstone.pipelines.scrub import unread_status
+from siltstone.migration.fragment_copy import READ_BYTES, unread
 from siltstone.pipelines.window import unpack_sums
 from siltstone.pipelines.work import OK, Outcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.manifest import COPY_NAME
-
-_READ_BYTES: Final = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,42 +67,34 @@ class MoveWork:
             closing(worker_store(self.source, self.uuid, each)) as source,
             closing(worker_store(self.target, self.uuid, name=COPY_NAME)) as target,
         ):
-            yield partial(_moved, uncached(source), target, FragmentBuffer())
+            yield partial(_moved, uncached(source), target, PieceRoom())
 
 
-def _moved(
-    source: ChunkStorage, target: ChunkStorage, buffer: FragmentBuffer, item: MoveItem
-) -> Outcome:
+def _moved(source: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: MoveItem) -> Outcome:
     """Copy one object. What fails at the new place is an error: it would fail for all others."""
-    sums = unpack_sums(item.sums)
-    parts = tuple(chunk_parts(item.name, item.length, sums, _READ_BYTES))
-
-    def fill(index: int, view: memoryview) -> None:
-        try:
-            if sums:
-                read_blocks(source, parts[index], view)
-            else:
-                read_exactly(source, item.name, parts[index].offset, view)
-        except SiltstoneError as error:
-            raise _UnreadableError(str(error), unread_status(error)) from error
-
-    ranges = [(part.offset, part.offset + part.length) for part in parts]
+    pieces = partial(_pieces, source, room, item)
     try:
         # Tasks of a move are threads of its driver, which nobody else works beside.
         for taken in (item.found is not None, True):
             if taken:
                 delete(target, item.name)
-            if put_chunk(target, item.name, ranges, fill, buffer):
+            if put_chunk(target, item.name, item.length, pieces):
                 return Outcome(subject=item.name, status=OK, length=item.length)
-    except _UnreadableError as unreadable:
+    except PieceError as failed:
         delete(target, item.name)
-        return Outcome(subject=item.name, status=unreadable.status, message=str(unreadable))
+        return unread(item.name, failed)
     raise ChunkExistsError(
         "somebody else writes to the new place", chunk=item.name, operation="create"
     )
 
 
-class _UnreadableError(Exception):
-    def __init__(self, message: str, status: str) -> None:
-        super().__init__(message)
-        self.status = status
+def _pieces(source: ChunkStorage, room: PieceRoom, item: MoveItem) -> Iterator[memoryview]:
+    """Read an object, each block that has a sum compared with it. Raises ``SiltstoneError``."""
+    sums = unpack_sums(item.sums)
+    for part in chunk_parts(item.name, item.length, sums, piece_bytes(source, READ_BYTES)):
+        view = room.of(part.length)
+        if sums:
+            read_blocks(source, part, view)
+        else:
+            read_exactly(source, item.name, part.offset, view)
+        yield view

@@ -26,6 +26,7 @@ from siltstone.core.words import LINEAGE_BYTES
 from siltstone.migration.backup import ROUNDS_MAX, Progress
 from siltstone.migration.backup_care import backups_of
 from siltstone.migration.backup_place import BackupPlace, delete, put
+from siltstone.migration.chunk_put import delete_parts
 from siltstone.migration.chunk_restore import ChunkItem, ChunkWork
 from siltstone.migration.fragment_copy import OCCUPIED
 from siltstone.migration.worker_place import WorkerPlace
@@ -230,6 +231,7 @@ class _Restoring:
             for item in occupied:
                 delete(target, item.name)
             if not occupied:
+                delete_parts(target)
                 return
             left = occupied
         raise PipelineError(f"somebody else writes to the new place: {left[0].name}")

@@ -319,18 +319,18 @@ def _copied(work: CopyWork, storage: ChunkStorage, item: CopyItem) -> Outcome:
     made: list[tuple[str, int, tuple[ImportedChunk, ...], str]] = []
     try:
         with ImportWriter(work.target, item.ticket, partition=item.number, attempt=0) as writer:
-            count = 0
             for part in item.parts:
                 problem = ""
+                chunks: list[ImportedChunk] = []
                 try:
-                    for piece in read_range(work.source, storage, part):
-                        writer.write(piece)
+                    # A chunk holds bytes of one segment, in their order.
+                    for start in range(part.start, part.stop, writer.chunk_bytes):
+                        stop = min(part.stop, start + writer.chunk_bytes)
+                        pieces = partial(read_range, work.source, storage, part, start, stop)
+                        chunks.append(writer.write_chunk(stop - start, pieces))
                 except CorruptDataError as error:
                     problem = str(error)  # of this segment; the others of the task go on
-                # A chunk holds bytes of one segment, in their order.
-                chunks = writer.finish()
-                made.append((part.segment, part.start, chunks[count:], problem))
-                count = len(chunks)
+                made.append((part.segment, part.start, tuple(chunks), problem))
     except (SiltstoneError, OSError) as error:
         return Outcome(subject=item.subject, status=FAILED, message=str(error))
     return Outcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))

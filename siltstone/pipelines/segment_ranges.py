@@ -103,11 +103,18 @@ def _window(store: str, part: SegmentRange, offset: int) -> Window:
     return find_window(store, part.uuid, part.segment, part.segment_id, offset, part.end)
 
 
-def read_range(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[memoryview]:
-    """Yield the bytes of a range, piece by piece, each verified."""
-    read = bounded(source_of(store, storage, part).read, part.stop)
-    offset = part.start
-    while offset < part.stop:
+def read_range(
+    store: str,
+    storage: ChunkStorage,
+    part: SegmentRange,
+    start: int | None = None,
+    stop: int | None = None,
+) -> Iterator[memoryview]:
+    """Yield the bytes of a range, or of ``[start, stop)`` in it, piece by piece, each verified."""
+    end = part.stop if stop is None else stop
+    offset = part.start if start is None else start
+    read = bounded(source_of(store, storage, part).read, end)
+    while offset < end:
         stretch = read(b"", offset)
         yield stretch.view(stretch.begin, stretch.end)
         offset += stretch.end - stretch.begin

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from siltstone.container.import_views import ImportedChunk, ImportTicket
-from siltstone.core.block_sums import extend_sums
+from siltstone.core.block_sums import extend_sums, summed
 from siltstone.core.chunk_names import imported_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.closing import Closing
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkStorageFullError, Outcome
+from siltstone.core.streamed_creates import PieceError, create_from
 from siltstone.core.words import MIB, Buffer
 from siltstone.store.assemble import open_storage
 from siltstone.store.effective_settings import load_settings
@@ -129,6 +130,30 @@ class ImportWriter(Closing):
         """Bytes written so far, without those of other parts."""
         return self._part.length
 
+    def write_chunk(self, length: int, pieces: Callable[[], Iterable[Buffer]]) -> ImportedChunk:
+        """Make a chunk of pieces as they come, durably; it belongs to no part.
+
+        Where storage takes them so, no more than a piece is in memory.
+
+        Args:
+            length: bytes of all pieces: 1 to ``chunk_bytes``.
+            pieces: reads them from the first one on, each done with before the next one is asked
+                for; called again when a create got no answer.
+
+        Raises:
+            ChunkError: storage failed. What ``pieces`` raises comes out as it is.
+        """
+
+        def create(name: str) -> tuple[int, ...]:
+            sums: list[int] = []
+            create_from(self._storage, name, length, summed(pieces(), sums))
+            return tuple(sums)
+
+        try:
+            return self._made(length, create)
+        except PieceError as failed:
+            raise failed.error from failed.error.__cause__
+
     def write(self, data: Buffer) -> None:
         """See ``ImportPart.write``."""
         self._part.write(data)
@@ -143,13 +168,21 @@ class ImportWriter(Closing):
         self._environment.close()
 
     def _create(self, buffers: Sequence[Buffer], length: int) -> ImportedChunk:
-        """Make a chunk, under another name for as long as outcomes are unknown."""
         sums = tuple(extend_sums(buffers, 0, 0))
+
+        def create(name: str) -> tuple[int, ...]:
+            self._storage.create(name, buffers)
+            return sums
+
+        return self._made(length, create)
+
+    def _made(self, length: int, create: Callable[[str], tuple[int, ...]]) -> ImportedChunk:
+        """Make a chunk, under another name for as long as outcomes are unknown."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             nonce = self._environment.random_bytes(NONCE_BYTES).hex()
             name = imported_chunk(self._prefix, self._partition, self._attempt, nonce)
             try:
-                self._storage.create(name, buffers)
+                sums = create(name)
             except ChunkError as error:
                 again = error.outcome is Outcome.UNKNOWN or isinstance(error, ChunkExistsError)
                 full = isinstance(error, ChunkStorageFullError)

@@ -33,6 +33,7 @@ from siltstone.testing.chunk_checks.processes import ProcessChecks
 from siltstone.testing.chunk_checks.racing import RaceChecks
 from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.stopping import StopChecks
+from siltstone.testing.chunk_checks.streaming import StreamChecks
 from siltstone.testing.chunk_checks.subject import ChunkService, StoppableService
 from siltstone.testing.chunk_checks.writing import CreateChecks, WriteChecks
 from siltstone.testing.deviations import Deviation
@@ -42,6 +43,7 @@ __all__ = ["ChunkService", "ChunkStorageContract", "Deviation", "StoppableServic
 
 class ChunkStorageContract(
     CreateChecks,
+    StreamChecks,
     WriteChecks,
     DeleteChecks,
     ReadChecks,

@@ -8,13 +8,14 @@ its effect once at most, and ``close``. Nothing is random here; a plan may be.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar
 
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome
+from siltstone.core.streamed_creates import create_from
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 
 T = TypeVar("T")
@@ -122,6 +123,15 @@ class FaultyChunkStorage(WrappedChunkStorage):
             name,
             lambda: self.inner.create(name, buffers),
             torn=lambda: self.inner.create(name, _half(buffers)),
+        )
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``."""
+        self._fated(
+            "create",
+            name,
+            lambda: create_from(self.inner, name, length, pieces),
+            torn=lambda: self.inner.create(name, _half([bytes(piece) for piece in pieces])),
         )
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:

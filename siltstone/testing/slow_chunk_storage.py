@@ -6,7 +6,7 @@ from a seed, and a benchmark waits for real.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -59,6 +59,11 @@ class SlowChunkStorage(WrappedChunkStorage):
         """``ChunkStorage.create``."""
         super().create(name, buffers)
         self._pause(sum(map(len, buffers)) / self.slowness.rate)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``."""
+        super().create_from(name, length, pieces)
+        self._pause(length / self.slowness.rate)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

@@ -21,6 +21,7 @@ from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import Metrics
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.core.streamed_creates import StreamedCreates
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.slow_chunk_storage import SlowChunkStorage, Slowness
@@ -145,5 +146,6 @@ def test_a_wrapper_passes_on_what_is_optional(wrapper: type) -> None:
         Leftovers.sweep_leftovers,
         Detours.is_on_detour,
         Addresses.uri_of,
+        StreamedCreates.create_from,
     ):
         assert inspect.signature(getattr(wrapper, method.__name__)) == inspect.signature(method)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENXIO
@@ -38,12 +38,19 @@ from siltstone.core.errors import (
 )
 from siltstone.core.immediate_reads import ReadNow
 from siltstone.core.name_locks import NameLocks
-from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully, write_durably
+from siltstone.core.posix import (
+    FileCalls,
+    SystemFileCalls,
+    read_fully,
+    write_durably,
+    write_stream_durably,
+)
+from siltstone.core.streamed_creates import checked_pieces
 from siltstone.core.words import MIB
 
 KEPT_BYTES_MAX = MIB
 """Who reads more than this, and all of a chunk at a time, does not come back to it."""
-CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True)
+CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True, streams=True)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 # A pipe that stands where a chunk is expected would block the thread that opens it.
 PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -97,12 +104,15 @@ class NfsChunkStorage:
         """Take the name with ``O_EXCL``; sync the file, then each folder up to the root."""
         place = self._place(name, "create")
         check_buffers(buffers)
-        for _ in range(RACES_MAX):
-            if self._created(place, buffers):
-                return
-        raise ChunkUnavailableError(
-            "the folder is removed again and again", chunk=name, operation="create"
-        )
+        self._create(place, lambda fd: write_durably(self._calls, fd, buffers, 0))
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """The same with bytes as they come; see ``StreamedCreates``."""
+        place = self._place(name, "create")
+        if length < 1:
+            raise ValueError("a chunk has one byte at least")
+        checked = checked_pieces(length, pieces)
+        self._create(place, lambda fd: write_stream_durably(self._calls, fd, checked, 0))
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write at the end that ``fstat`` tells, and sync."""
@@ -248,7 +258,15 @@ class NfsChunkStorage:
             raise ChunkNameError("name is reserved by NFS clients", chunk=name, operation=operation)
         return key
 
-    def _created(self, place: _Place, buffers: Sequence[Buffer]) -> bool:
+    def _create(self, place: _Place, write: Callable[[int], None]) -> None:
+        for _ in range(RACES_MAX):
+            if self._created(place, write):
+                return
+        raise ChunkUnavailableError(
+            "the folder is removed again and again", chunk=place.name, operation="create"
+        )
+
+    def _created(self, place: _Place, write: Callable[[int], None]) -> bool:
         """Create once; ``False`` when the folder was removed under us and nothing was done."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:
@@ -262,7 +280,7 @@ class NfsChunkStorage:
                         error, chunk=place.name, operation="create", effect=Effect.ONE_CALL
                     ) from error
                 try:
-                    self._fill(fd, buffers)
+                    self._fill(fd, write)
                     for folder in reversed(chain):
                         self._calls.fsync(folder)
                 except OSError as error:
@@ -279,9 +297,9 @@ class NfsChunkStorage:
             ) from error
         return True
 
-    def _fill(self, fd: int, buffers: Sequence[Buffer]) -> None:
+    def _fill(self, fd: int, write: Callable[[int], None]) -> None:
         try:
-            write_durably(self._calls, fd, buffers, 0)
+            write(fd)
         finally:
             # NFS may tell of a full disk only here, so a failing close is a failing create.
             self._calls.close(fd)

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.core.streamed_creates import PIECE_BYTES
 from siltstone.migration.files.file_errors import changed, naming
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
 from siltstone.store.import_writer import ImportWriter
@@ -108,32 +109,28 @@ class _Hand:
 
     def __init__(self, writer: ImportWriter) -> None:
         self._writer = writer
-        self._buffer = bytearray()
+        self._room = memoryview(bytearray(PIECE_BYTES))
 
     def copy(self, piece: Piece) -> ImportedChunk:
         """Make a chunk of a piece, durably."""
-        if len(self._buffer) < piece.length:
-            self._buffer = bytearray(piece.length)
-        with memoryview(self._buffer)[: piece.length] as view:
-            position = 0
-            for stretch in piece.stretches:
-                _read(stretch, view[position : position + stretch.length])
-                position += stretch.length
-            part = self._writer.new_part()
-            part.write(view)
-            (chunk,) = part.finish()
-        return chunk
+        return self._writer.write_chunk(piece.length, lambda: self._read(piece))
+
+    def _read(self, piece: Piece) -> Iterator[memoryview]:
+        for stretch in piece.stretches:
+            yield from _pieces(stretch, self._room)
 
 
-def _read(stretch: Stretch, view: memoryview) -> None:
+def _pieces(stretch: Stretch, room: memoryview) -> Iterator[memoryview]:
     path, done = stretch.source.path, 0
     with naming(path):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            while done < len(view):
-                count = os.preadv(fd, [view[done:]], stretch.offset + done)
+            while done < stretch.length:
+                want = min(len(room), stretch.length - done)
+                count = os.preadv(fd, [room[:want]], stretch.offset + done)
                 if not count:
                     raise changed(path)
+                yield room[:count]
                 done += count
         finally:
             os.close(fd)

@@ -24,7 +24,8 @@ from siltstone.container.import_views import (
     ImportTicket,
 )
 from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneError
-from siltstone.core.words import GIB, MIB, container_of
+from siltstone.core.streamed_creates import PieceRoom
+from siltstone.core.words import GIB, container_of
 from siltstone.migration.legacy.copying import (
     Run,
     Share,
@@ -66,8 +67,6 @@ LIFETIME: Final = timedelta(days=7)
 
 IN_PLACE_BYTES_MAX: Final = 256 * GIB
 """A longer file is copied: the sums of one chunk have to fit in memory."""
-
-READ_BYTES: Final = 4 * MIB
 
 Came = dict[tuple[str, int], tuple[ImportedChunk, ...]]
 """What was made of each run, by segment and start."""
@@ -126,7 +125,7 @@ class CopyWork:
         store = self.layout.store
         worker_store(store, self.layout.uuid).close()
         with self.layout.open(share_of(self.rate, openings)) as place:
-            yield partial(_copied, store, place)
+            yield partial(_copied, store, place, PieceRoom())
 
 
 def bring(
@@ -286,7 +285,7 @@ class _Bringing:
                 yield from came[name, run.start]
 
 
-def _copied(store: str, place: LegacyPlace, item: CopyItem) -> Outcome:
+def _copied(store: str, place: LegacyPlace, room: PieceRoom, item: CopyItem) -> Outcome:
     """Copy the runs of one task. A file that can not be read spoils its segment alone."""
     subject = str(item.number)
     came: Came = {}
@@ -294,15 +293,11 @@ def _copied(store: str, place: LegacyPlace, item: CopyItem) -> Outcome:
     try:
         with ImportWriter(store, item.ticket, partition=item.number, attempt=0) as writer:
             for run in item.runs:
-                part = writer.new_part()
                 try:
                     _check_length(place, run)
-                    for buffer in _read(place, run):
-                        part.write(buffer)
+                    came[run.segment, run.start] = _written(writer, place, room, run)
                 except OSError as error:
                     problems[run.segment] = f"{run.key}: {error.strerror or error}"
-                    continue
-                came[run.segment, run.start] = part.finish()
     except ChunkStorageFullError as error:
         return Outcome(subject=subject, status=FAILED, message=f"no room: {error}")
     except (SiltstoneError, OSError) as error:
@@ -317,12 +312,24 @@ def _check_length(place: LegacyPlace, run: Run) -> None:
         raise OSError(f"has {found} bytes and had {run.physical}: somebody writes to it")
 
 
-def _read(place: LegacyPlace, run: Run) -> Iterator[bytearray]:
-    done = 0
-    while done < run.length:
-        buffer = bytearray(min(READ_BYTES, run.length - done))
-        count = place.read_into(run.key, run.offset + done, memoryview(buffer))
-        if count != len(buffer):
-            raise OSError(f"ends at {run.offset + done + count}: somebody cut it")
-        yield buffer
-        done += count
+def _written(
+    writer: ImportWriter, place: LegacyPlace, room: PieceRoom, run: Run
+) -> tuple[ImportedChunk, ...]:
+    made = []
+    for begin in range(0, run.length, writer.chunk_bytes):
+        end = min(run.length, begin + writer.chunk_bytes)
+        pieces = partial(_pieces, place, room, run, begin, end)
+        made.append(writer.write_chunk(end - begin, pieces))
+    return tuple(made)
+
+
+def _pieces(
+    place: LegacyPlace, room: PieceRoom, run: Run, begin: int, end: int
+) -> Iterator[memoryview]:
+    while begin < end:
+        view = room.of(min(place.piece_bytes, end - begin))
+        count = place.read_into(run.key, run.offset + begin, view)
+        if count != len(view):
+            raise OSError(f"ends at {run.offset + begin + count}: somebody cut it")
+        yield view
+        begin += count

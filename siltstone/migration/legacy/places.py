@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.streamed_creates import PIECE_BYTES, piece_bytes
+from siltstone.core.words import MIB
+
+READ_BYTES: Final = 4 * MIB
+"""Of a file, read by one request to a service at the other end of a network."""
 
 OUR_PREFIXES: Final = ("data/", "system/", "import/")
 """What a store keeps beside an old layout when both share a root."""
@@ -41,6 +46,11 @@ class LegacyPlace(Protocol):
         """The place, for messages."""
         ...
 
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes are best read at a time by who moves them on."""
+        ...
+
     def files(self) -> Iterator[PlacedFile]:
         """Yield every file, in any order. Raises ``OSError`` or ``ChunkError``."""
         ...
@@ -68,6 +78,11 @@ class FolderPlace:
     def where(self) -> str:
         """The folder."""
         return str(self._folder)
+
+    @property
+    def piece_bytes(self) -> int:
+        """See ``LegacyPlace.piece_bytes``."""
+        return PIECE_BYTES
 
     def files(self) -> Iterator[PlacedFile]:
         """Walk the folder. Raises ``OSError`` for one that can not be listed."""
@@ -122,6 +137,11 @@ class StoragePlace:
     def where(self) -> str:
         """The prefix."""
         return self._prefix or "long-term storage"
+
+    @property
+    def piece_bytes(self) -> int:
+        """See ``LegacyPlace.piece_bytes``."""
+        return piece_bytes(self._storage, READ_BYTES)
 
     def files(self) -> Iterator[PlacedFile]:
         """List the prefix, without what a store has at its root. Raises ``ChunkError``."""

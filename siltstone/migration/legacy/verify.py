@@ -18,7 +18,7 @@ from siltstone.core.errors import (
     SegmentError,
     SiltstoneError,
 )
-from siltstone.migration.fragment_copy import FragmentBuffer
+from siltstone.core.streamed_creates import PieceRoom
 from siltstone.migration.legacy.copying import Run, groups_of, runs_of
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment, unmarked
@@ -76,7 +76,7 @@ class VerifyWork:
             closing(worker_store(layout.store, layout.uuid, each)) as storage,
             layout.open(each) as place,
         ):
-            yield partial(_compared, layout.store, uncached(storage), place, FragmentBuffer())
+            yield partial(_compared, layout.store, uncached(storage), place, PieceRoom())
 
 
 def verify(
@@ -204,7 +204,7 @@ def _compared(
     store: str,
     storage: ChunkStorage,
     place: LegacyPlace,
-    buffer: FragmentBuffer,
+    room: PieceRoom,
     item: VerifyItem,
 ) -> Outcome:
     problems: Problems = {}
@@ -212,7 +212,7 @@ def _compared(
         if run.segment in problems:
             continue
         try:
-            offset = _difference(place, run, read_range(store, storage, ours), buffer)
+            offset = _difference(place, run, read_range(store, storage, ours), room)
         except CorruptDataError as error:
             problems[run.segment] = (DIFFERS, str(error))
         except (SiltstoneError, OSError) as error:
@@ -226,12 +226,12 @@ def _compared(
 
 
 def _difference(
-    place: LegacyPlace, run: Run, pieces: Iterator[memoryview], buffer: FragmentBuffer
+    place: LegacyPlace, run: Run, pieces: Iterator[memoryview], room: PieceRoom
 ) -> int | None:
     """Where the piece begins that is not the same on both sides; ``None`` when all are."""
     position = run.start
     for piece in pieces:
-        theirs = buffer.of(len(piece))
+        theirs = room.of(len(piece))
         count = place.read_into(run.key, run.offset + position - run.start, theirs)
         if count != len(piece) or crc32c(theirs) != crc32c(piece):
             return position

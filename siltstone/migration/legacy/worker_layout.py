@@ -72,6 +72,11 @@ class PacedPlace:
         """See ``LegacyPlace.where``."""
         return self._inner.where
 
+    @property
+    def piece_bytes(self) -> int:
+        """See ``LegacyPlace.piece_bytes``."""
+        return self._inner.piece_bytes
+
     def files(self) -> Iterator[PlacedFile]:
         """See ``LegacyPlace.files``."""
         return self._inner.files()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,11 @@ class MortalStorage(WrappedChunkStorage):
                 self.inner.create(name, [data[: len(data) // 2]])
             raise Died
         super().create(name, buffers)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        if self.mortal.left == 0 and not self.mortal.dead and not self.mortal.behind:
+            self.create(name, [bytes(piece) for piece in pieces])
+        super().create_from(name, length, pieces)
 
 
 def damage(path: Path, position: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -385,6 +385,9 @@ class _Full(WrappedChunkStorage):
                 raise ChunkStorageFullError("no room", chunk=name, operation="create")
             type(self).room -= 1
         super().create(name, buffers)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        self.create(name, [b"".join(bytes(piece) for piece in pieces)])
 
 
 def test_a_full_place_is_told_and_the_store_is_untouched(

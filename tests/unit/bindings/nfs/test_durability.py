@@ -17,6 +17,7 @@ import pytest
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.errors import ChunkError, ChunkStorageFullError, Outcome
+from siltstone.core.posix import OUT_BYTES
 from siltstone.testing.file_layer import Call, FileLayer, FullDisk
 from siltstone.testing.power_cut import PowerCut
 
@@ -72,6 +73,8 @@ def run(storage: NfsChunkStorage, acknowledged: dict[str, bytes | None]) -> None
     acknowledged["d/e/a"] = b"a" * 700
     storage.write("d/e/a", 700, [b"b" * 700])
     acknowledged["d/e/a"] = b"a" * 700 + b"b" * 700
+    storage.create_from("d/e/s", 1_000, [b"s" * 700, b"t" * 300])
+    acknowledged["d/e/s"] = b"s" * 700 + b"t" * 300
     storage.create("d/e/b", [b"x"])
     acknowledged["d/e/b"] = b"x"
     storage.delete("d/e/b")
@@ -122,6 +125,35 @@ def test_every_new_folder_and_name_is_synced(tmp_path: Path) -> None:
     layer.forget()
     storage.delete("d/e/a")
     assert layer.targets("fsync") == ["e"]
+    storage.close()
+
+
+def test_a_streamed_create_syncs_what_a_create_does(tmp_path: Path) -> None:
+    layer = FileLayer()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage.create_from("d/e/a", 3 * OUT_BYTES, [bytes(OUT_BYTES)] * 3)
+    kinds = ("pwritev", "write_out", "fdatasync", "fsync")
+    assert [call.kind for call in layer.calls if call.kind in kinds] == [
+        "fsync", "pwritev", "write_out", "pwritev", "write_out", "pwritev",
+        "fdatasync", "fsync", "fsync", "fsync",
+    ]  # fmt: skip
+    assert layer.targets("fdatasync") == ["a"]
+    assert layer.targets("fsync") == [str(tmp_path), "e", "d", "chunks"]
+    storage.close()
+
+
+@pytest.mark.parametrize("kind", ["pwritev", "write_out", "fdatasync", "fsync", "close"])
+def test_a_streamed_create_that_fails_is_unknown_and_no_failure_of_its_pieces(
+    tmp_path: Path, kind: str
+) -> None:
+    layer = FileLayer()
+    storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
+    storage.create("a", [b"x"])
+    layer.forget()
+    layer.fail_call(kind)
+    with pytest.raises(ChunkError) as caught:
+        storage.create_from("b", 2 * OUT_BYTES, [bytes(OUT_BYTES)] * 2)
+    assert caught.value.outcome is Outcome.UNKNOWN
     storage.close()
 
 

@@ -24,6 +24,7 @@ class MemoryPlace:
     held: Mapping[str, tuple[bytes, bool | None]]
     broken: frozenset[str] = frozenset()
     where: str = "memory"
+    piece_bytes: int = 7
 
     def files(self) -> Iterator[PlacedFile]:
         for key, (data, sealed) in self.held.items():
