@@ -407,7 +407,7 @@ def test_a_full_disk_leaves_nothing_behind(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = tree(tmp_path / "in")
-    create = NfsChunkStorage.create
+    create = NfsChunkStorage.create_from
 
     def full(self: NfsChunkStorage, name: str, *rest: object) -> None:
         if name.startswith("import/") and created:
@@ -418,7 +418,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
     created: list[str] = []
     with monkeypatch.context() as patched:
-        patched.setattr(NfsChunkStorage, "create", full)
+        patched.setattr(NfsChunkStorage, "create_from", full)
         refused(command("import", "{path}", str(tmp_path / "in")), FAILED, "no room")
     assert created
     assert not [path for path in (folder / "chunks" / "import").rglob("*") if path.is_file()]
