@@ -12,11 +12,18 @@ import stat as modes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import ENXIO
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
-from siltstone.bindings.nfs.kept_files import KeptFiles, version_of
-from siltstone.bindings.nfs.listing import LITTER, LITTER_BEGINS, Range, walk
+from siltstone.bindings.nfs.kept_files import KeptFiles
+from siltstone.bindings.nfs.listing import (
+    LITTER,
+    LITTER_BEGINS,
+    PLAIN,
+    Range,
+    chunk_stat,
+    seen,
+    walk,
+)
 from siltstone.bindings.nfs.tree import RACES_MAX, Tree, is_blocked, is_missing
 from siltstone.core.chunk_arguments import (
     check_buffers,
@@ -52,8 +59,6 @@ KEPT_BYTES_MAX = MIB
 """Who reads more than this, and all of a chunk at a time, does not come back to it."""
 CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True, streams=True)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
-# A pipe that stands where a chunk is expected would block the thread that opens it.
-PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +181,7 @@ class NfsChunkStorage:
     def stat(self, name: str) -> ChunkStat:
         """Open the file to ask, which lets an NFS client ask its server."""
         with self._opened(self._place(name, "stat"), "stat") as (_, status):
-            return _chunk_stat(name, status)
+            return chunk_stat(name, status)
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """Walk the folders in order; in memory are the names of one folder for each level."""
@@ -369,39 +374,10 @@ class NfsChunkStorage:
                     return
                 raise
             for fd, leaf, key in walk(self._calls, folder, base, wanted):
-                status = self._seen(leaf, fd)
+                status = seen(self._calls, leaf, fd)
                 if status is not None and modes.S_ISREG(status.st_mode):
-                    yield _chunk_stat(key.decode("utf-8"), status)
+                    yield chunk_stat(key.decode("utf-8"), status)
                     self._tree.check_open()
-
-    def _seen(self, leaf: bytes, folder: int) -> os.stat_result | None:
-        """Ask for the attributes of a file as ``stat`` does; ``None`` if there is no chunk.
-
-        An NFS client answers ``os.stat`` from what it knew up to a minute ago. A length that is
-        too short makes the end of a journal look as if it had never been written.
-        """
-        try:
-            fd = self._calls.open(leaf, os.O_RDONLY | PLAIN, dir_fd=folder)
-        except PermissionError:
-            # Who may not read a chunk may still know of it.
-            return self._calls.stat(leaf, dir_fd=folder)
-        except OSError as error:
-            if is_missing(error) or error.errno == ENXIO:
-                return None
-            raise
-        try:
-            return self._calls.fstat(fd)
-        finally:
-            self._calls.close(fd)
-
-
-def _chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
-    return ChunkStat(
-        name=name,
-        length=status.st_size,
-        version=version_of(status),
-        modified_s=status.st_mtime,
-    )
 
 
 def _not_found(

@@ -11,10 +11,16 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from errno import ENXIO
 
+from siltstone.bindings.nfs.kept_files import version_of
+from siltstone.bindings.nfs.tree import is_missing
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
+from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.posix import FileCalls
 
+# A pipe that stands where a chunk is expected would block the thread that opens it.
+PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
 LITTER_BEGINS = b".nfs"
 LITTER = re.compile(rb"\.nfs[0-9a-f]{8,}")
 """What an NFS client renames a file to that is removed while it is open."""
@@ -107,3 +113,34 @@ def _is_text(name: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def seen(calls: FileCalls, leaf: bytes, folder: int) -> os.stat_result | None:
+    """Ask for the attributes of a file as ``stat`` does; ``None`` if there is no chunk.
+
+    An NFS client answers ``os.stat`` from what it knew up to a minute ago. A length that is
+    too short makes the end of a journal look as if it had never been written.
+    """
+    try:
+        fd = calls.open(leaf, os.O_RDONLY | PLAIN, dir_fd=folder)
+    except PermissionError:
+        # Who may not read a chunk may still know of it.
+        return calls.stat(leaf, dir_fd=folder)
+    except OSError as error:
+        if is_missing(error) or error.errno == ENXIO:
+            return None
+        raise
+    try:
+        return calls.fstat(fd)
+    finally:
+        calls.close(fd)
+
+
+def chunk_stat(name: str, status: os.stat_result) -> ChunkStat:
+    """What the attributes of a file say of a chunk."""
+    return ChunkStat(
+        name=name,
+        length=status.st_size,
+        version=version_of(status),
+        modified_s=status.st_mtime,
+    )
