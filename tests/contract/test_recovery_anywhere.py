@@ -67,9 +67,10 @@ class Place:
         return sorted(name for name in self.service.outside_names() if kind in name)
 
 
-def of_hdfs(request: pytest.FixtureRequest) -> Place:
-    service = HdfsService(server=request.getfixturevalue("hdfs"))
-    return Place("hdfs", hdfs_services.options_of(service.server, service.path), service)
+def of_hdfs(request: pytest.FixtureRequest, **more: Any) -> Place:
+    service = HdfsService(server=request.getfixturevalue("hdfs"), more=more)
+    options = hdfs_services.options_of(service.server, service.path, **more)
+    return Place("hdfs", options, service)
 
 
 def of_s3(request: pytest.FixtureRequest) -> Place:

@@ -26,6 +26,7 @@ from siltstone.migration.legacy.names import (
     read_name,
 )
 from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
+from siltstone.migration.legacy.storage_writing import CannotWriteError, StorageWriter
 from siltstone.migration.legacy.writing import (
     BUFFER_BYTES,
     Span,
@@ -59,7 +60,8 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
         ``failed``; then the store still has it.
 
     Raises:
-        MigrationStateError: there is no such migration, or it was finalised.
+        MigrationStateError: there is no such migration, it was finalised, or a segment changed that
+            the layout can not take; nothing was changed.
     """
     layout = _layout(place)
     known = imported(store.list(), place.migration, layout)
@@ -68,12 +70,13 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
         raise MigrationStateError("the migration was finalised", migration=place.migration)
     if not known and adoption is None:
         raise MigrationStateError("no such migration", migration=place.migration)
+    _check_writable(place, layout, store, known)
     written: dict[str, int] = {}
     failed: dict[str, str] = {}
     for one in known:
         try:
             written[one.info.name] = _write_back(place, layout, store, one)
-        except (SiltstoneError, OSError) as error:
+        except (SiltstoneError, OSError, CannotWriteError) as error:
             failed[one.info.name] = str(error)
     if any(written.values()):
         layout = _layout(place)
@@ -169,20 +172,55 @@ def _write_back(
     place: Located, layout: LayoutFindings | None, store: Store, one: ImportedSegment
 ) -> int:
     """Write what the layout lacks of a segment; return how many bytes."""
-    finding, info = one.finding, one.info
-    if layout is None or finding is None or finding.verdict is not Verdict.IMPORTABLE:
-        return 0  # told by the look that follows
-    lacks = finding.length < info.length and one.is_whole
-    if not lacks and finding.sealed == _shall_be_sealed(one):
+    finding = one.finding
+    if layout is None or finding is None or not _is_changed(one):
         return 0
-    if place.folder is None:
-        raise MigrationStateError(
-            f"{info.name} changed, and a bucket takes no headers: export it first",
-            migration=place.migration,
-        )
     if finding.length < one.origin.length:
         return 0
+    if place.folder is None:
+        with closing(storage_of(place.settings)) as storage:
+            writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
+            return writer.write(one, finding)
     return _Writer(place.folder, layout, store).write(one, finding)
+
+
+def _is_changed(one: ImportedSegment) -> bool:
+    """Whether the layout lacks what happened since; what it lost is told by a later look."""
+    finding = one.finding
+    if finding is None or finding.verdict is not Verdict.IMPORTABLE:
+        return False
+    lacks = finding.length < one.info.length and one.is_whole
+    return lacks or finding.sealed != _shall_be_sealed(one)
+
+
+def _check_writable(
+    place: Located, layout: LayoutFindings | None, store: Store, known: Sequence[ImportedSegment]
+) -> None:
+    """Look whether long-term storage can take all that changed, before anything is written.
+
+    Raises:
+        MigrationStateError: it can not; one segment is named, and why.
+    """
+    changed = [one for one in known if _is_changed(one)]
+    if place.folder is not None or layout is None or not changed:
+        return
+    problems: list[str] = []
+    with closing(storage_of(place.settings)) as storage:
+        writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
+        for one in changed:
+            assert one.finding is not None, "it has changed"
+            if one.finding.length < one.origin.length:
+                continue
+            try:
+                writer.check(one, one.finding, sealed=_shall_be_sealed(one))
+            except CannotWriteError as error:
+                problems.append(f"{one.info.name}: {error}")
+    if problems:
+        raise MigrationStateError(
+            f"{len(problems)} segments changed and can not be written back, such as {problems[0]};"
+            " export them, and delete them from the store",
+            migration=place.migration,
+        )
 
 
 def _shall_be_sealed(one: ImportedSegment) -> bool:
