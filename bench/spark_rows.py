@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import siltstone
 from bench.figure import MIB_PER_SECOND, MILLISECONDS, Figure, alternate
-from bench.processor import MIB_PER_CPU_SECOND, spend
+from bench.processor import CPU_S_MIN, MIB_PER_CPU_SECOND, spend
 from bench.workshop import Workshop
 from siltstone.events import encode_many
 
@@ -75,6 +75,7 @@ def write(place: Path, store: Path, length: int) -> int:
             segments["lines"].append(text)
             for framed in halves:
                 segments["events"].append(framed)
+        opened.create("one").append(b"a stream begins for this, and ends\n")
         opened.flush()
     return times * len(text)
 
@@ -117,6 +118,7 @@ class Bench:
             "blocks": lambda: counted(self._load("lines", mode="bytes")),
             "events": lambda: counted(self._load("events", mode="events")),
             "stream": partial(self._stream, "lines"),
+            "one": partial(self._stream, "one"),
         }
         warm_ups = 1 if self._workshop.quick else WARM_UPS
         spent = spend(warm_ups, self._workshop.rounds, ways)
@@ -147,6 +149,20 @@ class Bench:
                     theirs=spent[theirs].per_wall(mib),
                 )
             )
+        # Spark begins processes for each query, however little it reads.
+        rest = [
+            max(CPU_S_MIN, all_of_it - beginning)
+            for all_of_it, beginning in zip(spent["stream"].cpu_s, spent["one"].cpu_s, strict=True)
+        ]
+        figures.append(
+            Figure(
+                what="… a stream, one trigger, without what the stream of one line takes",
+                peer="lines as rows",
+                unit=MIB_PER_CPU_SECOND,
+                ours=[mib / each for each in rest],
+                theirs=spent["lines"].per_cpu(mib),
+            )
+        )
         return figures
 
     def latency(self) -> list[Figure]:

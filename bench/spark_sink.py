@@ -2,7 +2,8 @@
 
 The same lines, read from plain files, go by turns into a new segment and into a new folder of text.
 Processor time is that of the JVM and of its Python workers together. Ours is durable when it
-returns; a text file of Spark is in the page cache.
+returns; a text file of Spark is in the page cache. A third way hands the lines to Python by Arrow,
+as Spark does for any sink in Python, and drops them: what that takes is nothing of ours.
 
 Then the ends of batches of a stream, each with a session of its own, compared with the first ones
 of the same run: with one owner, with a claim for each step, and all of it by Spark.
@@ -14,11 +15,11 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import siltstone
 from bench.figure import MIB_PER_SECOND, MILLISECONDS, Figure
@@ -27,7 +28,7 @@ from bench.silt import write_lines
 from bench.workshop import Workshop
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MIB: Final = 2**20
 FILE_BYTES: Final = 64 * MIB
@@ -69,13 +70,14 @@ def run(workshop: Workshop) -> list[Figure]:
 
 def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]:
     """Lines into a segment and into a folder."""
-    length = 0
+    length = rows = 0
     texts = place / "texts"
     texts.mkdir()
     for number in range(workshop.pick(16, 2)):
         path = texts / f"{number:02}.txt"
         write_lines(path, workshop.pick(FILE_BYTES, 4 * MIB))
         length += path.stat().st_size
+        rows += path.read_bytes().count(b"\n")
     frame = spark.read.text(str(texts))
     target = workshop.store(place, AT_ONCE)
     folder = place / "text"
@@ -87,14 +89,18 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
     def remove() -> None:
         if folder.exists():
             shutil.rmtree(folder)
-        else:
-            check(target, "s", length)
-            with siltstone.open(target) as store:
+        with siltstone.open(target) as store:
+            if any(store.list()):
+                check(target, "s", length)
                 store.segment("s").delete()
                 store.collect()
         os.sync()
 
-    ways = {"ours": ours, "theirs": lambda: frame.write.text(str(folder))}
+    ways: dict[str, Callable[[], object]] = {
+        "ours": ours,
+        "theirs": lambda: frame.write.text(str(folder)),
+        "dropped": lambda: drop(frame, rows),
+    }
     spent = spend(1, workshop.rounds, ways, remove)
     mib = length / MIB
     what, peer = "lines from text files into a segment", "df.write.text"
@@ -114,7 +120,26 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
             ours=spent["ours"].per_wall(mib),
             theirs=spent["theirs"].per_wall(mib),
         ),
+        Figure(
+            what="… nothing of ours: the same lines handed to Python by Arrow, and dropped",
+            peer=peer,
+            unit=MIB_PER_CPU_SECOND,
+            ours=spent["dropped"].per_cpu(mib),
+            theirs=spent["theirs"].per_cpu(mib),
+        ),
     ]
+
+
+def drop(frame: DataFrame, rows: int) -> None:
+    """Let Spark hand all rows to Python by Arrow, as any sink in Python asks of it, and no more."""
+
+    def count(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        yield pyarrow.RecordBatch.from_pydict({"rows": [sum(map(len, batches))]})
+
+    if sum(row.rows for row in frame.mapInArrow(count, "rows long").collect()) != rows:
+        raise SystemExit("rows are missing")
 
 
 def flat(what: str, took_s: Sequence[float]) -> Figure:
