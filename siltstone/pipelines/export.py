@@ -12,6 +12,7 @@ from typing import Final
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
+from siltstone.core.posix import SystemFileCalls, write_stream_durably
 from siltstone.core.words import MIB
 from siltstone.pipelines.export_layout import (
     ExportHead,
@@ -199,10 +200,7 @@ def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
 
 def _write_bytes(draft: Path, pieces: Iterable[memoryview]) -> None:
     with draft.open("xb", buffering=0) as file:
-        for piece in pieces:
-            written = 0
-            while written < len(piece):
-                written += file.write(piece[written:])
+        write_stream_durably(SystemFileCalls(), file.fileno(), pieces, 0)
 
 
 def _write_parquet(store: str, storage: ChunkStorage, item: ExportItem, draft: Path) -> None:

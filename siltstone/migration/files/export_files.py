@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.core.errors import OffsetError, SegmentNotFoundError
-from siltstone.core.posix import SystemFileCalls, sync_folder, write_fully
-from siltstone.core.words import MIB
+from siltstone.core.posix import OUT_BYTES, SystemFileCalls, sync_folder, write_stream_durably
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
 from siltstone.pipelines.folder_files import draft_of, publish
 from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 
-READ_BYTES: Final = 8 * MIB
+READ_BYTES: Final = OUT_BYTES
+"""What was read leaves for the disk while the next bytes are read and compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +121,24 @@ def export_files(
 def _write(
     segment: Segment, file: PlannedFile, draft: Path, progress: Callable[[int], None]
 ) -> None:
-    calls = SystemFileCalls()
-    buffer = memoryview(bytearray(min(READ_BYTES, max(file.length, 1))))
+    pieces = _pieces(segment, file, progress)
     with naming(str(file.target)), draft.open("xb", buffering=0) as stream:
-        position = file.start
-        while position < file.end:
-            view = buffer[: min(len(buffer), file.end - position)]
-            count = segment.read_into(position, view)
-            assert count, "what is below the acknowledged end can be read"
-            write_fully(calls, stream.fileno(), [view[:count]], position - file.start)
-            position += count
-            progress(count)
+        write_stream_durably(SystemFileCalls(), stream.fileno(), pieces, 0)
         os.fsync(stream.fileno())
+
+
+def _pieces(
+    segment: Segment, file: PlannedFile, progress: Callable[[int], None]
+) -> Iterator[memoryview]:
+    room = memoryview(bytearray(min(READ_BYTES, max(file.length, 1))))
+    position = file.start
+    while position < file.end:
+        view = room[: min(len(room), file.end - position)]
+        count = segment.read_into(position, view)
+        assert count, "what is below the acknowledged end can be read"
+        yield view[:count]
+        position += count
+        progress(count)
 
 
 def _make_folder(folder: Path) -> None:

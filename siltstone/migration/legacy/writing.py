@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.words import MIB
+from siltstone.core.posix import OUT_BYTES, SystemFileCalls, write_stream_durably
 from siltstone.migration.legacy.header import HeaderChunk, written_header
 from siltstone.migration.legacy.names import REPLACING, chunk_of
 from siltstone.store.segment import Segment
 
-BUFFER_BYTES: Final = 4 * MIB
+BUFFER_BYTES: Final = OUT_BYTES
 _WRITABLE: Final = modes.S_IRUSR | modes.S_IWUSR | modes.S_IRGRP | modes.S_IROTH
 _SEALED: Final = modes.S_IRUSR | modes.S_IRGRP | modes.S_IROTH
 
@@ -73,10 +73,8 @@ def replace_file(path: Path, buffers: Iterable[bytes | memoryview], *, sealed: b
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + REPLACING)
     try:
-        with beside.open("wb") as file:
-            for buffer in buffers:
-                file.write(buffer)
-            file.flush()
+        with beside.open("wb", buffering=0) as file:
+            write_stream_durably(SystemFileCalls(), file.fileno(), buffers, 0)
             os.fsync(file.fileno())
         set_sealed(beside, sealed=sealed)
         beside.replace(path)

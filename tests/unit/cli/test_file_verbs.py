@@ -512,7 +512,7 @@ def test_a_full_disk_leaves_no_file(
     tree(tmp_path / "in")
     command("import", "{path}", str(tmp_path / "in"))
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(export_files, "write_fully", failing(full))
+    monkeypatch.setattr(export_files, "write_stream_durably", failing(full))
     (tmp_path / "out").mkdir()
     refused(command("export", "c", str(tmp_path / "out")), FAILED, "No space left")
     assert content(tmp_path / "out") == {}
