@@ -71,6 +71,8 @@ class _Look:
         damage: why an older state of the journal has to serve; empty when its newest one does.
         recovered: what the journal says; ``None`` for a new container.
         frames: those of the log that are of its lineage.
+        harm: system files that are damaged, and that a state may need.
+        aged: what is wrong with journal files that no state needs.
     """
 
     state: RecoveryState
@@ -78,6 +80,8 @@ class _Look:
     damage: str = ""
     recovered: Recovered | None = None
     frames: tuple[Frame, ...] = ()
+    harm: tuple[str, ...] = ()
+    aged: tuple[str, ...] = ()
 
 
 async def recover_container(
@@ -155,7 +159,7 @@ class _Recovering:
         await self._blocking(lambda log: check_free(log, takeover))
         if look.state is RecoveryState.UNFINISHED:
             return await self._finish(report, look.recovered)
-        return await self._recover(replace(look, state=report.state))
+        return await self._recover(replace(look, state=report.state, harm=report.harm))
 
     async def _seen(self, *, accept_loss: bool) -> tuple[_Look, RecoveryReport]:
         """What there is, of one moment: an owner may be at work, and delete what it drops."""
@@ -188,7 +192,7 @@ class _Recovering:
     async def _dry(self, look: _Look) -> RecoveryReport:
         cut = await self._cut(look, EPOCH_END)
         try:
-            return await self._report(look, cut, EPOCH_END)
+            return await self._report(await self._harmed(look, cut), cut, EPOCH_END)
         finally:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)
 
@@ -206,32 +210,32 @@ class _Recovering:
     async def _report(self, look: _Look, cut: Cut, below_epoch: int) -> RecoveryReport:
         loss = await loss_of(cut, self._storage, self._environment, below_epoch, deep=self._deep)
         plain, damage = self._plain(look), look.damage or cut.damage
-        harm, aged = await self._harm(cut)
         lacking = any(segment.lost or segment.missing for segment in loss.segments)
         if look.state is RecoveryState.HEALTHY:
-            if not (harm or damage or lacking or cut.frames_left):
-                return replace(plain, warnings=(*plain.warnings, *aged))
+            if not (look.harm or damage or lacking or cut.frames_left):
+                return replace(plain, warnings=(*plain.warnings, *look.aged))
             plain = replace(plain, state=RecoveryState.DAMAGED)
         return replace(
             plain,
             damage=damage,
-            harm=harm,
+            harm=look.harm,
             cut_version=cut.where.table_end,
             lost_version=loss.version,
             frames_replayed=cut.frames_replayed,
             frames_left=cut.frames_left,
             left_because=cut.left_because,
             segments=loss.segments,
-            warnings=(*cut.where.warnings, *aged, *loss.signs),
+            warnings=(*cut.where.warnings, *look.aged, *loss.signs),
         )
 
-    async def _harm(self, cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """System files that are damaged: those that a state may need, and those that none does."""
+    async def _harmed(self, look: _Look, cut: Cut) -> _Look:
+        """The look, with what is wrong with system files; behind a lost log only people ask."""
         recovered = cut.where.recovered
         assert recovered is not None, "a cut is of a journal"
         system = system_storage(recovered, self._storage, self._environment, self._settings)
         harm = await harmed_files(recovered, system, self._storage, cut.where.index_files)
-        return harm, await damaged_journal_files(recovered, self._storage)
+        aged = await damaged_journal_files(recovered, self._storage)
+        return replace(look, harm=harm, aged=aged)
 
     # --- looking ----------------------------------------------------------------------------------
 

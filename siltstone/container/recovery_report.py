@@ -74,7 +74,8 @@ class RecoveryReport:
         damage: what is damaged or missing on long-term storage itself, so that an older state has
             to serve; empty when its newest one does.
         harm: system files that are damaged or missing, of those that the state needs or may fall
-            back to; a recovery writes them anew. Nothing is lost by them alone.
+            back to; a recovery writes them anew. Nothing is lost by them alone. Behind a lost log
+            only a look tells them.
         done: whether anything was written; false for a dry run and for what needs no recovery.
         lineage: of the history that ends here, in hex; empty for a new container.
         new_lineage: of the one that begins; ``None`` when none does.

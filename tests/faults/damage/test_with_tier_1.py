@@ -8,6 +8,7 @@ that are lost; and after the recovery all others are read as they were appended.
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,6 +195,31 @@ def test_without_harm_it_is_healthy(whole: Whole) -> None:
     (report,) = siltstone.recover(whole.folder, deep=True)
     assert (report.state, report.harm, report.warnings) == (RecoveryState.HEALTHY, (), ())
     assert set(whole.runs) == {"long", "sealed", "short", "late"}
+
+
+def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Path) -> None:
+    """It flushes, writes checkpoints and deletes what they make needless, while others look."""
+    folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
+    settings = (folder / "siltstone.yaml").read_text(encoding="utf-8")
+    (folder / "siltstone.yaml").write_text(settings.replace("delay: 1h", "delay: 0s"))
+
+    def work() -> None:
+        with siltstone.open(folder) as store:
+            for number in range(12):
+                store.create(f"s{number}").append(b"x" * 1_000)
+                store.checkpoint()
+                if number:
+                    store.segment(f"s{number - 1}").delete()
+                store.flush()
+                store.collect()
+
+    owner = threading.Thread(target=work)
+    owner.start()
+    looks = []
+    while owner.is_alive():
+        looks += siltstone.recover(folder)
+    owner.join()
+    assert {look.state for look in looks} == {RecoveryState.HEALTHY}
 
 
 def test_each_chunk_of_segments(whole: Whole, harmed: Harmed) -> None:
