@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -215,9 +216,10 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
 
     owner = threading.Thread(target=work)
     owner.start()
-    looks = []
+    looks: list[RecoveryReport] = []
     while owner.is_alive():
-        looks += siltstone.recover(folder)
+        with suppress(siltstone.StoreInUseError):  # it was faster in each of several looks
+            looks += siltstone.recover(folder)
     owner.join()
     assert {look.state for look in looks} == {RecoveryState.HEALTHY}
 
