@@ -31,7 +31,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _PART_BYTES_MAX = 120
 _PART_KEPT = 100
 _PARTS_MAX = 6
-_IMPORTED = re.compile(r"([0-9a-f]{16})/[0-9]{5,20}-[0-9]{1,20}-[0-9a-f]{16}")
+_IMPORTED = re.compile(r"([0-9a-f]{16})/[0-9]{5,20}-([0-9]{1,20})-[0-9a-f]{16}")
 
 
 def _escaped(part: bytes) -> str:
@@ -104,6 +104,14 @@ def session_prefix(container: int, session_id: int) -> str:
 def imported_chunk(prefix: str, partition: int, attempt: int, nonce: str) -> str:
     """Name of a chunk that the ``attempt`` at a part of an import makes, below its prefix."""
     return f"{prefix}{partition:05d}-{attempt}-{nonce}"
+
+
+def imported_attempt(name: str, prefix: str) -> int | None:
+    """The attempt in the name of a chunk below the prefix of its session; ``None`` of no such."""
+    session = prefix.rstrip("/").rpartition("/")[2]
+    start = len(prefix) - len(session) - 1
+    match = _IMPORTED.fullmatch(name, start) if name.startswith(prefix) else None
+    return None if match is None else int(match[2])
 
 
 def session_of(name: str, container: int) -> int | None:

@@ -43,6 +43,7 @@ class RecordKind(IntEnum):
     PIN = 5
     RECOVERY = 6
     BACKUP = 7
+    IMPORT_NOTE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

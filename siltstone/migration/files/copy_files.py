@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, count, islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
 from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.streamed_creates import PIECE_BYTES
 from siltstone.migration.files.file_errors import changed, naming
+from siltstone.migration.files.import_notes import ImportNotes, read_notes
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
 from siltstone.store.import_writer import ImportWriter
 
@@ -61,9 +64,22 @@ def pieces(segment: PlannedSegment, chunk_bytes: int) -> Iterator[Piece]:
 
 
 def copy_group(
-    path: Path | str, ticket: ImportTicket, group: Group, progress: Callable[[int], None]
+    path: Path | str,
+    storage: ChunkStorage,
+    ticket: ImportTicket,
+    group: Group,
+    progress: Callable[[int], None],
 ) -> list[tuple[ImportedChunk, ...]]:
     """Copy the sources of a group; return the chunks of each segment, durable.
+
+    What an earlier call has copied into the same session, and noted, is not copied again.
+
+    Args:
+        path: the settings file of the store, or its folder.
+        storage: its long-term storage.
+        ticket: of the session, which is open.
+        group: what is copied.
+        progress: called with the bytes of each chunk.
 
     Raises:
         StoreError: a source has changed since it was planned.
@@ -76,6 +92,9 @@ def copy_group(
             writer = ImportWriter(path, ticket, partition=number, attempt=0)
             stack.callback(writer.close)
             free.put(_Hand(writer))
+        chunk_bytes = writer.chunk_bytes
+        notes = stack.enter_context(ImportNotes(path, ticket, chunk_bytes))
+        known = read_notes(storage, ticket, chunk_bytes)
         threads = ThreadPoolExecutor(THREADS, thread_name_prefix="siltstone-import")
         stack.callback(threads.shutdown, cancel_futures=True)
 
@@ -86,15 +105,22 @@ def copy_group(
             finally:
                 free.put(hand)
 
-        begun = [
-            [threads.submit(copy, piece) for piece in pieces(segment, writer.chunk_bytes)]
-            for segment in group.segments
-        ]
+        cut = [list(pieces(segment, chunk_bytes)) for segment in group.segments]
+        begun = {
+            number: threads.submit(copy, piece)
+            for number, piece in enumerate(chain.from_iterable(cut))
+            if number not in known or known[number].length != piece.length
+        }
         found = []
-        for futures in begun:
+        numbers = count()
+        for some in cut:
             chunks = []
-            for future in futures:
-                chunks.append(future.result())
+            for number in islice(numbers, len(some)):
+                if number in begun:
+                    chunks.append(begun[number].result())
+                    notes.add(number, chunks[-1])
+                else:
+                    chunks.append(known[number])
                 progress(chunks[-1].length)
             found.append(tuple(chunks))
     for segment in group.segments:

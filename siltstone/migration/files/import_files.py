@@ -19,7 +19,9 @@ from siltstone.core.block_reads import read_exactly
 from siltstone.core.block_sums import extend_sums
 from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.errors import (
+    ChunkError,
     ChunkNotFoundError,
+    ChunkStorageFullError,
     LostDataError,
     Outcome,
     SegmentExistsError,
@@ -163,7 +165,7 @@ def _import_group(
     ticket, _ = _open(store, group, choices)
     try:
         if choices.adoption is None:
-            chunks = copy_group(path, ticket, group, progress)
+            chunks = copy_group(path, storage, ticket, group, progress)
         else:
             chunks = [
                 tuple(_adopted(storage, s, choices, progress) for s in segment.sources if s.length)
@@ -175,12 +177,26 @@ def _import_group(
         ]
         result = store.commit_import(ticket, outputs)
     except (SiltstoneError, OSError) as error:
-        if not isinstance(error, SiltstoneError) or error.outcome is Outcome.NOT_APPLIED:
-            # What it wrote needs room, and is of no use to a repeat.
+        if not _serves_repeat(error, choices):
             with suppress(SiltstoneError):
                 store.abort_import(ticket)
         raise
     yield from _told(group, repeated=result.repeated)
+
+
+def _serves_repeat(error: Exception, choices: ImportChoices) -> bool:
+    """Whether a session is left open, so that a repeat goes on with what was copied into it.
+
+    Where there is no room, what was copied takes some; what is refused, as a source has changed,
+    would be refused again, or is another import.
+    """
+    match error:
+        case ChunkStorageFullError():
+            return False
+        case OSError() | ChunkError():
+            return choices.adoption is None
+        case _:
+            return isinstance(error, SiltstoneError) and error.outcome is not Outcome.NOT_APPLIED
 
 
 def _told(group: Group, *, repeated: bool) -> Iterator[ImportedFiles]:

@@ -15,11 +15,14 @@ import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.container.import_views import ImportedChunk
 from siltstone.core.errors import ChunkStorageFullError
-from siltstone.core.words import MIB
-from siltstone.migration.files import export_files, import_files
+from siltstone.core.words import KIB, MIB
+from siltstone.migration.files import copy_files, export_files, import_files
 from siltstone.migration.files.copy_files import copy_group
+from siltstone.migration.files.import_plan import plan_files
 from tests.unit.cli.conftest import Command, Ran
+from tests.unit.migration.backups import Died
 
 DONE, FAILED, USAGE, NOT_FOUND, CONFLICT, DAMAGE = 0, 1, 2, 3, 4, 6
 
@@ -276,11 +279,11 @@ def test_groups_that_are_done_are_not_done_again(
     monkeypatch.setattr("siltstone.migration.files.import_plan.SEGMENTS_MAX", 1)
     groups: list[object] = []
 
-    def ends(path: object, ticket: object, group: object, progress: object) -> object:
-        groups.append(group)
+    def ends(*arguments: object) -> object:
+        groups.append(arguments[3])
         if len(groups) == 4:
             raise OSError(errno.EIO, "injected", "a file")
-        return copy_group(path, ticket, group, progress)  # type: ignore[arg-type]
+        return copy_group(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(import_files, "copy_group", ends)
     ran = command("import", "{path}", str(tmp_path / "in"))
@@ -290,6 +293,60 @@ def test_groups_that_are_done_are_not_done_again(
     assert sum(value["repeated"] for value in ran.values) == 3
     assert len(groups) == 4 + 3
     assert segments(folder) == files
+
+
+@pytest.mark.parametrize("error", [Died(), OSError(errno.EIO, "injected", "a file")])
+def test_a_group_that_was_begun_is_gone_on_with(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """One segment of 40 pieces and one of 3; the copying ends at the 30th."""
+    with (folder / "siltstone.yaml").open("a") as settings:
+        settings.write("\nsegments:\n  chunk_size: 64KiB\n")
+    files = {"a": Random(1).randbytes(40 * 64 * KIB - 7), "b": Random(2).randbytes(130 * KIB)}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    planned = plan_files("{t}{name}", [tmp_path / "a", tmp_path / "b"])
+    monkeypatch.setattr("siltstone.migration.files.import_notes.NOTE_BYTES", 256 * KIB)
+    monkeypatch.setattr("siltstone.migration.files.copy_files.THREADS", 2)
+    copied: list[int] = []
+    real = copy_files._Hand.copy
+
+    def copy(hand: copy_files._Hand, piece: copy_files.Piece) -> ImportedChunk:
+        if len(copied) == 30:
+            raise error
+        copied.append(piece.length)
+        return real(hand, piece)
+
+    steps: list[int] = []
+    with siltstone.open(folder) as store, monkeypatch.context() as patched:
+        patched.setattr(copy_files._Hand, "copy", copy)
+        with pytest.raises(type(error)):
+            list(import_files.import_files(store, folder, planned, import_files.ImportChoices()))
+        assert list(store.list()) == []
+        left = set((folder / "chunks" / "import").rglob("*-0-*"))
+        assert 28 <= len(left) <= 31
+        (cut,) = sorted((folder / "chunks" / "import").rglob("*-1-*"))[:1]
+        damaged = cut.with_name(cut.name[:-1] + ("0" if cut.name[-1] != "0" else "1"))
+        damaged.write_bytes(cut.read_bytes()[:-1])
+        copied[:] = [0] * 31
+        made = list(
+            import_files.import_files(
+                store, folder, planned, import_files.ImportChoices(), steps.append
+            )
+        )
+        assert [(one.length, one.repeated) for one in made] == [
+            (len(data), False) for data in files.values()
+        ]
+        # A note tells of four chunks, and two were on their way.
+        assert 13 <= len(copied) - 31 <= 13 + 4 + 2
+        assert sum(steps) == sum(map(len, files.values()))
+        named = {chunk.chunk for name in files for chunk in store.segment("{t}" + name).chunks()}
+        assert len(named & {str(p.relative_to(folder / "chunks")) for p in left}) >= 24
+        for name, data in files.items():
+            assert store.segment("{t}" + name).read(0, len(data)) == data
+        store.collect()
+        assert not list((folder / "chunks" / "import").rglob("*-1-*"))
+        assert list(store.check(deep=True)) == []
 
 
 # --- wrong ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from siltstone.core.records.claim import decode_claim
 from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
 from siltstone.core.records.frame import decode_frame
+from siltstone.core.records.import_note import decode_import_note
 from siltstone.core.records.journal_batch import decode_journal_batch
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.log_file_header import decode_log_file_header
@@ -38,6 +39,7 @@ ENVELOPES: dict[RecordKind, tuple[str, Decode]] = {
     RecordKind.CLAIM: ("claim.md", lambda d: decode_claim(d, where="x")),
     RecordKind.PIN: ("pin.md", lambda d: decode_pin(d, where="x")),
     RecordKind.RECOVERY: ("recovery.md", lambda d: decode_recovery(d, where="x")),
+    RecordKind.IMPORT_NOTE: ("import-note.md", lambda d: decode_import_note(d, where="x")),
     RecordKind.BACKUP: ("backup.md", lambda d: decode_backup(d, where="x")),
 }
 

@@ -19,6 +19,12 @@ from siltstone.core.records.cached_block import (
 )
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
 from siltstone.core.records.envelope import RecordKind, seal
+from siltstone.core.records.import_note import (
+    ImportNote,
+    NotedChunk,
+    decode_import_note,
+    encode_import_note,
+)
 from siltstone.core.records.pin import Pin, decode_pin, encode_pin
 from siltstone.core.records.recovery import Recovery, decode_recovery, encode_recovery
 from siltstone.core.records.store_manifest import (
@@ -51,11 +57,20 @@ RECOVERY = Recovery(
     owner="host-a pid 4711",
 )
 
+NOTE = ImportNote(
+    chunk_bytes=32 * 2**20,
+    chunks=(
+        NotedChunk(piece=3, length=300_000, name="import/c0/07/00001-0-5eed", sums=(1, 0xDEADBEEF)),
+        NotedChunk(piece=4, length=1, name="import/c0/07/00002-0-5eed", sums=(7,)),
+    ),
+)
+
 Codec = tuple[str, Any, Callable[[Any], bytes], Callable[..., Any]]
 CODECS: list[Codec] = [
     ("store-manifest.md", MANIFEST, encode_store_manifest, decode_store_manifest),
     ("claim.md", CLAIM, encode_claim, decode_claim),
     ("pin.md", PIN, encode_pin, decode_pin),
+    ("import-note.md", NOTE, encode_import_note, decode_import_note),
     ("recovery.md", RECOVERY, encode_recovery, decode_recovery),
 ]
 each = pytest.mark.parametrize("codec", CODECS, ids=[codec[0] for codec in CODECS])
@@ -141,6 +156,9 @@ def test_impossible_fields_are_corrupt() -> None:
     body = bytes(16) + struct.pack("<IIQH", 1, 0, 0, 10) + b"blake2b-64"
     with pytest.raises(CorruptDataError, match="container"):
         decode_store_manifest(seal(RecordKind.STORE_MANIFEST, 1, body), where="x")
+    body = struct.pack("<QIIQHI", 1, 1, 0, 300_000, 0, 1) + bytes(4)
+    with pytest.raises(CorruptDataError, match="sums"):
+        decode_import_note(seal(RecordKind.IMPORT_NOTE, 1, body), where="x")
     body = bytes(32) + struct.pack("<H", 1) + b"\xff"
     with pytest.raises(CorruptDataError, match="UTF-8"):
         decode_claim(seal(RecordKind.CLAIM, 1, body), where="x")
