@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -17,6 +19,9 @@ from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
 
 PACKS_PER_CORE: Final = 8
 """Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
+
+TASKS_PER_CORE: Final = 2
+"""Tasks of one Spark job: each costs some 20 ms, and one that fails is done again."""
 
 _SCHEMA: Final = (
     "subject STRING, status STRING, length BIGINT, message STRING, detail BINARY, broken BOOLEAN"
@@ -39,10 +44,10 @@ _ARROW: Final = pyarrow.schema(
 
 
 class SparkExecutor:
-    """Runs each pack as one task of Spark. Works through Spark Connect too.
+    """Runs packs in tasks of Spark, some in each. Works through Spark Connect too.
 
     Where the work has a rate there are no more tasks at a time than workers, whatever cores Spark
-    adds meanwhile: each does several packs, one after the other, and moves its share of the rate.
+    adds meanwhile, and each moves its share of the rate.
 
     Args:
         spark: the session; stays the caller's, unless ``stops``.
@@ -86,7 +91,8 @@ class SparkExecutor:
             self._spark.stop()
 
     def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
-        tasks = len(packs) if work.rate is None else min(len(packs), self.workers)
+        at_most = self.workers * (TASKS_PER_CORE if work.rate is None else 1)
+        tasks = min(len(packs), at_most)
         table = pyarrow.table(
             {
                 "task": pyarrow.array([n % tasks for n in range(len(packs))], pyarrow.int32()),
@@ -141,9 +147,21 @@ def do_batches(work: Work, threads: int, openings: int, batches: Batches) -> Bat
         with work.open(openings) as step:
             for pack in packs:
                 yield _batch(_done(step, threads, pack))
+                _settle()
     except (SiltstoneError, OSError) as error:
         # Whoever could not begin would not do better if Spark tried again.
         yield _batch([("", "", 0, f"{type(error).__name__}: {error}", b"", True)])
+
+
+@cache
+def _settle() -> None:
+    """Let what was loaded be, once in the life of a process.
+
+    Behind each task the worker of pyspark looks for garbage in all that there is, and that takes
+    longer than a small task.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[tuple[object, ...]]:

@@ -144,7 +144,7 @@ def test_tasks_in_flight_share_the_rate_and_are_no_more_than_workers(
     shares = {one.subject: one.length for one in executor.run(Sharing(rate=1_001), packs)}
     assert list(shares.values()) == [500, 500]
     free = {one.subject for one in executor.run(Sharing(rate=None), packs)}
-    assert len(free) == 11, "without a rate whoever is free takes the next pack"
+    assert len(free) == 4, "without a rate there is more to take for whoever is done first"
 
 
 def exported(folder: Path, out: Path, executor: Executor) -> dict[str, bytes]:
