@@ -64,7 +64,7 @@ def run(workshop: Workshop) -> list[Figure]:
                 unit=MIB_PER_SECOND,
                 ours=rates[name],
                 theirs=rates[peer],
-                goal=GOAL if peer == PLAIN else None,
+                goal=GOAL,
             )
             for name in ways
             if name not in (PLAIN, SYNCED)

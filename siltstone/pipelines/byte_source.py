@@ -46,6 +46,7 @@ class ByteSource:
         window: where the bytes were when the read was planned.
         look_up: gives a window that begins at an offset, as things are now.
         read_bytes: about how many bytes a read gives; ``None`` means ``READ_BYTES``.
+        one_buffer: every read gives the same buffer, so what it gave before is gone.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class ByteSource:
         look_up: Callable[[int], Window],
         *,
         read_bytes: int | None = None,
+        one_buffer: bool = False,
     ) -> None:
+        self._buffer = bytearray() if one_buffer else None
         self._read_bytes = READ_BYTES if read_bytes is None else read_bytes
         self._storage = storage
         self._window = window
@@ -112,9 +115,10 @@ class ByteSource:
         lead = blocks.offset - blocks.start
         begin = max(len(kept), lead)
         start = begin - lead
-        buffer = bytearray(start + blocks.end - blocks.start)
+        buffer_end = start + blocks.end - blocks.start
+        buffer = self._room(buffer_end)
         with memoryview(buffer) as view:
-            read_blocks(self._storage, blocks, view[start:])
+            read_blocks(self._storage, blocks, view[start:buffer_end])
             view[begin - len(kept) : begin] = kept
         return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + blocks.length)
 
@@ -128,6 +132,14 @@ class ByteSource:
                 self._storage, run.chunk, run.chunk_offset + offset - run.start, view[len(kept) :]
             )
         return Stretch(buffer=buffer, begin=0, end=len(buffer))
+
+    def _room(self, length: int) -> bytearray:
+        """A buffer of at least so many bytes; fresh memory costs as much as reading."""
+        if self._buffer is None:
+            return bytearray(length)
+        if len(self._buffer) < length:
+            self._buffer = bytearray(length)
+        return self._buffer
 
     def _length(self, kept: bytes) -> int:
         return min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)

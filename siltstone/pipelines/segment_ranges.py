@@ -92,11 +92,16 @@ def gaps(start: int, stop: int, taken: Iterable[tuple[int, int]]) -> list[tuple[
 
 
 def source_of(
-    store: str, storage: ChunkStorage, part: SegmentRange, read_bytes: int | None = None
+    store: str,
+    storage: ChunkStorage,
+    part: SegmentRange,
+    read_bytes: int | None = None,
+    *,
+    one_buffer: bool = False,
 ) -> ByteSource:
     """What reads a range, verified; it asks the store when the range's window is not enough."""
     look_up = partial(_window, store, part)
-    return ByteSource(storage, part.window, look_up, read_bytes=read_bytes)
+    return ByteSource(storage, part.window, look_up, read_bytes=read_bytes, one_buffer=one_buffer)
 
 
 def _window(store: str, part: SegmentRange, offset: int) -> Window:
@@ -110,10 +115,13 @@ def read_range(
     start: int | None = None,
     stop: int | None = None,
 ) -> Iterator[memoryview]:
-    """Yield the bytes of a range, or of ``[start, stop)`` in it, piece by piece, each verified."""
+    """Yield the bytes of a range, or of ``[start, stop)`` in it, piece by piece, each verified.
+
+    A piece is gone when the next one is asked for.
+    """
     end = part.stop if stop is None else stop
     offset = part.start if start is None else start
-    read = bounded(source_of(store, storage, part).read, end)
+    read = bounded(source_of(store, storage, part, one_buffer=True).read, end)
     while offset < end:
         stretch = read(b"", offset)
         yield stretch.view(stretch.begin, stretch.end)
