@@ -4,12 +4,18 @@ Two stores of the same bytes or so: very many small chunks, and a few large ones
 each file, reads it and computes one checksum, in one process; it knows the paths beforehand and
 checks nothing else. Processor time is that of the driver, of the JVM and of its Python workers
 together.
+
+A job of Spark costs much whatever its tasks do: the plan, its way to the workers and back. So the
+same job whose step does nothing is measured too, and told apart; the figures of Spark beside plain
+Python have that cost in them. Each way is gone three times before it counts, as the JVM compiles
+what it does often.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +23,13 @@ from typing import Final
 
 import siltstone
 from bench.figure import MIB_PER_SECOND, Better, Figure, Unit
-from bench.processor import spend
+from bench.processor import CPU_S_MIN, Spent, spend
 from bench.workshop import Workshop
 from siltstone.core.checksums import crc32c
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import ScrubItem, plan_scrub, scrub
 from siltstone.pipelines.store_view import StoreView, store_view
-from siltstone.pipelines.work import OK, Executor
+from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed
 
 KIB, MIB = 2**10, 2**20
 READ_BYTES: Final = 4 * MIB
@@ -31,6 +37,10 @@ CHUNKS_PER_SECOND: Final = Unit(text="chunks/s", better=Better.HIGHER)
 CHUNKS_PER_CPU_SECOND: Final = Unit(text="chunks a CPU second", better=Better.HIGHER)
 GOAL: Final = 0.5
 PLAIN: Final = "plain Python in one process"
+SPARK: Final = "Spark local[2]"
+NOTHING: Final = "the same tasks, which do nothing"
+CPU_SECONDS: Final = Unit(text="CPU s", better=Better.LOWER)
+WARM_UPS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +66,7 @@ def run(workshop: Workshop) -> list[Figure]:
     except ImportError as error:
         print(f"without Spark: {error}")
     else:
-        executors["Spark local[2]"] = SparkExecutor(session(master="local[2]"), stops=True)
+        executors[SPARK] = SparkExecutor(session(master="local[2]"), stops=True)
     try:
         figures = []
         for shape in (
@@ -104,7 +114,9 @@ def measure(
             for name, executor in executors.items()
         }
         ways[PLAIN] = partial(whole, partial(plain, file.parent, items))
-        spent = spend(1, workshop.rounds, ways)
+        if SPARK in executors:
+            ways[NOTHING] = partial(whole, partial(nothing, executors[SPARK], items))
+        spent = spend(WARM_UPS, workshop.rounds, ways)
     figures = []
     for name in executors:
         for what, unit, ours, theirs in (
@@ -137,7 +149,46 @@ def measure(
                     goal=GOAL if unit is CHUNKS_PER_CPU_SECOND else None,
                 )
             )
+    if SPARK in executors:
+        figures += apart(shape, len(items), spent)
     return figures
+
+
+def apart(shape: Shape, count: int, spent: Mapping[str, Spent]) -> list[Figure]:
+    """What the job of Spark costs whatever it does, and what the chunks cost beside that."""
+    pairs = zip(spent[SPARK].cpu_s, spent[NOTHING].cpu_s, strict=True)
+    return [
+        Figure(
+            what=f"scrub, {shape.name}, {SPARK}, processor of all",
+            peer=NOTHING,
+            unit=CPU_SECONDS,
+            ours=spent[SPARK].cpu_s,
+            theirs=spent[NOTHING].cpu_s,
+        ),
+        Figure(
+            what=f"scrub, {shape.name}, {SPARK}, without what tasks cost that do nothing",
+            peer=PLAIN,
+            unit=CHUNKS_PER_CPU_SECOND,
+            ours=[count / max(CPU_S_MIN, all_s - fixed_s) for all_s, fixed_s in pairs],
+            theirs=spent[PLAIN].per_cpu(count),
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """Work that says of each chunk that it is well."""
+
+    rate: int | None = None
+
+    @contextmanager
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        yield lambda item: Outcome(subject=item.name, status=OK, length=item.length)
+
+
+def nothing(executor: Executor, items: list[ScrubItem]) -> int:
+    found = executor.run(Nothing(), packed(items, executor.workers))
+    return sum(outcome.length for outcome in found)
 
 
 def plain(folder: Path, items: list[ScrubItem]) -> int:

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import local
-from typing import Final
+from typing import Any, Final
 
 from siltstone.container.chunk_rows import ChunkRows
 from siltstone.core.block_reads import chunk_parts, read_blocks
@@ -61,6 +61,14 @@ class ScrubItem:
     def size(self) -> int:
         """Bytes that are read."""
         return self.length if self.sums else 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A plan has very many of them, and without it each would be taken apart by its fields."""
+        return _item, (self.name, self.length, self.sums, self.in_place)
+
+
+def _item(name: str, length: int, sums: bytes, in_place: bool) -> ScrubItem:
+    return ScrubItem(name=name, length=length, sums=sums, in_place=in_place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

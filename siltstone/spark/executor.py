@@ -23,24 +23,11 @@ PACKS_PER_CORE: Final = 8
 TASKS_PER_CORE: Final = 2
 """Tasks of one Spark job: each costs some 20 ms, and one that fails is done again."""
 
-_SCHEMA: Final = (
-    "subject STRING, status STRING, length BIGINT, message STRING, detail BINARY, broken BOOLEAN"
-)
-_NAMES: Final = ("subject", "status", "length", "message", "detail", "broken")
+_SCHEMA: Final = "count INT, outcomes BINARY, broken STRING"
 _ARROW: Final = pyarrow.schema(
-    zip(
-        _NAMES,
-        (
-            pyarrow.string(),
-            pyarrow.string(),
-            pyarrow.int64(),
-            pyarrow.string(),
-            pyarrow.binary(),
-            pyarrow.bool_(),
-        ),
-        strict=True,
-    )
+    {"count": pyarrow.int32(), "outcomes": pyarrow.binary(), "broken": pyarrow.string()}
 )
+"""A row for each pack: as rows of their own small outcomes would cost more than small chunks."""
 
 
 class SparkExecutor:
@@ -107,11 +94,16 @@ class SparkExecutor:
             raise PipelineError(f"a job of Spark failed: {_reason(error)}") from error
         rows = found.to_pylist()
         for row in rows:
-            if row.pop("broken"):
-                raise PipelineError(f"a worker could not begin: {row['message']}")
-        if len(rows) != sum(map(len, packs)):
-            raise PipelineError(f"{len(rows)} outcomes came of {sum(map(len, packs))} items")
-        yield from (Outcome(**row) for row in rows)
+            if row["broken"]:
+                raise PipelineError(f"a worker could not begin: {row['broken']}")
+        came, asked = sum(row["count"] for row in rows), sum(map(len, packs))
+        if came != asked:
+            raise PipelineError(f"{came} outcomes came of {asked} items")
+        for row in rows:
+            for subject, status, length, message, detail in pickle.loads(row["outcomes"]):
+                yield Outcome(
+                    subject=subject, status=status, length=length, message=message, detail=detail
+                )
 
 
 def _partitions(spark: SparkSession) -> int:
@@ -146,11 +138,11 @@ def do_batches(work: Work, threads: int, openings: int, batches: Batches) -> Bat
     try:
         with work.open(openings) as step:
             for pack in packs:
-                yield _batch(_done(step, threads, pack))
+                yield _row(_done(step, threads, pack))
                 _settle()
     except (SiltstoneError, OSError) as error:
         # Whoever could not begin would not do better if Spark tried again.
-        yield _batch([("", "", 0, f"{type(error).__name__}: {error}", b"", True)])
+        yield _row((), broken=f"{type(error).__name__}: {error}")
 
 
 @cache
@@ -164,20 +156,16 @@ def _settle() -> None:
     gc.freeze()
 
 
-def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[tuple[object, ...]]:
+def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[Outcome]:
     if threads > 1:
-        outcomes = list(on_threads(step, [(item,) for item in pack], threads))
-    else:
-        outcomes = do_pack(step, pack)
-    return [(o.subject, o.status, o.length, o.message, o.detail, False) for o in outcomes]
+        return list(on_threads(step, [(item,) for item in pack], threads))
+    return do_pack(step, pack)
 
 
-def _batch(rows: Sequence[tuple[object, ...]]) -> pyarrow.RecordBatch:
-    columns = [
-        pyarrow.array([row[index] for row in rows], field.type)
-        for index, field in enumerate(_ARROW)
-    ]
-    return pyarrow.RecordBatch.from_arrays(columns, schema=_ARROW)
+def _row(outcomes: Sequence[Outcome], broken: str = "") -> pyarrow.RecordBatch:
+    facts = [(o.subject, o.status, o.length, o.message, o.detail) for o in outcomes]
+    row = {"count": len(facts), "outcomes": pickle.dumps(facts), "broken": broken}
+    return pyarrow.RecordBatch.from_pylist([row], schema=_ARROW)
 
 
 def _reason(error: PySparkException) -> str:
