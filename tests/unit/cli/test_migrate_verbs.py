@@ -275,7 +275,7 @@ def test_a_migration_that_is_killed_goes_on(
     """Killed at every commit: before it, and behind it; sessions are small, and cut segments."""
     monkeypatch.setattr(copying, "SESSION_SEGMENTS", 2)
     monkeypatch.setattr(copying, "SESSION_BYTES", 4)
-    steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_create")]
+    steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_made")]
     for number in range(1, 4):
         owner, name = steps[number % 3]
         with monkeypatch.context() as patch:
@@ -297,7 +297,7 @@ def test_a_full_disk_half_way(
         def full(*_: Any) -> Any:
             raise ChunkStorageFullError("no space left", chunk="x", operation="create")
 
-        patch.setattr(ImportWriter, "_create", full)
+        patch.setattr(ImportWriter, "_made", full)
         ran = command("migrate", "legacy", str(small))
     assert ran.code == 1
     assert "no room" in ran.out
@@ -660,7 +660,7 @@ STEPS = (
     (Store, "commit_import"),
     (Store, "release_adoption"),
     (Store, "finalise_adoption"),
-    (ImportWriter, "_create"),
+    (ImportWriter, "_made"),
     (Segment, "seal"),
     (Segment, "delete"),
     (Segment, "set_attributes"),
