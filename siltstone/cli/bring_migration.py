@@ -29,7 +29,7 @@ def bring_migration(
     from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.plan import plan_migration
+    from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.pipelines.work import FAILED, OK, SAME
 
     with located(folder, session.store_path(), sealed) as place:
@@ -41,7 +41,7 @@ def bring_migration(
                 layout,
                 {info.name: info for info in store.list(under)},
                 migration=place.migration,
-                in_place=in_place,
+                way=Way.IN_PLACE if in_place else Way.COPY,
                 under=under,
             )
             total = sum(planned.lacking_bytes for planned in plan.segments)

@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from siltstone.cli.bring_migration import bring_migration
+from siltstone.cli.code_only import migrate_code_only, plan_code_only
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import verify_migration
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
     from siltstone.migration.legacy.locate import Located
-    from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
     from siltstone.pipelines.work import Outcome
     from siltstone.store.store import Store
 
@@ -88,17 +87,19 @@ def legacy(
     DIR is a folder, or storage:PREFIX on the store's own long-term storage. Nothing in it is
     changed.
     """
-    from siltstone.core.errors import CapabilityError
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.plan import plan_migration
+    from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.pipelines.local_executor import LocalExecutor
 
     if mode == "code_only":
-        raise CapabilityError(
-            "code_only is not built: a store does not write the old layout on flush; nothing was "
-            "done, and layout_upgrade --in-place reads the old files where they are"
-        )
+        if dry_run:
+            plan_code_only(session, folder, under, sealed, as_json=as_json)
+        else:
+            migrate_code_only(
+                session, folder, under, sealed, threads, takeover=takeover, as_json=as_json
+            )
+        return
     if mode == "install_new":
         _install_new(session, folder, sealed)
         return
@@ -119,16 +120,16 @@ def legacy(
             place.in_place()
         plan = plan_migration(
             examine(place.place),
-            _known(session, under),
+            known_segments(session, under),
             migration=place.migration,
-            in_place=in_place,
+            way=Way.IN_PLACE if in_place else Way.COPY,
             under=under,
         )
-    _show(plan, as_json=as_json)
+    show_plan(plan, as_json=as_json)
     if mode == "no_upgrade":
         session.note("no_upgrade: nothing was done; layout_upgrade converts the layout")
         raise click.exceptions.Exit(ExitCode.CONFLICT)
-    _end_of_plan(session, plan)
+    end_of_plan(session, plan)
 
 
 def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
@@ -146,68 +147,6 @@ def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
     count = len(layout.segments)
     click.echo(f"siltstone: install_new: {layout.where} holds {count} legacy segments", err=True)
     raise click.exceptions.Exit(ExitCode.CONFLICT)
-
-
-def _known(session: Session, under: str) -> dict[str, SegmentInfo]:
-    """Segments of the store; none when it was never opened."""
-    from siltstone.core.errors import StoreNotFoundError
-
-    try:
-        with session.open_reader() as store:
-            return {info.name: info for info in store.list(under)}
-    except StoreNotFoundError as error:
-        session.note(f"no segment of the store is known: {error}")
-        return {}
-
-
-def _show(plan: MigrationPlan, *, as_json: bool) -> None:
-    if as_json:
-        for planned in plan.segments:
-            print_json(_fields(planned))
-        return
-    rows = [
-        (
-            planned.action,
-            planned.name,
-            planned.finding.start,
-            planned.finding.length,
-            "sealed" if planned.finding.sealed else "open",
-            len(planned.finding.pieces),
-            planned.message,
-        )
-        for planned in plan.segments
-    ]
-    print_table(("action", "segment", "start", "length", "state", "files", "note"), rows)
-
-
-def _fields(planned: PlannedSegment) -> dict[str, Any]:
-    finding = planned.finding
-    return {
-        "segment": planned.name,
-        "action": planned.action,
-        "reason": finding.reason,
-        "message": planned.message,
-        "start": finding.start,
-        "length": finding.length,
-        "sealed": finding.sealed,
-        "rolling_bytes": finding.rolling_bytes,
-        "lacking_bytes": planned.lacking_bytes,
-        "files": [piece.key for piece in finding.pieces],
-        "notes": [{"oddity": note.oddity, "text": note.text} for note in finding.notes],
-    }
-
-
-def _end_of_plan(session: Session, plan: MigrationPlan) -> None:
-    from siltstone.migration.legacy.plan import Action
-
-    counts = Counter(planned.action for planned in plan.segments)
-    session.note(", ".join(f"{count:,} {action}" for action, count in sorted(counts.items())))
-    for key in plan.layout.strays:
-        session.note(f"to be left alone: {key}")
-    if counts[Action.REFUSED]:
-        raise click.exceptions.Exit(ExitCode.DAMAGE)
-    if counts[Action.CONFLICT]:
-        raise click.exceptions.Exit(ExitCode.CONFLICT)
 
 
 @migrate.command()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from siltstone.container.deletions import delete_chunks
 from siltstone.container.fence import Fence
 from siltstone.container.joins import Joins
+from siltstone.container.legacy_writer import LegacyWriter
 from siltstone.container.pins import oldest_pin
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
@@ -80,7 +81,9 @@ class Collector:
         settings: ContainerSettings,
         fence: Fence,
         joins: Joins,
+        legacy: LegacyWriter,
     ) -> None:
+        self._legacy = legacy
         self._container = container
         self._joins = joins
         self._pipeline = pipeline
@@ -199,7 +202,8 @@ class Collector:
                 segment = self._replica.open(task.subject)
                 if segment is not None:
                     await self._storage_writer.pass_over(segment)
-            if not await self._segments.trim(task.subject, start):
+            keep_last = self._legacy.row_of(task.subject) is not None
+            if not await self._segments.trim(task.subject, start, keep_last=keep_last):
                 continue
             await self._forget_times(task.subject, start)
             # Nothing is awaited from here until the task goes: a later truncation uses the same.
@@ -221,7 +225,8 @@ class Collector:
                     [entry for row in writers for entry in remove_writer(row)]
                 )
             await self._forget_times(segment_id, OFFSET_END)
-        await self._pipeline.update([remove_state(segment_id), remove_task(task)])
+        ended = await self._legacy.forget(segment_id, self._storage, self._fence)
+        await self._pipeline.update([remove_state(segment_id), remove_task(task), *ended])
 
     async def _forget_times(self, segment_id: int, below: int) -> None:
         """Remove the rows of the time index below an offset, in slices."""
@@ -270,7 +275,7 @@ class Collector:
                 continue
             if chunk is not None and chunk.in_place:
                 adoption = pending_adoption(self._replica.tables, chunk.session_id)
-                if adoption is None or not adoption.finalised:
+                if not self._legacy.lets_go(adoption):
                     entries += self._kept(task, chunk, adoption)
                     continue
                 # Its rows stay until it is gone: an object of this name may come again.

@@ -47,6 +47,7 @@ class Concatenator:
 
     Attributes:
         on_joined: called with the id of a segment that got extents of another.
+        check_large: called with target and source of more than 1 MiB; raises if they must not join.
         on_bytes: called with how many bytes were joined, and ``copied`` or ``by_reference``.
     """
 
@@ -73,6 +74,7 @@ class Concatenator:
         self._deadline_s = deadline_s
         self._joins = joins
         self.on_joined: Callable[[int], None] = lambda _: None
+        self.check_large: Callable[[OpenSegment, OpenSegment], None] = lambda target, source: None
         self.on_bytes: Callable[[int, str], None] = lambda length, how: None
 
     async def concat(self, target: str, source: str) -> int:
@@ -83,6 +85,7 @@ class Concatenator:
             SegmentNotSealedError: the source is not sealed.
             SegmentSealedError: the target is sealed.
             ValueError: both are the same.
+            CapabilityError: a segment is written in a legacy layout, and the source is large.
             SafeModeError: long-term storage has too little room; nothing was joined.
             BackPressureError: the target could not be held long enough; nothing was joined.
             ChunkError: a flush failed; nothing was joined.
@@ -118,6 +121,7 @@ class Concatenator:
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
                 return await self._join_small(target, source_segment)
+            self.check_large(target_segment, source_segment)
             return await self._join_large(target_segment, source_segment)
         finally:
             source_segment.joining -= 1

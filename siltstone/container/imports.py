@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siltstone.container.import_checks import check_chunks, check_names, check_outputs
@@ -74,6 +74,7 @@ class Imports:
         self._sweep = sweep
         self._environment = environment
         self._lock = asyncio.Lock()
+        self.check_allowed: Callable[[str], None] = lambda _: None
 
     async def open(
         self, name: str, *, lifetime_s: float, adoption: str | None = None
@@ -89,7 +90,9 @@ class Imports:
             ValueError: a name or the lifetime is out of range.
             ImportSessionError: the session of this name is for another adoption.
             BackPressureError: no room was made before the deadline; nothing was done.
+            CapabilityError: the store writes a legacy layout; nothing was done.
         """
+        self.check_allowed(adoption or "")
         _check_text("name of a session", name)
         if adoption is not None:
             _check_text("name of an adoption", adoption)
@@ -146,6 +149,8 @@ class Imports:
         But for the last, nothing was done, and the session is as it was.
         """
         check_outputs(outputs)
+        known = pending_import(self._tables, name)
+        self.check_allowed("" if known is None else known.adoption)
         if batch is not None:
             _check_text("name of a stream", batch.query)
         self._pipeline.check_alive()

@@ -25,6 +25,7 @@ from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.metadata.changes import put_counter, put_state
+from siltstone.metadata.legacy_rows import legacy_pages, remove_legacy
 from siltstone.metadata.position import Position
 
 FAR = 2**40
@@ -95,6 +96,9 @@ async def make_base(
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
     )
     await flusher.flush_all()
+    # What a legacy layout holds beyond these bytes is not known, so nothing is written to it.
+    for page in legacy_pages(replica.tables):
+        await writer.update([remove_legacy(segment_id) for segment_id in page])
     for state in living_states(replica):
         flushed = replica.flushed_length(state.segment_id)
         if state.start_offset > flushed:

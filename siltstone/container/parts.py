@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from siltstone.container.import_publish import Publisher
 from siltstone.container.import_sweep import ImportSweep
 from siltstone.container.imports import Imports
 from siltstone.container.joins import Joins
+from siltstone.container.legacy_writer import LegacyWriter
 from siltstone.container.log_care import LogCare
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.measuring import Measuring
@@ -130,8 +132,9 @@ class Parts:
         self._layouts = layouts
         self.segments = packing_storage(storage, layouts, environment, settings)
         self.policy = settings.resolved(storage.capabilities)
+        self.legacy = LegacyWriter(pipeline, self.segments)
         self.storage_writer = StorageWriter(
-            pipeline, self.segments, environment, settings, self.policy, self.pressure
+            pipeline, self.segments, environment, settings, self.policy, self.pressure, self.legacy
         )
         self.joins = Joins(pipeline, self.segments)
         fence = Fence(pipeline, storage, self.container)
@@ -166,6 +169,7 @@ class Parts:
             settings,
             fence,
             self.joins,
+            self.legacy,
         )
         self._build_sweeper(rows, fence)
 
@@ -282,6 +286,10 @@ class Parts:
         self.reading = Reading(pipeline.replica, self.segments)
         self.feed = TableFeed(pipeline.replica, self.system)
         self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
+        self.verbs.check_new = partial(self.legacy.check_new, storage=self.storage)
+        self.verbs.new_rows = self.legacy.new_rows
+        self.verbs.check_rename = partial(self.legacy.refuse, "rename a segment")
+        self.verbs.on_sealed = self.legacy.note_sealed
         self.retention = Retention(pipeline, self.verbs, environment)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.tables = TableVerbs(pipeline)
@@ -298,6 +306,9 @@ class Parts:
             self.joins,
         )
         self.concatenator.on_joined = self.optimiser.hint
+        self.concatenator.check_large = partial(
+            self.legacy.refuse, "join a source of more than 1 MiB"
+        )
         self.joins.on_undo = self.collector.wake
         self._build_imports()
         pipeline.replica.flush_bytes = self.policy.size_bytes
@@ -326,6 +337,7 @@ class Parts:
         self.imports = Imports(
             self.container, pipeline, self.storage, publisher, self._import_sweep, environment
         )
+        self.imports.check_allowed = self.legacy.check_import
         self.collector.close_import = self.imports.carry_out
         self.adoptions = Adoptions(pipeline, self.collector, environment)
 

@@ -7,7 +7,7 @@ The storage writer follows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -51,6 +51,12 @@ RELIEF_PARALLEL = 256
 class SegmentVerbs:
     """State changes of the segments of one container.
 
+    Attributes:
+        check_new: raises if there can be no new segment of a name; returns attributes that it gets.
+        new_rows: called with id and name of a new segment; returns entries that go with it.
+        check_rename: raises if a segment must keep its name.
+        on_sealed: called with the state of a segment that was sealed.
+
     Args:
         wake: called when the storage writer or the task runner has something new to do.
     """
@@ -69,6 +75,10 @@ class SegmentVerbs:
         self._rows = pipeline.replica.rows
         self._wake = wake
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
+        self.check_new: Callable[[str], Awaitable[Mapping[str, str]]] = _nothing_more
+        self.new_rows: Callable[[int, str], list[TableEntry]] = lambda _id, _name: []
+        self.check_rename: Callable[[OpenSegment], None] = lambda _: None
+        self.on_sealed: Callable[[SegmentState], None] = lambda _: None
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -94,12 +104,15 @@ class SegmentVerbs:
         await self._pipeline.admit_update()
         rows = self._rows
         if rows.pending_find(name) is None:
+            attributes = {**(attributes or {}), **await self.check_new(name)}
+        if rows.pending_find(name) is None:
             segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
             state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
             entries = [
                 put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
                 put_name(name, segment_id),
                 put_state(state),
+                *self.new_rows(segment_id, name),
             ]
             if attributes:
                 entries.append(put_attributes(segment_id, attributes))
@@ -127,6 +140,7 @@ class SegmentVerbs:
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
         await self._state_change(segment, [put_state(sealed)], relief=False)
+        self.on_sealed(sealed)
         return segment
 
     async def truncate(self, name: str, offset: int) -> None:
@@ -218,6 +232,7 @@ class SegmentVerbs:
                 await self._pipeline.barrier()
                 if self._replica.find(new_name) is not None:
                     raise SegmentExistsError("segment exists", segment=new_name)
+        self.check_rename(segment)
         state = self._pending_state(segment)
         entries = [
             remove_name(name),
@@ -283,6 +298,10 @@ class SegmentVerbs:
             await self._pipeline.update(entries, relief=relief)
         finally:
             segment.users -= 1
+
+
+async def _nothing_more(_: str) -> Mapping[str, str]:
+    return {}
 
 
 def _idleness(segment: OpenSegment, row: WriterRow) -> tuple[bool, int]:

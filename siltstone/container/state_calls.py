@@ -12,6 +12,7 @@ from siltstone.container.views import SegmentInfo, WriterInfo
 if TYPE_CHECKING:
     from siltstone.container.adoptions import Adoptions
     from siltstone.container.imports import Imports
+    from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.parts import Parts
     from siltstone.core.records.chunk import Chunk
 
@@ -31,7 +32,7 @@ class StateCalls:
         with self._timed("create"):
             parts = self._parts
         made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
-        if made is None:
+        if made is None or parts.legacy.adoption is not None:
             return parts.reading.info(name)
         return parts.reading.info_of_new(made, attributes or {})
 
@@ -79,6 +80,18 @@ class StateCalls:
         """See ``record_sums.keep_sums``."""
         self._parts.pipeline.check_alive()
         await keep_sums(self._parts.pipeline, chunk, sums)
+
+    async def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
+        """See ``LegacyWriter.begin``."""
+        await self._parts.legacy.begin(layout, segments, self._parts.storage)
+
+    async def end_legacy(self) -> None:
+        """See ``LegacyWriter.end``."""
+        await self._parts.legacy.end()
+
+    async def legacy_adoption(self) -> str | None:
+        """See ``LegacyWriter.adoption``."""
+        return self._parts.legacy.adoption
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """See ``SegmentVerbs.register_writer``."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import nlargest
 
+from siltstone.container.legacy_writer import LegacyWriter
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.packing import (
     Share,
@@ -42,6 +43,7 @@ from siltstone.core.errors import (
 from siltstone.core.layout_store import NewChunk
 from siltstone.core.operations.pack import Run
 from siltstone.core.packing_storage import PackingSegmentStorage
+from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
@@ -71,6 +73,7 @@ class StorageWriter:
         settings: ContainerSettings,
         policy: FlushPolicy,
         pressure: Pressure,
+        legacy: LegacyWriter | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._replica = pipeline.replica
@@ -79,6 +82,8 @@ class StorageWriter:
         self._settings = settings
         self._policy = policy
         self._pressure = pressure
+        self._legacy = legacy
+        self._takes_append = storage.takes_append if legacy is None else legacy.takes_append
         self._awake = asyncio.Event()
         self._locks = SegmentLocks()
         self._busy: set[int] = set()
@@ -140,7 +145,10 @@ class StorageWriter:
                 or segment.tail.first.time_s <= oldest
                 or segment.state.start_offset > segment.flushed
             ]
-        found = plan_shares(due, waiting, self._policy, self._storage.takes_append)
+        found = plan_shares(due, waiting, self._policy, self._takes_append)
+        if self._legacy is not None:
+            ready = (s for s in self._legacy.ready() if s.segment_id not in self._busy)
+            found += [[Share(segment=s, start=s.flushed, end=s.flushed)] for s in ready]
         return nlargest(PLANNED_MAX, found, key=lambda shares: sum(s.size for s in shares))
 
     async def _flush_in_background(self, shares: list[Share]) -> None:
@@ -169,8 +177,10 @@ class StorageWriter:
             if not is_readable(segment):
                 await self.pass_over(segment)
         while left := [s for s, end in targets if s.flushed < end and not s.state.deleted]:
-            for shares in plan_shares(left, left, self._policy, self._storage.takes_append):
+            for shares in plan_shares(left, left, self._policy, self._takes_append):
                 await self._flush_shares(shares)
+        for segment in [] if self._legacy is None else list(self._legacy.ready()):
+            await self._settle(segment)
 
     async def _flush_shares(self, shares: list[Share]) -> None:
         """Flush these segments, into shared chunks if they are several."""
@@ -189,6 +199,8 @@ class StorageWriter:
                 first, *left = left
                 await self._flush_to(first.segment, first.end)
                 left = remaining(left)
+        for share in shares if self._legacy is not None else ():
+            await self._settle(share.segment)
 
     async def _flush_together(self, shares: list[Share]) -> None:
         """Write the bytes of segments that nobody else flushes at the moment as one chunk."""
@@ -223,6 +235,17 @@ class StorageWriter:
             LogError: this owner must stop.
         """
         await self._flush_to(segment, segment.length)
+        await self._settle(segment)
+
+    async def _settle(self, segment: OpenSegment) -> None:
+        """Let the files of a sealed segment say that, in a legacy layout. Raises as ``flush``."""
+        if self._legacy is not None:
+            segment.users += 1
+            try:
+                async with self._locks.of(segment.segment_id):
+                    await self._legacy.settle(segment)
+            finally:
+                segment.users -= 1
 
     async def pass_over(self, segment: OpenSegment) -> None:
         """Let the flushed length jump over what is truncated already. Raises as ``flush``."""
@@ -246,6 +269,10 @@ class StorageWriter:
     async def _step(self, segment: OpenSegment, until: int | None) -> None:
         """Flush some of a segment; with ``until`` all up to there, if possible as one chunk."""
         start = segment.state.start_offset
+        row = None if self._legacy is None else self._legacy.row_of(segment.segment_id)
+        if row is not None:
+            await self._step_in_legacy(row, segment, until)
+            return
         if start > segment.flushed:
             to = min(start, segment.length)
             dead = segment.tail.pieces
@@ -269,6 +296,23 @@ class StorageWriter:
             cuts=[border for piece in pieces for border in piece.borders if border < end],
             writers=self._writer_rows(segment, pieces, end),
             extra=self._time_entries(segment, pieces, end),
+        )
+
+    async def _step_in_legacy(
+        self, row: LegacyRow, segment: OpenSegment, until: int | None
+    ) -> None:
+        """Flush some of a segment to a legacy layout: bytes that are dead too, there is no gap."""
+        assert self._legacy is not None, "it has given the row"
+        pieces = segment.tail.head(segment.flushed, self._policy.write_bytes)
+        end = pieces[-1].end if until is None else min(pieces[-1].end, until)
+        end = self._legacy.plan(row, segment, end)
+        pieces = [piece for piece in pieces if piece.offset < end]
+        await self._legacy.write(
+            row,
+            segment,
+            end,
+            self._writer_rows(segment, pieces, end),
+            self._time_entries(segment, pieces, end),
         )
 
     def _time_entries(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkError, ChunkNotFoundError
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.errors import CapabilityError, ChunkError, ChunkNotFoundError
 
 
 @runtime_checkable
@@ -39,6 +39,25 @@ class Leftovers(Protocol):
 
         What is removed was never acknowledged, and never will be: a create that is still on its
         way after so long fails. Returns the count.
+        """
+        ...
+
+
+@runtime_checkable
+class Overwrites(Protocol):
+    """A storage whose capability ``overwrite`` is set."""
+
+    def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Let a chunk have these bytes from ``offset`` on, durably; it never gets shorter.
+
+        For bytes that are what the chunk has there, or shall have, whoever writes them: so it may
+        be repeated, and may take effect late. Nothing else in a store changes a byte in place.
+
+        Raises:
+            ChunkOffsetError: ``offset`` is beyond the physical end; nothing was written.
+            ChunkNotFoundError: there is no such chunk.
+            ChunkAccessDeniedError: the chunk was sealed.
+            ValueError: no byte at all.
         """
         ...
 
@@ -86,6 +105,13 @@ def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, Chu
 def sweep_leftovers(storage: ChunkStorage, prefix: str, age_s: float) -> int:
     """See ``Leftovers``; 0 where the storage leaves nothing behind."""
     return storage.sweep_leftovers(prefix, age_s) if isinstance(storage, Leftovers) else 0
+
+
+def overwrite(storage: ChunkStorage, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+    """See ``Overwrites``. Raises ``CapabilityError`` where the storage has no such thing."""
+    if not isinstance(storage, Overwrites):
+        raise CapabilityError("this service writes nothing but at the end of a chunk", chunk=name)
+    storage.overwrite(name, offset, buffers)
 
 
 def is_on_detour(storage: ChunkStorage) -> bool:

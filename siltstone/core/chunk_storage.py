@@ -34,6 +34,7 @@ class Capabilities:
         bulk_delete_max: most chunks that one request deletes; above 1, ``delete_many`` of
             ``chunk_care`` is there.
         streams: ``create_from`` of ``streamed_creates`` is there, and holds one piece at a time.
+        overwrite: ``overwrite`` of ``chunk_care`` is there.
     """
 
     append: bool
@@ -49,6 +50,7 @@ class Capabilities:
     chunk_bytes_max: int = UNLIMITED
     bulk_delete_max: int = 1
     streams: bool = False
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

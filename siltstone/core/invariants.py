@@ -31,6 +31,8 @@ def check_growth(before: Chunk, after: Chunk) -> None:
 def check_chunk(chunk: Chunk, stat: ChunkStat) -> None:
     """I2: the committed length is not above the physical length; in place, they are equal.
 
+    A file of a legacy layout that the store itself writes is in place and open: it may be longer.
+
     Raises:
         LostDataError: the chunk is shorter.
         CorruptDataError: an object in place is longer: somebody has changed it.
@@ -42,7 +44,7 @@ def check_chunk(chunk: Chunk, stat: ChunkStat) -> None:
             needed=chunk.length,
             found=stat.length,
         )
-    if chunk.in_place and stat.length != chunk.length:
+    if chunk.in_place and chunk.closed and stat.length != chunk.length:
         raise CorruptDataError(
             "I2: an object in place is longer than when it was adopted",
             where=chunk.name,
@@ -108,7 +110,7 @@ def check_last_chunk(layout: Layout, extents: Sequence[Extent], chunk: Chunk | N
     if layout.last_chunk_id == 0:
         return
     where = f"segment {layout.segment_id}"
-    if chunk is None or chunk.closed or chunk.adopted or not extents:
+    if chunk is None or chunk.closed or (chunk.adopted and not chunk.in_place) or not extents:
         raise CorruptDataError("I6: the last chunk is not open", where=where)
     last = extents[-1]
     if last.chunk_id != chunk.chunk_id or last.chunk_offset + last.length != chunk.length:

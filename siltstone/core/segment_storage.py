@@ -215,10 +215,15 @@ class ChunkedSegmentStorage(SegmentJoins):
         with self._timed("read", segment_id, len(buffer)):
             return await run_read(self._context, segment_id, offset, buffer)
 
-    async def trim(self, segment_id: int, start: int) -> bool:
+    async def trim(self, segment_id: int, start: int, *, keep_last: bool = False) -> bool:
         """Drop a slice of the extents that lie wholly below ``start``.
 
         Chunks that nothing references any more are dropped in the same transaction.
+
+        Args:
+            segment_id: the segment.
+            start: bytes below it are dead.
+            keep_last: whether the last extent stays, be it dead.
 
         Returns:
             True when nothing is left to trim, or the segment was deleted.
@@ -228,7 +233,7 @@ class ChunkedSegmentStorage(SegmentJoins):
         """
         async with self.lock(segment_id):
             with self._timed("trim", segment_id):
-                return await run_trim(self._context, segment_id, start)
+                return await run_trim(self._context, segment_id, start, keep_last=keep_last)
 
     async def remove(self, segment_id: int, *, extra: tuple[TableEntry, ...] = ()) -> bool:
         """Drop a slice of a deleted segment's rows; the last one takes the layout row with it.

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers, uri_of
+from siltstone.core.chunk_care import (
+    delete_many,
+    is_on_detour,
+    overwrite,
+    sweep_leftovers,
+    uri_of,
+)
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError
 from siltstone.core.streamed_creates import create_from
@@ -87,6 +93,10 @@ class WrappedChunkStorage:
         return self._call(
             "sweep_leftovers", prefix, lambda: sweep_leftovers(self.inner, prefix, age_s)
         )
+
+    def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """``overwrite`` of ``chunk_care``."""
+        self._call("overwrite", name, lambda: overwrite(self.inner, name, offset, buffers))
 
     def is_on_detour(self) -> bool:
         """``is_on_detour`` of ``chunk_care``, which asks nobody."""

@@ -99,7 +99,7 @@ def plan_scrub(rows: Sequence[ChunkRows]) -> list[ScrubItem]:
             name=row.chunk.name,
             length=row.chunk.length,
             sums=pack_sums(row.sums),
-            in_place=row.chunk.in_place,
+            in_place=row.chunk.in_place and row.chunk.closed,
         )
         for row in rows
     )

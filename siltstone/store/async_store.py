@@ -37,6 +37,7 @@ from siltstone.store.container_slot import ContainerSlot, all_slots
 from siltstone.store.container_verbs import refusing_container
 from siltstone.store.file_verbs import FileVerbs
 from siltstone.store.import_verbs import ImportVerbs
+from siltstone.store.legacy_verbs import LegacyVerbs
 from siltstone.store.manifest import uuid_text
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
@@ -55,7 +56,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore(CareVerbs, ImportVerbs, FileVerbs, AsyncClosing):
+class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ImportTicket,
         ReleasedAdoption,
     )
+    from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.retention_views import RetentionCut, RetentionRule
     from siltstone.container.views import (
         CommitResult,
@@ -252,6 +253,18 @@ class Store(Closing):
     def release_adoption(self, name: str) -> ReleasedAdoption:
         """Forget dropped objects in place, and delete nothing. See ``AsyncStore``."""
         return self._loop.run(self._store.release_adoption(name))
+
+    def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
+        """Write segments in a legacy layout from now on. See ``AsyncStore.begin_legacy``."""
+        self._loop.run(self._store.begin_legacy(layout, segments))
+
+    def end_legacy(self) -> None:
+        """Write all segments as any other store does. See ``AsyncStore.end_legacy``."""
+        self._loop.run(self._store.end_legacy())
+
+    def legacy_adoption(self) -> str | None:
+        """The adoption of the legacy layout that is written, if any. See ``AsyncStore``."""
+        return self._loop.run(self._store.legacy_adoption())
 
     def record_sums(self, segment: str, *, progress: Callable[[int], None] = lambda _: None) -> int:
         """Record the sums of objects in place that have none. See ``AsyncStore.record_sums``."""

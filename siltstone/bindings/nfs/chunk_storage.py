@@ -57,7 +57,9 @@ from siltstone.core.words import MIB
 
 KEPT_BYTES_MAX = MIB
 """Who reads more than this, and all of a chunk at a time, does not come back to it."""
-CAPABILITIES = Capabilities(append=True, seal=True, used_space=True, free_space=True, streams=True)
+CAPABILITIES = Capabilities(
+    append=True, seal=True, used_space=True, free_space=True, streams=True, overwrite=True
+)
 WRITE_BITS = modes.S_IWUSR | modes.S_IWGRP | modes.S_IWOTH
 
 
@@ -121,17 +123,23 @@ class NfsChunkStorage:
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write at the end that ``fstat`` tells, and sync."""
-        place = self._place(name, "write")
+        self._put(name, "write", offset, buffers)
+
+    def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Write at the end or before it, and sync."""
+        self._put(name, "overwrite", offset, buffers)
+
+    def _put(self, name: str, operation: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        place = self._place(name, operation)
         check_offset(offset)
         check_buffers(buffers)
-        with self._changing(place, "write", os.O_WRONLY) as (fd, status):
+        with self._changing(place, operation, os.O_WRONLY) as (fd, status):
             if not status.st_mode & WRITE_BITS:
-                raise ChunkAccessDeniedError("chunk is sealed", chunk=name, operation="write")
-            if status.st_size != offset:
-                raise ChunkOffsetError(
-                    chunk=name, operation="write", expected=status.st_size, actual=offset
-                )
-            with translated(name, "write", Effect.BEGUN):
+                raise ChunkAccessDeniedError("chunk is sealed", chunk=name, operation=operation)
+            end = status.st_size
+            if offset > end or (offset < end and operation == "write"):
+                raise ChunkOffsetError(chunk=name, operation=operation, expected=end, actual=offset)
+            with translated(name, operation, Effect.BEGUN):
                 write_durably(self._calls, fd, buffers, offset)
 
     def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:

@@ -59,7 +59,9 @@ def plan_trim(
     return change, dropping
 
 
-async def run_trim(context: Context, segment_id: int, start: int) -> bool:
+async def run_trim(
+    context: Context, segment_id: int, start: int, *, keep_last: bool = False
+) -> bool:
     """See ``ChunkedSegmentStorage.trim``. The caller holds the segment's lock."""
     state = context.layouts.state(segment_id)
     if state is None or state.deleted:
@@ -71,6 +73,8 @@ async def run_trim(context: Context, segment_id: int, start: int) -> bool:
         layout = context.layouts.layout(segment_id)
         end = min(start, layout.storage_length)
         extents = context.layouts.extents(segment_id, layout.storage_start, end, ROWS_PER_SLICE + 1)
+        if keep_last:
+            extents = [one for one in extents if one.end < layout.storage_length]
         return plan_trim(layout, extents, context.chunk, start)
 
     change = await commit_dropping(context, plan)

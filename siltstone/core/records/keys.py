@@ -22,6 +22,7 @@ Layout; every integer is big-endian so that bytes order as numbers do::
     epoch:        0x12, epoch: u64                               -> epoch
     batch:        0x13, query: UTF-8                             -> import batch
     adoption:     0x15, session_id: u64                          -> adoption
+    legacy:       0x16, segment_id: u64, or 0                    -> legacy
 
 The first byte of a key is also the ``kind`` of its value.
 """
@@ -59,6 +60,7 @@ class RowKind(IntEnum):
     EPOCH = 18
     IMPORT_BATCH = 19
     ADOPTION = 21
+    LEGACY = 22
 
 
 class ImportPart(IntEnum):
@@ -187,6 +189,11 @@ def adoption_key(session_id: int) -> bytes:
     return _ID.pack(RowKind.ADOPTION, session_id)
 
 
+def legacy_key(segment_id: int) -> bytes:
+    """Key of how a segment is written in a legacy layout."""
+    return _ID.pack(RowKind.LEGACY, segment_id)
+
+
 def epoch_key(epoch: int) -> bytes:
     """Key of what the sweep knows of an epoch."""
     return _ID.pack(RowKind.EPOCH, epoch)
@@ -231,6 +238,12 @@ def adoption_of(key: bytes) -> int:
     """Return the session id of an adoption's key. Raises ``CorruptDataError``."""
     _, session_id = _unpacked(_ID, RowKind.ADOPTION, key)
     return session_id
+
+
+def legacy_of(key: bytes) -> int:
+    """Return the segment id of a legacy row's key. Raises ``CorruptDataError``."""
+    _, segment_id = _unpacked(_ID, RowKind.LEGACY, key)
+    return segment_id
 
 
 def import_of(key: bytes) -> tuple[int, str]:

@@ -270,7 +270,7 @@ class _Bringing:
             mode=ImportMode.CREATE,
             start=finding.start,
             sealed=finding.sealed and share.is_last,
-            attributes=marks_of(finding, self._plan.migration, in_place=self._plan.in_place),
+            attributes=marks_of(finding, self._plan.migration, self._plan.way),
         )
 
     def _chunks(self, share: Share, came: Came) -> Iterator[ImportedChunk]:

@@ -49,6 +49,8 @@ class Reason(StrEnum):
     """No segment, or no header, can have this name."""
     UNREADABLE = "unreadable"
     """The header can not be read."""
+    NOT_WRITABLE = "not-writable"
+    """The store can not write on in the files of this segment."""
     SEALED_UNKNOWN = "sealed-unknown"
     """The place does not tell whether a file is sealed."""
 

@@ -63,6 +63,9 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
         MigrationStateError: there is no such migration, it was finalised, or a segment changed that
             the layout can not take; nothing was changed.
     """
+    goes_on = store.legacy_adoption() == place.migration
+    if goes_on:
+        store.flush()  # which is what brings all of it to the layout
     layout = _layout(place)
     known = imported(store.list(), place.migration, layout)
     adoption = _adoption(store, place.migration)
@@ -80,9 +83,18 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
             failed[one.info.name] = str(error)
     if any(written.values()):
         layout = _layout(place)
-    for one in imported((one.info for one in known), place.migration, layout):
-        name = one.info.name
-        problem = failed.get(name) or _not_back(one)
+    again = imported((one.info for one in known), place.migration, layout)
+    problems = {one.info.name: failed.get(one.info.name) or _not_back(one) for one in again}
+    if goes_on:
+        if any(problems.values()):
+            # What is deleted from the store goes from the layout as well, as long as it goes on.
+            for name, problem in problems.items():
+                text = problem or "another segment is not back, so nothing was removed"
+                yield Outcome(subject=name, status=FAILED, message=text)
+            return
+        store.end_legacy()
+    for one in again:
+        name, problem = one.info.name, problems[one.info.name]
         if problem:
             yield Outcome(subject=name, status=FAILED, message=problem)
             continue
@@ -109,6 +121,8 @@ def finalise(place: Located, store: Store) -> Iterator[Outcome]:
     Raises:
         MigrationStateError: there is no such migration, or some of it did not come yet.
     """
+    if store.legacy_adoption() == place.migration:
+        store.end_legacy()
     layout = _layout(place)
     known = imported(store.list(), place.migration, layout)
     adoption = _adoption(store, place.migration)

@@ -18,8 +18,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from siltstone.core.errors import StoreError
+from siltstone.core.legacy_layout import HEADER as HEADER
+from siltstone.core.legacy_layout import chunk_of as chunk_of
+from siltstone.core.legacy_layout import header_of as header_of
 
-HEADER: Final = "$header"
 REPLACING: Final = ".replace.tmp"
 
 _CHUNK = re.compile(r"(.+)\$offset\.([0-9]+)", re.DOTALL)
@@ -67,16 +69,6 @@ class LegacyName:
     name: str
     sealed: bool | None = None
     epoch: int | None = None
-
-
-def header_of(segment: str) -> str:
-    """Name of a segment's header."""
-    return segment + HEADER
-
-
-def chunk_of(segment: str, start: int) -> str:
-    """Name of the chunk that a segment begins at an offset."""
-    return f"{segment}$offset.{start}"
 
 
 def segment_of_chunk(name: str) -> tuple[str, int] | None:

@@ -91,7 +91,10 @@ class FolderPlace:
             folders.sort()
             for name in sorted(names):
                 path = os.path.join(folder, name)
-                status = os.lstat(path)
+                try:
+                    status = os.lstat(path)
+                except FileNotFoundError:
+                    continue  # deleted since the folder was listed
                 key = Path(path).relative_to(self._folder).as_posix()
                 ours = shared and key.startswith(OUR_PREFIXES)
                 if name.startswith(_LITTER) or ours or not modes.S_ISREG(status.st_mode):

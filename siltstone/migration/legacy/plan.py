@@ -14,22 +14,27 @@ from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNameError
+from siltstone.core.legacy_layout import MARK as MARK
+from siltstone.core.legacy_layout import ORIGIN as ORIGIN
+from siltstone.core.legacy_layout import SOURCE as SOURCE
 from siltstone.core.words import check_segment_name
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
-
-MARK: Final = "siltstone.legacy"
-"""The attribute that names the migration."""
-
-ORIGIN: Final = "siltstone.legacy.origin"
-"""The attribute that says what the segment was: see ``Origin``."""
-
-SOURCE: Final = "siltstone.legacy.segment"
-"""The attribute that names the segment of the layout."""
 
 INTERNAL: Final = "_system/containers/"
 """Segments in which the original keeps its own books; they mean nothing to a store."""
 
 _NAME_BYTES_MAX: Final = 200
+
+
+class Way(StrEnum):
+    """What becomes of the files of a layout."""
+
+    COPY = "copy"
+    """They stay, and their bytes are copied."""
+    IN_PLACE = "in-place"
+    """They become chunks, and stay as they are."""
+    CODE_ONLY = "code-only"
+    """They become chunks, and new bytes go to files beside them: the layout goes on."""
 
 
 class Action(StrEnum):
@@ -48,6 +53,13 @@ class Action(StrEnum):
     """The original keeps its own books there."""
 
 
+_HOW: Final[Mapping[Way, str]] = {
+    Way.COPY: "by copy",
+    Way.IN_PLACE: "in place",
+    Way.CODE_ONLY: "as code_only",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """What a segment of the store was in the legacy layout.
@@ -57,26 +69,25 @@ class Origin:
         length: offset behind the last byte.
         sealed: whether it took no more bytes.
         rolling_bytes: a chunk got no more from so many bytes on.
-        in_place: whether its files became chunks, or were copied.
+        way: what became of its files.
     """
 
     start: int
     length: int
     sealed: bool
     rolling_bytes: int
-    in_place: bool
+    way: Way
 
     def text(self) -> str:
         """What the attribute says."""
         state = "sealed" if self.sealed else "open"
-        way = "in-place" if self.in_place else "copy"
-        return f"{self.start}/{self.length}/{state}/{self.rolling_bytes}/{way}"
+        return f"{self.start}/{self.length}/{state}/{self.rolling_bytes}/{self.way}"
 
 
 def read_origin(text: str) -> Origin | None:
     """What an attribute says; ``None`` when it is not ours."""
     match text.split("/"):
-        case [start, length, ("sealed" | "open") as state, size, ("in-place" | "copy") as way]:
+        case [start, length, ("sealed" | "open") as state, size, way] if way in list(Way):
             if not all(part.isdecimal() for part in (start, length, size)):
                 return None
             return Origin(
@@ -84,7 +95,7 @@ def read_origin(text: str) -> Origin | None:
                 length=int(length),
                 sealed=state == "sealed",
                 rolling_bytes=int(size),
-                in_place=way == "in-place",
+                way=Way(way),
             )
     return None
 
@@ -121,15 +132,20 @@ class MigrationPlan:
 
     Attributes:
         migration: its name, which marks and adoptions bear.
-        in_place: whether files become chunks.
+        way: what becomes of files.
         layout: what was found.
         segments: one for each found segment.
     """
 
     migration: str
-    in_place: bool
+    way: Way
     layout: LayoutFindings
     segments: tuple[PlannedSegment, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether files become chunks."""
+        return self.way is not Way.COPY
 
     def count(self, *actions: Action) -> int:
         """Segments with one of these actions."""
@@ -150,7 +166,7 @@ def plan_migration(
     known: Mapping[str, SegmentInfo],
     *,
     migration: str,
-    in_place: bool,
+    way: Way,
     under: str = "",
 ) -> MigrationPlan:
     """Say for every segment what is to be done.
@@ -159,35 +175,35 @@ def plan_migration(
         layout: what was found.
         known: segments of the store, by their names.
         migration: name of the migration.
-        in_place: whether files are to become chunks.
+        way: what is to become of files.
         under: what names in the store begin with.
     """
     planned = tuple(
-        _planned(finding, known.get(under + finding.segment), migration, under, in_place=in_place)
+        _planned(finding, known.get(under + finding.segment), migration, under, way)
         for finding in layout.segments
     )
-    return MigrationPlan(migration=migration, in_place=in_place, layout=layout, segments=planned)
+    return MigrationPlan(migration=migration, way=way, layout=layout, segments=planned)
 
 
-def marks_of(finding: Finding, migration: str, *, in_place: bool) -> dict[str, str]:
+def marks_of(finding: Finding, migration: str, way: Way) -> dict[str, str]:
     """The attributes of a segment that comes from ``finding``."""
-    origin = origin_of(finding, in_place=in_place)
+    origin = origin_of(finding, way)
     return {MARK: migration, ORIGIN: origin.text(), SOURCE: finding.segment}
 
 
-def origin_of(finding: Finding, *, in_place: bool) -> Origin:
+def origin_of(finding: Finding, way: Way) -> Origin:
     """What the store is to note about a segment."""
     return Origin(
         start=finding.start,
         length=finding.length,
         sealed=finding.sealed,
         rolling_bytes=finding.rolling_bytes,
-        in_place=in_place,
+        way=way,
     )
 
 
 def _planned(
-    finding: Finding, there: SegmentInfo | None, migration: str, under: str, *, in_place: bool
+    finding: Finding, there: SegmentInfo | None, migration: str, under: str, way: Way
 ) -> PlannedSegment:
     name = under + finding.segment
     if finding.verdict is Verdict.ABSENT:
@@ -215,7 +231,7 @@ def _planned(
             message=notes,
             position=finding.start,
         )
-    problem = _problem(finding, there, migration, in_place=in_place)
+    problem = _problem(finding, there, migration, way)
     if problem:
         return PlannedSegment(finding=finding, name=name, action=Action.CONFLICT, message=problem)
     if there.length < finding.length or (finding.sealed and not there.sealed):
@@ -229,14 +245,26 @@ def _planned(
     return PlannedSegment(finding=finding, name=name, action=Action.DONE, message=notes)
 
 
-def _problem(finding: Finding, there: SegmentInfo, migration: str, *, in_place: bool) -> str:
+def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way) -> str:
     """Why a segment of the store is not what an earlier run brought; empty when it is."""
     origin = read_origin(there.attributes.get(ORIGIN, ""))
     known = (there.attributes.get(MARK), there.attributes.get(SOURCE))
     if known != (migration, finding.segment) or origin is None:
         return "the store has another segment of this name"
-    if origin != origin_of(finding, in_place=in_place):
-        if origin.in_place != in_place:
-            return f"it was imported {'in place' if origin.in_place else 'by copy'}"
-        return "the legacy segment changed since it was imported"
-    return ""
+    if origin.way is not way:
+        return f"it was imported {_HOW[origin.way]}"
+    if origin == origin_of(finding, way) or (way is Way.CODE_ONLY and went_on(finding, there)):
+        return ""
+    return "the legacy segment changed since it was imported"
+
+
+def went_on(finding: Finding, there: SegmentInfo) -> bool:
+    """Whether a segment in the layout can be what the store wrote there since."""
+    origin = read_origin(there.attributes.get(ORIGIN, ""))
+    return (
+        origin is not None
+        and finding.rolling_bytes == origin.rolling_bytes
+        and origin.start <= finding.start <= max(origin.start, there.start_offset)
+        and origin.length <= finding.length <= there.length
+        and origin.sealed <= finding.sealed <= there.sealed
+    )

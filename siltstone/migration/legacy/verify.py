@@ -24,6 +24,7 @@ from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment, unmarked
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.plan import Way, went_on
 from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
@@ -159,7 +160,7 @@ def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[
         return {}
     found: dict[Run, SegmentRange] = {}
     try:
-        for run in runs_of(one.finding, info.name, _compared_from(one), one.origin.length):
+        for run in runs_of(one.finding, info.name, _compared_from(one), _compared_to(one)):
             stop = run.start + run.length
             found[run] = plan_range(view, info, run.start, stop, stop)
     except SegmentError as error:
@@ -171,7 +172,15 @@ def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[
 
 def _compared_from(one: ImportedSegment) -> int:
     """Where both sides have bytes."""
-    return min(max(one.origin.start, one.info.start_offset), one.origin.length)
+    start = one.origin.start if one.finding is None else one.finding.start
+    return min(max(start, one.info.start_offset), _compared_to(one))
+
+
+def _compared_to(one: ImportedSegment) -> int:
+    """Where that ends; the store may have written on in the layout."""
+    if one.origin.way is Way.CODE_ONLY and one.finding is not None:
+        return min(one.finding.length, max(one.info.flushed_length, one.origin.length))
+    return one.origin.length
 
 
 def _told(one: ImportedSegment, problems: Mapping[str, tuple[str, str]]) -> Outcome:
@@ -180,7 +189,7 @@ def _told(one: ImportedSegment, problems: Mapping[str, tuple[str, str]]) -> Outc
     if name in problems:
         status, message = problems[name]
         return Outcome(subject=name, status=status, message=message)
-    return Outcome(subject=name, status=OK, length=one.origin.length - _compared_from(one))
+    return Outcome(subject=name, status=OK, length=_compared_to(one) - _compared_from(one))
 
 
 def _shape_problem(one: ImportedSegment) -> str:
@@ -189,7 +198,8 @@ def _shape_problem(one: ImportedSegment) -> str:
     if finding is None or finding.verdict is not Verdict.IMPORTABLE:
         reason = "it is not there" if finding is None else f"{finding.reason}: {finding.message}"
         return f"the layout can not be compared: {reason}"
-    if _shape(finding) != (origin.start, origin.length, origin.sealed):
+    same = _shape(finding) == (origin.start, origin.length, origin.sealed)
+    if not same and not (origin.way is Way.CODE_ONLY and went_on(finding, one.info)):
         return "the legacy segment changed since it was imported"
     if not one.is_whole:
         return f"only {one.info.length} of {origin.length} came: run the migration again"

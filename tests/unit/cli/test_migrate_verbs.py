@@ -396,9 +396,6 @@ def test_the_modes(command: Command, folder: Path, small: Path, tmp_path: Path) 
     assert "2 legacy segments" in ran.err
     empty = written(tmp_path / "empty", {})
     assert command("migrate", "legacy", str(empty), "--mode", "install_new").code == 0
-    ran = command("migrate", "legacy", str(small), "--mode", "code_only")
-    assert ran.code == 1
-    assert "code_only is not built" in ran.err
     assert shown(folder) == {}
 
 

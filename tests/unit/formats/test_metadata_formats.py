@@ -34,6 +34,7 @@ from siltstone.core.records.import_row import (
 )
 from siltstone.core.records.keys import CounterKind, RowKind
 from siltstone.core.records.layout import Layout, decode_layout, encode_layout
+from siltstone.core.records.legacy_row import LegacyRow, decode_legacy_row, encode_legacy_row
 from siltstone.core.records.number import decode_number, encode_number
 from siltstone.core.records.retention_row import (
     RetentionRow,
@@ -120,6 +121,15 @@ ADOPTING = replace(
     adoption="old",
 )
 ADOPTION = AdoptionRow(session_id=7, adoption="old")
+LEGACY = LegacyRow(
+    segment_id=300,
+    session_id=7,
+    rolling_bytes=1 << 20,
+    prefix="old/",
+    source="a",
+    header_length=27,
+    header_crc=0xAABBCCDD,
+)
 IMPORTED_CHUNK = "import/c0/0000000000000007/00000-0-00000000000000ab"
 IMPORT_BATCH = ImportBatchRow(query="q-1", batch=41, session_id=7, committed_ms=1_700_000_300_000)
 TOMBSTONE = Tombstone(
@@ -166,6 +176,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "import": (keys.import_key("job-1"), encode_import_row(IMPORT)),
     "adopting-import": (keys.import_key("job-2"), encode_import_row(ADOPTING)),
     "adoption": (keys.adoption_key(7), encode_adoption_row(ADOPTION)),
+    "legacy": (keys.legacy_key(300), encode_legacy_row(LEGACY)),
     "imported-chunk": (keys.import_chunk_key(IMPORTED_CHUNK), encode_number(RowKind.IMPORT, 42)),
     "import-batch": (keys.import_batch_key("q-1"), encode_import_batch_row(IMPORT_BATCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
@@ -204,6 +215,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
         ADOPTION,
         lambda key, value: decode_adoption_row(keys.adoption_of(key), value),
     ),
+    "legacy": (LEGACY, lambda key, value: decode_legacy_row(keys.legacy_of(key), value)),
     "imported-chunk": (42, lambda _, value: decode_number(RowKind.IMPORT, value)),
     "import-batch": (
         IMPORT_BATCH,

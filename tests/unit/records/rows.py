@@ -17,6 +17,7 @@ from siltstone.core.records import (
     import_batch_row,
     import_row,
     layout,
+    legacy_row,
     number,
     retention_row,
     segment_state,
@@ -117,6 +118,20 @@ IMPORTS = st.builds(
 ADOPTIONS = st.builds(
     adoption_row.AdoptionRow, session_id=U64, adoption=NAMES, finalised=st.booleans()
 )
+LEGACY_ROWS = st.builds(
+    legacy_row.LegacyRow,
+    segment_id=U64,
+    session_id=U64,
+    rolling_bytes=st.integers(1, 2**64 - 1),
+    prefix=st.just("") | NAMES,
+    source=st.just("") | NAMES,
+    suffix=st.just("") | NAMES,
+    header_length=U64,
+    header_crc=st.integers(0, 2**32 - 1),
+    listed=st.just("") | NAMES,
+    bare=st.booleans(),
+    sealed=st.booleans(),
+)
 IMPORT_BATCHES = st.builds(
     import_batch_row.ImportBatchRow, query=NAMES, batch=U64, session_id=U64, committed_ms=U64
 )
@@ -198,6 +213,11 @@ CODECS: dict[str, Codec] = {
         ADOPTIONS,
         adoption_row.encode_adoption_row,
         lambda row, value: adoption_row.decode_adoption_row(row.session_id, value),
+    ),
+    "legacy": (
+        LEGACY_ROWS,
+        legacy_row.encode_legacy_row,
+        lambda row, value: legacy_row.decode_legacy_row(row.segment_id, value),
     ),
     "tombstone": (
         TOMBSTONES,

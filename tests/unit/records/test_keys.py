@@ -59,6 +59,7 @@ def test_kinds_do_not_mix() -> None:
         keys.epoch_key(1),
         keys.import_batch_key("a"),
         keys.adoption_key(1),
+        keys.legacy_key(1),
     ]
     assert [key[0] for key in made] == list(keys.RowKind) == sorted(key[0] for key in made)
 

@@ -1,0 +1,101 @@
+"""The legacy row: a segment whose bytes are written into files of a legacy layout.
+
+Value, under the key of the segment's id; under 0 stands what new segments of the container get::
+
+    kind: u8 = 22
+    version: u8 = 1
+    flags: u8             1 = sealed | 2 = bare
+    session_id: uvarint
+    rolling_bytes: uvarint
+    header_length: uvarint
+    header_crc: uvarint
+    prefix: text
+    source: text
+    suffix: text
+    listed: text
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.wire import Reader, head, text, uvarint
+
+VERSION = 1
+_SEALED = 1
+_BARE = 2
+
+NEW_SEGMENTS = 0
+"""In place of a segment's id: what new segments of the container get."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyRow:
+    """Where and how the bytes of a segment are written.
+
+    Attributes:
+        segment_id: the segment, or ``NEW_SEGMENTS``.
+        session_id: the session whose adoption its files belong to.
+        rolling_bytes: a file gets no more from so many bytes on; at least 1.
+        header_length: bytes of the header that are written; 0 while there is none.
+        header_crc: CRC32C of these bytes.
+        prefix: of the keys of all files; empty, or with ``/`` at its end.
+        source: the segment's name in the layout; of ``NEW_SEGMENTS`` what names in the store begin
+            with.
+        suffix: what stands behind the names of files; empty where they tell no epoch.
+        listed: key, below the prefix, of an empty file that the header lists already, for the next
+            bytes; empty when there is none.
+        bare: no header lists the bytes that came first: they lie in a file of the segment's name.
+        sealed: the files say that the segment is sealed.
+    """
+
+    segment_id: int
+    session_id: int
+    rolling_bytes: int
+    prefix: str
+    source: str
+    suffix: str = ""
+    header_length: int = 0
+    header_crc: int = 0
+    listed: str = ""
+    bare: bool = False
+    sealed: bool = False
+
+
+def encode_legacy_row(row: LegacyRow) -> bytes:
+    """Encode the value of the row; the segment's id is in its key."""
+    flags = bytes(((_SEALED if row.sealed else 0) | (_BARE if row.bare else 0),))
+    numbers = (row.session_id, row.rolling_bytes, row.header_length, row.header_crc)
+    texts = (row.prefix, row.source, row.suffix, row.listed)
+    begin = head(RowKind.LEGACY, VERSION) + flags
+    return begin + b"".join(map(uvarint, numbers)) + b"".join(map(text, texts))
+
+
+def decode_legacy_row(segment_id: int, value: bytes) -> LegacyRow:
+    """Decode the value of the row of this segment.
+
+    Raises:
+        FormatError: of another kind or version.
+        CorruptDataError: damaged.
+    """
+    where = f"legacy row of segment {segment_id}"
+    reader = Reader(value, kind=RowKind.LEGACY, version=VERSION, where=where)
+    flags = reader.flags(_SEALED | _BARE)
+    row = LegacyRow(
+        segment_id=segment_id,
+        session_id=reader.uvarint(),
+        rolling_bytes=reader.uvarint(),
+        header_length=reader.uvarint(),
+        header_crc=reader.uvarint(),
+        prefix=reader.text(),
+        source=reader.text(),
+        suffix=reader.text(),
+        listed=reader.text(),
+        bare=bool(flags & _BARE),
+        sealed=bool(flags & _SEALED),
+    )
+    reader.end()
+    if not row.rolling_bytes:
+        raise reader.damaged("no file could hold a byte")
+    return row
