@@ -23,7 +23,7 @@ from siltstone.migration.legacy.bring import bring
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.imported import imported
 from siltstone.migration.legacy.locate import located
-from siltstone.migration.legacy.plan import plan_migration
+from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import DIFFERS, verify
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
@@ -129,7 +129,7 @@ def test_a_backup_is_the_same_on_threads_and_in_tasks_that_are_killed(
 def brought(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
     with located(str(old), folder) as place, siltstone.open(folder) as store:
         layout = examine(place.place)
-        plan = plan_migration(layout, {}, migration=place.migration, in_place=False, under="")
+        plan = plan_migration(layout, {}, migration=place.migration, way=Way.COPY, under="")
         return list(bring(plan, place.for_workers(store.uuid), store, executor, None))
 
 
