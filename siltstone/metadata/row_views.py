@@ -22,6 +22,7 @@ from siltstone.core.records.keys import (
     adoption_of,
     extent_of,
     import_of,
+    legacy_of,
     name_of,
     retention_of,
     task_of,
@@ -29,6 +30,7 @@ from siltstone.core.records.keys import (
     writer_of,
 )
 from siltstone.core.records.layout import decode_layout
+from siltstone.core.records.legacy_row import decode_legacy_row
 from siltstone.core.records.number import decode_number
 from siltstone.core.records.retention_row import decode_retention_row
 from siltstone.core.records.segment_state import decode_segment_state
@@ -103,6 +105,7 @@ _KEYS: dict[RowKind, Callable[[bytes], Fields]] = {
     RowKind.EPOCH: lambda key: {"epoch": _id(key)},
     RowKind.IMPORT_BATCH: lambda key: {"query": name_of(key)},
     RowKind.ADOPTION: lambda key: {"session_id": adoption_of(key)},
+    RowKind.LEGACY: lambda key: {"segment_id": legacy_of(key)},
 }
 
 _NUMBERS = {
@@ -126,6 +129,7 @@ _VALUES: dict[RowKind, Callable[[bytes, bytes], object]] = {
     RowKind.EPOCH: lambda key, value: decode_epoch_row(_id(key), value),
     RowKind.IMPORT_BATCH: lambda key, value: decode_import_batch_row(name_of(key), value),
     RowKind.ADOPTION: lambda key, value: decode_adoption_row(adoption_of(key), value),
+    RowKind.LEGACY: lambda key, value: decode_legacy_row(legacy_of(key), value),
 }
 
 UNKNOWN = "unknown"

@@ -82,10 +82,10 @@ def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch)
         segments, failing = container._parts.segments, owner.rows.find("a")
         trim = segments.trim
 
-        async def trim_or_fail(segment_id: int, start: int) -> bool:
+        async def trim_or_fail(segment_id: int, start: int, *, keep_last: bool) -> bool:
             if segment_id == failing:
                 raise ChunkUnavailableError("injected", chunk="c", operation="read_into")
-            return await trim(segment_id, start)
+            return await trim(segment_id, start, keep_last=keep_last)
 
         monkeypatch.setattr(segments, "trim", trim_or_fail)
         async with collector.lock:

@@ -12,6 +12,7 @@ from siltstone.cli.main import siltstone
 from siltstone.container.import_views import ImportSessionError
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
+from siltstone.core.legacy_layout import LegacyChangedError
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
 from siltstone.migration.legacy.imported import MigrationStateError
@@ -39,6 +40,7 @@ CLASSES = {
         BufferedWriteError,
         PipelineError,
         ImportSessionError,
+        LegacyChangedError,
         LegacyLayoutError,
         NoLegacyLayoutError,
         MigrationStateError,
