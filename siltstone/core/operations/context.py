@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from siltstone.core.block_reads import SCRATCH, Scratch
 from siltstone.core.chunk_storage import UNLIMITED
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError
+from siltstone.core.errors import CorruptDataError, OffsetError, SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.chunk_memory import ChunkMemory
 from siltstone.core.operations.mishaps import Mishaps
@@ -15,6 +15,7 @@ from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.sealing import newly_closed, seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.threads import AsyncChunkStorage, finish
 from siltstone.core.verified_blocks import VerifiedBlocks
@@ -73,6 +74,18 @@ class Context:
         if state is None or state.deleted:
             raise self.not_found(segment_id)
         return state
+
+    def layout_ending_at(self, state: SegmentState, offset: int) -> Layout:
+        """The layout of a segment that is flushed up to ``offset``. Raises ``OffsetError``."""
+        layout = self.layouts.layout(state.segment_id)
+        if offset != layout.storage_length:
+            raise OffsetError(
+                "write is not at the flushed length",
+                segment=state.name,
+                expected=layout.storage_length,
+                actual=offset,
+            )
+        return layout
 
     def not_found(self, segment_id: int) -> SegmentNotFoundError:
         """The error for a segment that is deleted or gone."""

@@ -160,7 +160,6 @@ def _change(
     each: Placed, layout: Layout, chunk_id: int, closing: tuple[Chunk, ...]
 ) -> LayoutChange:
     run = each.run
-    emptied = layout.storage_start == layout.storage_length
     extent = Extent(
         segment_id=run.segment_id,
         start=run.offset,
@@ -168,15 +167,10 @@ def _change(
         chunk_offset=each.chunk_offset,
         length=run.length,
     )
-    after = Layout(
-        segment_id=run.segment_id,
-        storage_start=run.offset if emptied else layout.storage_start,
-        storage_length=run.end,
-    )
     return LayoutChange(
         segment_id=run.segment_id,
         before=layout,
-        after=after,
+        after=layout.grown(run.offset, run.end),
         extents_put=(extent,),
         chunks_put=closing,
         writers=run.writers,

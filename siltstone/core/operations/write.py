@@ -14,7 +14,6 @@ from siltstone.core.errors import (
     ChunkOffsetError,
     ChunkReadBackError,
     LostDataError,
-    OffsetError,
     Outcome,
     SiltstoneError,
 )
@@ -114,18 +113,11 @@ def plan_commit(
             chunk = Chunk(chunk_id=item.chunk_id, name=item.name, epoch=epoch, length=length)
         is_open = is_last and appendable and chunk.length < chunk_bytes
         chunks.append(replace(chunk, closed=not is_open))
-    start, end = written[0].step.start, written[-1].step.end
-    emptied = layout.storage_start == layout.storage_length
-    after = Layout(
-        segment_id=layout.segment_id,
-        storage_start=start if emptied else layout.storage_start,
-        storage_length=end,
-        last_chunk_id=0 if chunks[-1].closed else chunks[-1].chunk_id,
-    )
+    open_id = 0 if chunks[-1].closed else chunks[-1].chunk_id
     return LayoutChange(
         segment_id=layout.segment_id,
         before=layout,
-        after=after,
+        after=layout.grown(written[0].step.start, written[-1].step.end, open_id),
         extents_put=tuple(extents),
         chunks_put=tuple(chunks),
         sums=tuple(patch for item in written for patch in item.sums),
@@ -144,14 +136,7 @@ async def run_write(
 ) -> int:
     """See ``ChunkedSegmentStorage.write``. The caller holds the segment's lock."""
     state = context.live_state(segment_id)
-    flushed = context.layouts.layout(segment_id).storage_length
-    if offset != flushed:
-        raise OffsetError(
-            "write is not at the flushed length",
-            segment=state.name,
-            expected=flushed,
-            actual=offset,
-        )
+    context.layout_ending_at(state, offset)
     cutter = Cutter(buffers, offset)
     if cutter.end == offset:
         return offset

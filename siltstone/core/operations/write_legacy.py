@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from siltstone.core.block_sums import block_count, extend_sums, patches
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
-from siltstone.core.errors import OffsetError
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.legacy_layout import (
     FilePart,
@@ -138,17 +137,11 @@ def plan_legacy_commit(
                 session_id=row.session_id,
             )
         chunks.append(replace(chunk, closed=length == file_bytes(row)))
-    emptied = layout.storage_start == layout.storage_length
-    after = Layout(
-        segment_id=layout.segment_id,
-        storage_start=written[0].part.begin if emptied else layout.storage_start,
-        storage_length=written[-1].part.end,
-        last_chunk_id=0 if chunks[-1].closed else chunks[-1].chunk_id,
-    )
+    open_id = 0 if chunks[-1].closed else chunks[-1].chunk_id
     return LayoutChange(
         segment_id=layout.segment_id,
         before=layout,
-        after=after,
+        after=layout.grown(written[0].part.begin, written[-1].part.end, open_id),
         extents_put=tuple(extents),
         chunks_put=tuple(chunks),
         sums=tuple(patch for item in written for patch in item.sums),
@@ -168,15 +161,7 @@ async def run_legacy_write(
     extra: tuple[TableEntry, ...],
 ) -> int:
     """See ``PackingSegmentStorage.write_legacy``. The caller holds the segment's lock."""
-    state = context.live_state(segment_id)
-    layout = context.layouts.layout(segment_id)
-    if offset != layout.storage_length:
-        raise OffsetError(
-            "write is not at the flushed length",
-            segment=state.name,
-            expected=layout.storage_length,
-            actual=offset,
-        )
+    layout = context.layout_ending_at(context.live_state(segment_id), offset)
     cutter = Cutter(buffers, offset)
     last, parts = plan_next(context, row, segment_id, cutter.end)
     assert parts[-1].end == cutter.end, "the caller asked how much one call takes"

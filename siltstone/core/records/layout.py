@@ -35,6 +35,16 @@ class Layout:
     storage_length: int = 0
     last_chunk_id: int = 0
 
+    def grown(self, start: int, end: int, last_chunk_id: int = 0) -> Layout:
+        """The layout when ``[start, end)`` lies in chunks too; only an empty one begins there."""
+        emptied = self.storage_start == self.storage_length
+        return Layout(
+            segment_id=self.segment_id,
+            storage_start=start if emptied else self.storage_start,
+            storage_length=end,
+            last_chunk_id=last_chunk_id,
+        )
+
 
 def encode_layout(layout: Layout) -> bytes:
     """Encode the value of the row; the segment's id is in its key."""
