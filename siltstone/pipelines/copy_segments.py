@@ -320,17 +320,15 @@ def _copied(work: CopyWork, storage: ChunkStorage, item: CopyItem) -> Outcome:
     try:
         with ImportWriter(work.target, item.ticket, partition=item.number, attempt=0) as writer:
             for part in item.parts:
-                problem = ""
-                chunks: list[ImportedChunk] = []
+                # A chunk holds bytes of one segment, in their order.
+                pieces = partial(read_range, work.source, storage, part)
                 try:
-                    # A chunk holds bytes of one segment, in their order.
-                    for start in range(part.start, part.stop, writer.chunk_bytes):
-                        stop = min(part.stop, start + writer.chunk_bytes)
-                        pieces = partial(read_range, work.source, storage, part, start, stop)
-                        chunks.append(writer.write_chunk(stop - start, pieces))
+                    chunks = tuple(writer.write_chunks(part.start, part.stop, pieces))
                 except CorruptDataError as error:
-                    problem = str(error)  # of this segment; the others of the task go on
-                made.append((part.segment, part.start, tuple(chunks), problem))
+                    # Of this segment; the others of the task go on.
+                    made.append((part.segment, part.start, (), str(error)))
+                else:
+                    made.append((part.segment, part.start, chunks, ""))
     except (SiltstoneError, OSError) as error:
         return Outcome(subject=item.subject, status=FAILED, message=str(error))
     return Outcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -153,6 +154,17 @@ class ImportWriter(Closing):
             return self._made(length, create)
         except PieceError as failed:
             raise failed.error from failed.error.__cause__
+
+    def write_chunks(
+        self, start: int, stop: int, pieces: Callable[[int, int], Iterable[Buffer]]
+    ) -> Iterator[ImportedChunk]:
+        """Make chunks of ``[start, stop)`` of something, one behind the other; see ``write_chunk``.
+
+        ``pieces`` reads the bytes between two offsets.
+        """
+        for begin in range(start, stop, self.chunk_bytes):
+            end = min(stop, begin + self.chunk_bytes)
+            yield self.write_chunk(end - begin, partial(pieces, begin, end))
 
     def write(self, data: Buffer) -> None:
         """See ``ImportPart.write``."""

@@ -295,7 +295,9 @@ def _copied(store: str, place: LegacyPlace, room: PieceRoom, item: CopyItem) -> 
             for run in item.runs:
                 try:
                     _check_length(place, run)
-                    came[run.segment, run.start] = _written(writer, place, room, run)
+                    pieces = partial(_pieces, place, room, run)
+                    chunks = tuple(writer.write_chunks(0, run.length, pieces))
+                    came[run.segment, run.start] = chunks
                 except OSError as error:
                     problems[run.segment] = f"{run.key}: {error.strerror or error}"
     except ChunkStorageFullError as error:
@@ -310,17 +312,6 @@ def _check_length(place: LegacyPlace, run: Run) -> None:
     found = place.length_of(run.key)
     if found != run.physical:
         raise OSError(f"has {found} bytes and had {run.physical}: somebody writes to it")
-
-
-def _written(
-    writer: ImportWriter, place: LegacyPlace, room: PieceRoom, run: Run
-) -> tuple[ImportedChunk, ...]:
-    made = []
-    for begin in range(0, run.length, writer.chunk_bytes):
-        end = min(run.length, begin + writer.chunk_bytes)
-        pieces = partial(_pieces, place, room, run, begin, end)
-        made.append(writer.write_chunk(end - begin, pieces))
-    return tuple(made)
 
 
 def _pieces(
