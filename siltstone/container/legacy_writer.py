@@ -25,6 +25,7 @@ from siltstone.core.legacy_layout import (
     MARK,
     ORIGIN,
     SOURCE,
+    can_be_written,
     chunk_of,
     final_header_key,
     header_of,
@@ -41,7 +42,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
-from siltstone.metadata.adoption_rows import adoption_pages, put_adoption
+from siltstone.metadata.adoption_rows import adoption_pages, pending_adoption, put_adoption
 from siltstone.metadata.changes import put_counter
 from siltstone.metadata.import_rows import put_import_chunk
 from siltstone.metadata.legacy_rows import (
@@ -78,15 +79,18 @@ class LegacyWriter:
     # --- which segments ---------------------------------------------------------------------------
 
     @property
+    def is_on(self) -> bool:
+        """Whether a layout is written."""
+        return self._new is not None
+
+    @property
     def adoption(self) -> str | None:
         """The adoption that the files belong to; ``None`` when no layout is written."""
         if self._new is None:
             return None
-        for page in adoption_pages(self._tables):
-            for row in page:
-                if row.session_id == self._new.session_id:
-                    return row.adoption
-        raise AssertionError("the layout's session has a row")
+        row = pending_adoption(self._tables, self._new.session_id)
+        assert row is not None, "the layout's session has a row"
+        return row.adoption
 
     def row_of(self, segment_id: int) -> LegacyRow | None:
         """How a segment is written; ``None`` when that is as in any other store."""
@@ -235,9 +239,9 @@ class LegacyWriter:
 
     def lets_go(self, adoption: AdoptionRow | None) -> bool:
         """Whether files of an adoption are deleted when no segment names them."""
-        if adoption is None or adoption.finalised or self._new is None:
-            return adoption is not None and adoption.finalised
-        return adoption.adoption == self.adoption
+        if adoption is None:
+            return False
+        return adoption.finalised or adoption.adoption == self.adoption
 
     def ready(self) -> Iterable[OpenSegment]:
         """Segments whose files have to say that they are sealed, and can."""
@@ -261,8 +265,7 @@ class LegacyWriter:
             SegmentNotFoundError: a segment is not there.
         """
         self._pipeline.check_alive()
-        able = storage.capabilities
-        if not (able.append and able.overwrite and able.seal):
+        if not can_be_written(storage.capabilities):
             raise CapabilityError(
                 "this service can not write a legacy layout: files of it grow, and are sealed"
             )

@@ -286,6 +286,7 @@ class Parts:
         self.reading = Reading(pipeline.replica, self.segments)
         self.feed = TableFeed(pipeline.replica, self.system)
         self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
+        self.verbs.is_checked = lambda: self.legacy.is_on
         self.verbs.check_new = partial(self.legacy.check_new, storage=self.storage)
         self.verbs.new_rows = self.legacy.new_rows
         self.verbs.check_rename = partial(self.legacy.refuse, "rename a segment")

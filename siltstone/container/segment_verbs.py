@@ -52,6 +52,7 @@ class SegmentVerbs:
     """State changes of the segments of one container.
 
     Attributes:
+        is_checked: whether a new segment needs ``check_new``.
         check_new: raises if there can be no new segment of a name; returns attributes that it gets.
         new_rows: called with id and name of a new segment; returns entries that go with it.
         check_rename: raises if a segment must keep its name.
@@ -75,6 +76,7 @@ class SegmentVerbs:
         self._rows = pipeline.replica.rows
         self._wake = wake
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
+        self.is_checked: Callable[[], bool] = lambda: False
         self.check_new: Callable[[str], Awaitable[Mapping[str, str]]] = _nothing_more
         self.new_rows: Callable[[int, str], list[TableEntry]] = lambda _id, _name: []
         self.check_rename: Callable[[OpenSegment], None] = lambda _: None
@@ -103,7 +105,7 @@ class SegmentVerbs:
         check_limits(name, attributes or {})
         await self._pipeline.admit_update()
         rows = self._rows
-        if rows.pending_find(name) is None:
+        if self.is_checked() and rows.pending_find(name) is None:
             attributes = {**(attributes or {}), **await self.check_new(name)}
         if rows.pending_find(name) is None:
             segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)

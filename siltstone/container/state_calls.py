@@ -32,7 +32,7 @@ class StateCalls:
         with self._timed("create"):
             parts = self._parts
         made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
-        if made is None or parts.legacy.adoption is not None:
+        if made is None or parts.legacy.is_on:
             return parts.reading.info(name)
         return parts.reading.info_of_new(made, attributes or {})
 

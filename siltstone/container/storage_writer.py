@@ -199,7 +199,7 @@ class StorageWriter:
                 first, *left = left
                 await self._flush_to(first.segment, first.end)
                 left = remaining(left)
-        for share in shares if self._legacy is not None else ():
+        for share in shares:
             await self._settle(share.segment)
 
     async def _flush_together(self, shares: list[Share]) -> None:
@@ -239,13 +239,14 @@ class StorageWriter:
 
     async def _settle(self, segment: OpenSegment) -> None:
         """Let the files of a sealed segment say that, in a legacy layout. Raises as ``flush``."""
-        if self._legacy is not None:
-            segment.users += 1
-            try:
-                async with self._locks.of(segment.segment_id):
-                    await self._legacy.settle(segment)
-            finally:
-                segment.users -= 1
+        if self._legacy is None or segment.segment_id not in self._legacy.unsettled:
+            return
+        segment.users += 1
+        try:
+            async with self._locks.of(segment.segment_id):
+                await self._legacy.settle(segment)
+        finally:
+            segment.users -= 1
 
     async def pass_over(self, segment: OpenSegment) -> None:
         """Let the flushed length jump over what is truncated already. Raises as ``flush``."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.legacy_row import LegacyRow
 
@@ -57,6 +58,11 @@ class FilePart:
     end: int
     key: str
     entry: str
+
+
+def can_be_written(able: Capabilities) -> bool:
+    """Whether a service can write a legacy layout: files of it grow, and are sealed."""
+    return able.append and able.overwrite and able.seal
 
 
 def header_of(segment: str) -> str:

@@ -14,6 +14,7 @@ from siltstone.container.legacy_views import LegacyLayout, LegacySegment
 from siltstone.container.legacy_writer import name_problem
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import CapabilityError, StoreError
+from siltstone.core.legacy_layout import can_be_written
 from siltstone.migration.legacy.bring import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.files import LegacyFile, resolve
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
@@ -57,8 +58,8 @@ def check_service(place: Located) -> str:
     """
     prefix = place.in_place().prefix
     with closing(storage_of(place.settings)) as storage:
-        able = storage.capabilities
-    if place.folder is None or not (able.append and able.overwrite and able.seal):
+        able = can_be_written(storage.capabilities)
+    if place.folder is None or not able:
         raise CapabilityError(
             "code_only needs a file system (nfs): files of the legacy layout grow and are sealed, "
             "which this service can not do; nothing was done, and layout_upgrade reads the layout"
@@ -165,12 +166,11 @@ def _segment(
     if problem and not finding.sealed:
         raise _ProblemError(problem)
     if finding.header_key is None:
-        key = finding.pieces[0].key if finding.pieces else finding.other_keys[0]
         return LegacySegment(
             name=planned.name,
             source=finding.segment,
             rolling_bytes=NO_ROLLING,
-            suffix=key.removeprefix(finding.segment),
+            suffix=finding.main_key.removeprefix(finding.segment),
             bare=finding.length > 0,
             sealed=finding.sealed,
         )

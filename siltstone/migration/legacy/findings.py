@@ -134,6 +134,13 @@ class Finding:
         """Bytes between start and length."""
         return self.length - self.start
 
+    @property
+    def main_key(self) -> str:
+        """The file that says whether it is sealed: its header, or else its only one."""
+        if self.header_key is not None:
+            return self.header_key
+        return self.pieces[0].key if self.pieces else self.other_keys[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutFindings:

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
+from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
 from siltstone.migration.legacy.imported import ImportedSegment, MigrationStateError, imported
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import (
-    HEADER,
     Naming,
     NoLegacyLayoutError,
     chunk_of,
+    header_of,
     read_name,
+    suffix_of,
 )
 from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
 from siltstone.migration.legacy.storage_writing import CannotWriteError, StorageWriter
@@ -43,9 +45,6 @@ from siltstone.store.store import Store
 
 REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""
-
-CHUNK_BYTES_MAX: Final = 2**40
-"""A chunk of a segment without rolling is cut here, far below every file system's limit."""
 
 
 def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
@@ -271,14 +270,10 @@ class _Writer:
 
     def write(self, one: ImportedSegment, finding: Finding) -> int:
         """Let the layout have all that the store has of a segment; return how many bytes."""
-        key = finding.header_key or finding.segment + HEADER
-        suffix = ""
-        if self._naming is Naming.HDFS:
-            source = _main_key(finding)
-            suffix = source.removeprefix(self._name(source))
-            key = finding.header_key or f"{finding.segment}{HEADER}{suffix}"
+        suffix = suffix_of(finding.main_key, self._naming)
+        key = finding.header_key or f"{header_of(finding.segment)}{suffix}"
         header = self._folder / key
-        size = min(finding.rolling_bytes, CHUNK_BYTES_MAX)
+        size = min(finding.rolling_bytes, FILE_BYTES_MAX)
         spans = list(cut(finding.length, one.info.length, size, sealed=one.info.sealed))
         if spans:
             chunks, rolling = self._listed(finding)
@@ -323,21 +318,14 @@ class _Writer:
         return known.name
 
     def _seal(self, finding: Finding, header: Path | None) -> None:
-        path = header or self._folder / _main_key(finding)
+        path = header or self._folder / finding.main_key
         if self._naming is Naming.FILES:
             set_sealed(path, sealed=True)
             return
         known = read_name(path.name, self._naming)
         if known is not None and not known.sealed:
-            path.replace(path.with_name(f"{known.name}_sealed"))
+            path.replace(path.with_name(f"{known.name}{SEALED}"))
             sync_folder(path.parent)
-
-
-def _main_key(finding: Finding) -> str:
-    """The file that says whether a segment is sealed: its header, or else its only one."""
-    if finding.header_key is not None:
-        return finding.header_key
-    return finding.pieces[0].key if finding.pieces else finding.other_keys[0]
 
 
 def _begins_with(segment: Segment, start: int, path: Path) -> bool:

@@ -89,6 +89,15 @@ def read_name(key: str, naming: Naming) -> LegacyName | None:
     return LegacyName(name=match[1], sealed=False, epoch=int(match[2]))
 
 
+def suffix_of(key: str, naming: Naming) -> str:
+    """What the binding that wrote a file of this layout put behind its name."""
+    if naming is Naming.FILES:
+        return ""
+    known = read_name(key, naming)
+    assert known is not None, "it was found under this name"
+    return key.removeprefix(known.name)
+
+
 def naming_of(keys: Iterable[str], where: str) -> Naming:
     """Tell which binding wrote these files.
 

@@ -26,7 +26,7 @@ from siltstone.migration.legacy.header import (
     parse_header,
 )
 from siltstone.migration.legacy.imported import ImportedSegment
-from siltstone.migration.legacy.names import HEADER, Naming, chunk_of, read_name
+from siltstone.migration.legacy.names import Naming, chunk_of, header_of, suffix_of
 from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 
@@ -120,13 +120,13 @@ class StorageWriter:
         return sum(part.length for part in plan.parts)
 
     def _plan(self, one: ImportedSegment, finding: Finding) -> _Plan:
-        suffix = self._suffix(finding)
+        suffix = suffix_of(finding.main_key, self._naming)
         parts = tuple(self._parts(one, finding, suffix))
         names = [part.name.removesuffix(suffix) for part in parts]
         new = [ChunkEntry(offset=p.start, name=n) for p, n in zip(parts, names, strict=True)]
         if finding.header_key is None:
             first = ChunkEntry(offset=0, name=finding.segment)
-            header = f"{finding.segment}{HEADER}{suffix}"
+            header = f"{header_of(finding.segment)}{suffix}"
             every: list[Entry] = [MaxSize(size=NO_ROLLING), first, *new]
             entries = self._encoded(every, header)
             return _Plan(parts=parts, header=header, position=None, entries=entries)
@@ -174,16 +174,6 @@ class StorageWriter:
             length = min(size, stop - position) if there is None else there
             yield _Part(start=position, length=length, name=name, there=there is not None)
             position += length
-
-    def _suffix(self, finding: Finding) -> str:
-        """What the binding of the layout puts behind names."""
-        if self._naming is Naming.FILES:
-            return ""
-        keys = [piece.key for piece in finding.pieces]
-        key = finding.header_key or [*keys, *finding.other_keys][0]
-        known = read_name(key, self._naming)
-        assert known is not None, "it was found under this name"
-        return key.removeprefix(known.name)
 
     def _length(self, name: str) -> int | None:
         try:
