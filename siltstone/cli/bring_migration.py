@@ -10,7 +10,10 @@ from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from siltstone.pipelines.work import Executor
+    from collections.abc import Iterator
+
+    from siltstone.migration.legacy.plan import MigrationPlan
+    from siltstone.pipelines.work import Executor, Outcome
 
 
 def bring_migration(
@@ -26,11 +29,10 @@ def bring_migration(
     as_json: bool,
 ) -> None:
     """Plan, bring, tell what became of each segment, and end as the worst of it asks."""
-    from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
+    from siltstone.migration.legacy.bring import bring
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
-    from siltstone.pipelines.work import FAILED, OK, SAME
 
     with located(folder, session.store_path(), sealed) as place:
         # Refused before anything is looked at, when the files can not become chunks.
@@ -44,12 +46,29 @@ def bring_migration(
                 way=Way.IN_PLACE if in_place else Way.COPY,
                 under=under,
             )
-            total = sum(planned.lacking_bytes for planned in plan.segments)
             files = place.for_workers(store.uuid)
             outcomes = bring(plan, files, store, executor, found, rate=rate)
-            quiet = frozenset((OK, SAME))
-            shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
-            counts = Counter(outcome.status for outcome in shown)
-            for key in plan.layout.strays:
-                session.note(f"left alone: {key}")
-            finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)
+            counts = tell_brought(session, plan, outcomes, as_json=as_json)
+            end_of_bringing(session, plan, counts)
+
+
+def tell_brought(
+    session: Session, plan: MigrationPlan, outcomes: Iterator[Outcome], *, as_json: bool
+) -> Counter[str]:
+    """Let a plan be carried out, and tell what becomes of each segment; return how many of each."""
+    from siltstone.pipelines.work import OK, SAME
+
+    total = sum(planned.lacking_bytes for planned in plan.segments)
+    quiet = frozenset((OK, SAME))
+    shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
+    return Counter(outcome.status for outcome in shown)
+
+
+def end_of_bringing(session: Session, plan: MigrationPlan, counts: Counter[str]) -> None:
+    """Say what was left alone, and end as the worst of all segments asks."""
+    from siltstone.migration.legacy.bring import CONFLICT, REFUSED
+    from siltstone.pipelines.work import FAILED
+
+    for key in plan.layout.strays:
+        session.note(f"left alone: {key}")
+    finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)

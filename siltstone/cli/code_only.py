@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
+from siltstone.cli.bring_migration import end_of_bringing, tell_brought
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
-from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session
 
 
@@ -55,33 +54,30 @@ def migrate_code_only(
         takeover: own the store although a live owner exists.
         as_json: write each outcome as a line of JSON.
     """
-    from siltstone.migration.legacy.bring import CONFLICT, REFUSED, bring
+    from siltstone.migration.legacy.bring import CONFLICT, bring
     from siltstone.migration.legacy.code_only import check_alone, check_service, plan_writing
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.pipelines.local_executor import LocalExecutor
-    from siltstone.pipelines.work import FAILED, OK, SAME
+    from siltstone.pipelines.work import FAILED
 
     with located(folder, session.store_path(), sealed) as place:
         prefix = check_service(place)
         found = place.in_place()
         with session.open_owner(takeover=takeover) as store:
             begun = check_alone(store, place.migration, under)
-            layout = examine(place.place)
-            known = {info.name: info for info in store.list(under)}
             plan = plan_migration(
-                layout, known, migration=place.migration, way=Way.CODE_ONLY, under=under
+                examine(place.place),
+                {info.name: info for info in store.list(under)},
+                migration=place.migration,
+                way=Way.CODE_ONLY,
+                under=under,
             )
             writing = plan_writing(plan, place.place, prefix, under, begun=begun)
-            total = sum(planned.lacking_bytes for planned in writing.plan.segments)
             files = place.for_workers(store.uuid)
             outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found)
-            quiet = frozenset((OK, SAME))
-            shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
-            counts = Counter(outcome.status for outcome in shown)
+            counts = tell_brought(session, writing.plan, outcomes, as_json=as_json)
             if not begun and not counts[FAILED] and not counts[CONFLICT]:
                 store.begin_legacy(writing.layout, writing.segments)
-    for key in layout.strays:
-        session.note(f"left alone: {key}")
-    finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)
+    end_of_bringing(session, plan, counts)
