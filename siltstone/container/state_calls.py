@@ -29,9 +29,9 @@ class StateCalls:
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
     ) -> SegmentInfo:
         """Make an empty segment; see ``SegmentVerbs.create``."""
+        parts = self._parts
         with self._timed("create"):
-            parts = self._parts
-        made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+            made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
         if made is None or parts.legacy.is_on:
             return parts.reading.info(name)
         return parts.reading.info_of_new(made, attributes or {})

@@ -257,6 +257,21 @@ def test_spans_of_calls_lie_below_those_of_what_made_them(
     assert "siltstone.write" in spans
 
 
+def test_the_span_of_a_creation_lasts_until_its_outcome(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    with siltstone.open(folder) as store:
+        store.create("a")
+        with pytest.raises(siltstone.SegmentExistsError):
+            store.create("a")
+    spans = [span for span in kept.get_finished_spans() if span.name == "siltstone.create"]
+    assert [len(span.events) for span in spans] == [0, 1]
+
+
 def test_an_operation_that_fails_is_timed_and_moves_no_byte() -> None:
     registry = CollectorRegistry()
     times = iter((10.0, 12.5))
