@@ -128,13 +128,16 @@ class TcpRelay(Closing):
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
-            while block := source.recv(BLOCK_BYTES):
+            # What was on its way when all was cut may be read here still: it came too late.
+            while (block := source.recv(BLOCK_BYTES)) and not self._is_cut(source, target):
                 target.sendall(block)
-        with self._lock:
-            is_cut = target in self._cut
-        if not is_cut:
+        if not self._is_cut(target):
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
+
+    def _is_cut(self, *used: socket.socket) -> bool:
+        with self._lock:
+            return not self._cut.isdisjoint(used)
 
     def _keep(self, made: socket.socket) -> socket.socket:
         with self._lock:

@@ -321,6 +321,25 @@ def test_connections_can_be_cut(listener: socket.socket) -> None:
                     client.recv(10)
 
 
+def test_what_comes_just_behind_a_cut_is_not_relayed(listener: socket.socket) -> None:
+    with (
+        TcpRelay(listener.getsockname()) as relay,
+        socket.create_connection(("127.0.0.1", relay.port), timeout=10) as client,
+        listener.accept()[0] as server,
+    ):
+        client.sendall(b"ask")
+        assert server.recv(10) == b"ask"
+        with relay._lock:  # as far as a cut has come before it wakes the threads of sockets
+            relay._cut.update(relay._sockets)
+        client.sendall(b"late")
+        server.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            server.recv(10)
+        relay.cut()
+        with pytest.raises(ConnectionResetError):
+            client.recv(10)
+
+
 def _bits_between(one: bytes, other: bytes) -> int:
     assert len(one) == len(other)
     return sum((a ^ b).bit_count() for a, b in zip(one, other, strict=True))
