@@ -204,6 +204,8 @@ class Hdfs(_Role):
             "dfs.heartbeat.interval": 1,
             "dfs.namenode.heartbeat.recheck-interval": 1000,
             "dfs.namenode.redundancy.interval.seconds": "1s",
+            # A copy that could not be made, since an old one was in its way, is tried again.
+            "dfs.namenode.reconstruction.pending.timeout-sec": 3,
             "dfs.namenode.handler.count": 10,
             "dfs.namenode.edits.asynclogging": "false",
         }

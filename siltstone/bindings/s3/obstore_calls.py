@@ -3,6 +3,10 @@
 They run on an event loop of ours, in a thread of its own. A caller waits for his call there, but no
 longer than its limits; then the call is cancelled, and what is left of it is a task in the library
 with its socket. Nothing of the caller's is ever given to the library to write to.
+
+The library's threads hand their answers to the loop by a call of Python. One that is still in it
+when the interpreter ends makes the whole process abort (PyO3/pyo3-async-runtimes#40), so the end of
+a loop waits until they are out.
 """
 
 from __future__ import annotations
@@ -10,19 +14,23 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from siltstone.bindings.s3.obstore_runtime import runtime
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Call = Callable[["Progress"], Coroutine[Any, Any, T]]
 """Asks the library; says when the answer begins."""
 JOIN_S: Final = 1.0
 """An idle loop ends at once; a busy one when its calls do, which nobody has to wait for."""
+PAUSE_S: Final = 0.001
 
 
 class Progress:
@@ -38,6 +46,29 @@ class Progress:
         self.has_begun = False
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Knows which threads are handing something to it.
+
+    Attributes:
+        handing: their identifiers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handing: set[int] = set()
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """See ``asyncio``."""
+        me = threading.get_ident()
+        self.handing.add(me)
+        try:
+            return super().call_soon_threadsafe(callback, *args, context=context)
+        finally:
+            self.handing.discard(me)
+
+
 class ObstoreCalls:
     """A loop and its thread, made for the first call. Thread-safe.
 
@@ -50,7 +81,7 @@ class ObstoreCalls:
         self._name = name
         self._silence_s = silence_s
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: _Loop | None = None
         self._close: Callable[[], object] = int
 
     def run(self, call: Call[T], deadline: Deadline) -> T:
@@ -75,10 +106,10 @@ class ObstoreCalls:
         """End the loop, as soon as there are no calls on it."""
         self._close()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _running(self) -> _Loop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _Loop()
                 thread = threading.Thread(
                     target=_serve, args=(self._loop,), name=self._name, daemon=True
                 )
@@ -105,8 +136,13 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
-    if os.getpid() == process and thread.is_alive():
+def _end(loop: _Loop, thread: threading.Thread, process: int) -> None:
+    if os.getpid() != process:
+        return
+    if thread.is_alive():
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join(JOIN_S)
+    until = time.monotonic() + JOIN_S
+    while loop.handing and time.monotonic() < until:
+        time.sleep(PAUSE_S)

@@ -25,11 +25,11 @@ LATE_S = 20.0
 """A slow machine; nothing waits for so long by itself."""
 
 
-def ended(versitygw: S3Server, scenario: str) -> dict[str, Any]:
+def ended(versitygw: S3Server, scenario: str, timeout_s: float = 1.0) -> dict[str, Any]:
     bucket, raw = new_bucket(versitygw)
     raw.write("a", CONTENT)
     more: dict[str, Any] = {"transport": "obstore"}
-    more |= {"read_timeout_s": 1.0, "connect_timeout_s": 1.0}
+    more |= {"read_timeout_s": timeout_s, "connect_timeout_s": timeout_s}
     options = options_of(versitygw, bucket, **more)
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.s3.obstore_process", scenario],
@@ -50,7 +50,7 @@ def check(told: dict[str, Any], *, lost: int) -> None:
     assert lost <= told["lost"] <= (lost + WIDTH if lost else 0)
     assert told["longest_s"] < LIMIT_S + LATE_S
     assert told["afterwards"] == ["right"]
-    assert told["more"] <= WIDTH
+    assert told["more"] <= 2 * WIDTH, "a thread and a socket each, if the first reads needed fewer"
 
 
 def test_a_child_that_uses_obstore_makes_it_deaf_here(versitygw: S3Server) -> None:
@@ -62,7 +62,7 @@ def test_a_child_that_uses_obstore_makes_it_deaf_here(versitygw: S3Server) -> No
 
 
 def test_in_a_child_the_sdk_reads(versitygw: S3Server) -> None:
-    told = ended(versitygw, "in_a_child")
+    told = ended(versitygw, "in_a_child", LATE_S)
     check(told, lost=0)
     assert told["inherited"] == "closed"
     assert told["warnings"] == 1

@@ -7,6 +7,8 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,37 @@ async def begin_for_ever(progress: Progress) -> None:
 
 async def fail(_: Progress) -> None:
     raise TimeoutError("its own")
+
+
+def test_the_end_waits_for_threads_that_hand_over_an_answer(
+    calls: ObstoreCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's threads must not be in Python when the interpreter ends."""
+    handed, may_leave, left = threading.Event(), threading.Event(), threading.Event()
+    hand_over = asyncio.SelectorEventLoop.call_soon_threadsafe
+
+    def slowly(loop: asyncio.SelectorEventLoop, *given: Any, **more: Any) -> asyncio.Handle:
+        handle = hand_over(loop, *given, **more)
+        if threading.current_thread().name == "library":
+            handed.set()
+            may_leave.wait(LONG_S)
+            left.set()
+        return handle
+
+    async def ask(_: Progress) -> str:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        hand = partial(loop.call_soon_threadsafe, answered.set_result, "answer")
+        threading.Thread(target=hand, name="library").start()
+        return str(await answered)
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "call_soon_threadsafe", slowly)
+    monkeypatch.setattr(obstore_calls, "JOIN_S", LONG_S)
+    assert calls.run(ask, Deadline(LONG_S)) == "answer"
+    assert handed.is_set()
+    threading.Timer(SHORT_S, may_leave.set).start()
+    calls.close()
+    assert left.is_set()
 
 
 def test_a_call_returns_and_raises_what_it_does(calls: ObstoreCalls) -> None:
