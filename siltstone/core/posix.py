@@ -10,15 +10,11 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
 
 from siltstone.core.chunk_storage import Buffer
-from siltstone.core.words import MIB
-
-OUT_BYTES = 2 * MIB
-"""Of a large write so much is on its way to the disk while the next so many bytes are copied."""
 
 _WAIT_BEFORE_AND_WRITE = 3
 """Flags of ``sync_file_range``."""
@@ -105,6 +101,13 @@ class FileCalls(Protocol):
         """Wait for what is on its way to the disk of these bytes, then send the rest of them.
 
         Nothing is durable by it.
+        """
+        ...
+
+    def free_memory(self, fd: int, offset: int, length: int) -> None:
+        """Free the memory that holds these bytes, as far as they are on their way no more.
+
+        What was not written yet stays. A hint: a failure means nothing.
         """
         ...
 
@@ -224,6 +227,10 @@ class SystemFileCalls:
             if number not in _NOT_THERE:
                 raise OSError(number, os.strerror(number))
 
+    def free_memory(self, fd: int, offset: int, length: int) -> None:
+        """``os.posix_fadvise``."""
+        os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
+
     def fsync(self, fd: int) -> None:
         """``os.fsync``."""
         os.fsync(fd)
@@ -316,49 +323,6 @@ def write_fully(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: in
         if count:
             views[index] = views[index][count:]
     return written
-
-
-def write_durably(calls: FileCalls, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-    """Write all of ``buffers`` at ``offset``, and sync; see ``write_stream_durably``."""
-    _write_runs_durably(calls, fd, _pieces(buffers), offset)
-
-
-def write_stream_durably(calls: FileCalls, fd: int, pieces: Iterable[Buffer], offset: int) -> None:
-    """Write pieces one behind the other from ``offset`` on, and sync.
-
-    A piece is done with before the next one is asked for. Many bytes leave while the next ones are
-    copied. The disk takes requests in their order, so a sync of another file would have to wait
-    behind all that one sync sends at once.
-    """
-    _write_runs_durably(calls, fd, ([piece] for piece in pieces), offset)
-
-
-def _write_runs_durably(
-    calls: FileCalls, fd: int, runs: Iterable[Sequence[Buffer]], offset: int
-) -> None:
-    before = sent = position = offset
-    for run in runs:
-        if position - sent >= OUT_BYTES:
-            calls.write_out(fd, before, position - before)
-            before, sent = sent, position
-        position += write_fully(calls, fd, run, position)
-    calls.fdatasync(fd)
-
-
-def _pieces(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
-    """The same bytes in pieces of ``OUT_BYTES``, the last one smaller."""
-    pieces: list[list[Buffer]] = [[]]
-    room = OUT_BYTES
-    for buffer in buffers:
-        view = memoryview(buffer).cast("B")
-        while len(view) > room:
-            pieces[-1].append(view[:room])
-            view = view[room:]
-            pieces.append([])
-            room = OUT_BYTES
-        pieces[-1].append(view)
-        room -= len(view)
-    return pieces
 
 
 def read_fully(calls: FileCalls, fd: int, buffer: memoryview | bytearray, offset: int) -> int:

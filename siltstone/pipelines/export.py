@@ -11,8 +11,9 @@ from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.durable_writes import write_stream_durably
 from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
-from siltstone.core.posix import SystemFileCalls, write_stream_durably
+from siltstone.core.posix import SystemFileCalls
 from siltstone.core.words import MIB
 from siltstone.pipelines.export_layout import (
     ExportHead,

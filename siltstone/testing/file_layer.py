@@ -23,7 +23,7 @@ T = TypeVar("T")
 KINDS = (
     "open", "close", "pwritev", "preadv", "fdatasync", "fsync", "fstatvfs", "fstat", "stat",
     "ftruncate", "posix_fallocate", "fchmod", "flock", "scandir", "mkdir", "rmdir", "unlink",
-    "link", "rename", "write_out",
+    "link", "rename", "write_out", "free_memory",
 )  # fmt: skip
 """The names of all calls, as ``fail_call`` and ``calls`` know them."""
 
@@ -163,6 +163,10 @@ class FileLayer:
     def write_out(self, fd: int, offset: int, length: int) -> None:
         """``FileCalls.write_out``."""
         self._call("write_out", fd, lambda: self.inner.write_out(fd, offset, length))
+
+    def free_memory(self, fd: int, offset: int, length: int) -> None:
+        """``FileCalls.free_memory``."""
+        self._call("free_memory", fd, lambda: self.inner.free_memory(fd, offset, length))
 
     def fsync(self, fd: int) -> None:
         """``FileCalls.fsync``."""

@@ -34,6 +34,7 @@ from siltstone.core.chunk_arguments import (
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.durable_writes import write_durably, write_stream_durably
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -45,13 +46,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.immediate_reads import ReadNow
 from siltstone.core.name_locks import NameLocks
-from siltstone.core.posix import (
-    FileCalls,
-    SystemFileCalls,
-    read_fully,
-    write_durably,
-    write_stream_durably,
-)
+from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully
 from siltstone.core.streamed_creates import checked_pieces
 from siltstone.core.words import MIB
 

@@ -9,8 +9,9 @@ from errno import EEXIST
 from pathlib import Path
 from typing import Final
 
+from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.core.errors import OffsetError, SegmentNotFoundError
-from siltstone.core.posix import OUT_BYTES, SystemFileCalls, sync_folder, write_stream_durably
+from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
 from siltstone.pipelines.folder_files import draft_of, publish

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.posix import OUT_BYTES, SystemFileCalls, write_stream_durably
+from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
+from siltstone.core.posix import SystemFileCalls
 from siltstone.migration.legacy.header import HeaderChunk, written_header
 from siltstone.migration.legacy.names import REPLACING, chunk_of
 from siltstone.store.segment import Segment
