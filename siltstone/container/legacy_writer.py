@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from siltstone.container.fence import Fence
+from siltstone.container.legacy_removal import remove_ahead, remove_header
 from siltstone.container.legacy_views import LegacyLayout, LegacySegment
 from siltstone.container.living_states import living_states
 from siltstone.container.open_segment import OpenSegment
@@ -15,7 +17,6 @@ from siltstone.container.pipeline import Pipeline
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import (
     CapabilityError,
-    ChunkNotFoundError,
     SegmentExistsError,
     SegmentNameError,
     SegmentNotFoundError,
@@ -27,11 +28,11 @@ from siltstone.core.legacy_layout import (
     SOURCE,
     can_be_written,
     chunk_of,
-    final_header_key,
     header_of,
     new_origin,
 )
 from siltstone.core.operations.legacy_files import SeenHeader
+from siltstone.core.operations.write_legacy import LegacyRows
 from siltstone.core.packing_storage import PackingSegmentStorage
 from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.chunk import Chunk
@@ -39,6 +40,7 @@ from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
@@ -68,6 +70,7 @@ class LegacyWriter:
         self._replica = pipeline.replica
         self._tables = pipeline.replica.tables
         self._segments = segments
+        self._stating = LegacyRows(_rows, self._state_row)
         self._seen: dict[int, SeenHeader] = {}
         self.unsettled: dict[int, None] = {}
         self._new = pending_legacy(self._tables, NEW_SEGMENTS)
@@ -150,6 +153,13 @@ class LegacyWriter:
                 raise SegmentExistsError(
                     "the legacy layout has files of this segment", segment=name, file=found[0].name
                 )
+        # Its rows say which files it may have left, and would say so of the new one's too. Nothing
+        # is awaited behind this look until the new segment is assigned.
+        await self._pipeline.settled()
+        if self._is_going(row):
+            raise SegmentExistsError(
+                "files of a deleted segment of this name are about to go", segment=name
+            )
         assert self.adoption is not None, "there is a layout"
         return {MARK: self.adoption, ORIGIN: new_origin(row), SOURCE: source}
 
@@ -157,6 +167,18 @@ class LegacyWriter:
         """The entries that go with a new segment, so that whatever it leaves is known to be its."""
         row = None if self._new is None else _begun(self._new, segment_id, name)
         return [] if row is None else [put_legacy(row)]
+
+    def _is_going(self, row: LegacyRow) -> bool:
+        """Whether a deleted segment has the name in the layout still."""
+        after: Task | None = None
+        while tasks := self._replica.rows.tasks(0, after=after):
+            after = tasks[-1]
+            for task in tasks:
+                if task.kind is TaskKind.REMOVE_SEGMENT:
+                    older = self.row_of(task.subject)
+                    if older is not None and older.source == row.source:
+                        return True
+        return False
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -182,10 +204,13 @@ class LegacyWriter:
             bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
             until=segment.length,
             seen=self._seen.setdefault(segment.segment_id, SeenHeader()),
-            rows_of=_rows,
+            rows=self._stating,
             writers=writers,
             extra=extra,
         )
+
+    async def _state_row(self, row: LegacyRow) -> None:
+        await self._pipeline.update([put_legacy(row)])
 
     def note_sealed(self, state: SegmentState) -> None:
         """A segment was sealed: its files have to say so when all of it is flushed."""
@@ -208,7 +233,7 @@ class LegacyWriter:
             await self._pipeline.barrier()
             seen = self._seen.setdefault(segment.segment_id, SeenHeader())
             try:
-                await self._segments.seal_legacy(row, segment.segment_id, seen, _rows)
+                await self._segments.seal_legacy(row, segment.segment_id, seen, self._stating)
             except SegmentNotFoundError:
                 await self._pipeline.settled()
         self.unsettled.pop(segment.segment_id, None)
@@ -218,7 +243,8 @@ class LegacyWriter:
     ) -> list[TableEntry]:
         """Delete the header of a segment that is deleted; return the entries that end its row.
 
-        From then on the layout has no such segment; the collector deletes its other files.
+        From then on the layout has no such segment; the collector deletes its other files. What
+        flushes that died have begun is deleted here, for no chunk names it.
 
         Raises:
             FencedError: there is a newer owner; the pipeline has failed with it.
@@ -228,12 +254,8 @@ class LegacyWriter:
         if row is None:
             return []
         await fence.check()
-        for key in (final_header_key(row), f"{row.prefix}{row.listed}" if row.listed else ""):
-            try:
-                if key:
-                    await storage.delete(key)
-            except ChunkNotFoundError:
-                continue
+        for remove in (remove_header, remove_ahead):
+            await storage.run("delete", row.prefix + row.source, partial(remove, row=row))
         self._seen.pop(segment_id, None)
         return [remove_legacy(segment_id)]
 

@@ -7,7 +7,7 @@ in chunks and in the header: whatever of it was done before may be done again, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -85,13 +85,6 @@ def header_key(row: LegacyRow) -> str:
     return f"{row.prefix}{header_of(row.source)}{row.suffix}"
 
 
-def final_header_key(row: LegacyRow) -> str:
-    """Key of a segment's header as it is now."""
-    if row.suffix and row.sealed:
-        return f"{row.prefix}{header_of(row.source)}{SEALED}"
-    return header_key(row)
-
-
 def chunk_entry(start: int, name: str) -> str:
     """What a header says of a chunk that begins at an offset."""
     return f"{start}={name}&"
@@ -132,6 +125,36 @@ def plan_parts(
         parts.append(FilePart(start=begin, begin=begin, end=stop, key=key, entry=entry))
         begin = stop
     return parts
+
+
+def ahead_starts(row: LegacyRow) -> range:
+    """Where the files begin that a flush may have begun, and that no chunk names."""
+    return range(row.ahead_start, row.ahead_end, file_bytes(row))
+
+
+def reaching(row: LegacyRow, parts: Sequence[FilePart]) -> LegacyRow:
+    """The row that says of the new files among ``parts`` that they may be there."""
+    new = [part for part in parts if part.entry]
+    if not new:
+        return row
+    start = row.ahead_start if row.ahead_end else new[0].start
+    return replace(row, ahead_start=start, ahead_end=max(row.ahead_end, new[-1].end))
+
+
+def reached(row: LegacyRow, end: int) -> LegacyRow:
+    """The row when chunks name all files that begin below ``end``."""
+    size = file_bytes(row)
+    start = row.ahead_start + max(0, -(-(end - row.ahead_start) // size)) * size
+    if start >= row.ahead_end:
+        return replace(row, ahead_start=0, ahead_end=0)
+    return replace(row, ahead_start=start)
+
+
+def withdrawn(row: LegacyRow, start: int) -> LegacyRow:
+    """The row when what begins at ``start`` is not ours, and what follows is not there."""
+    if start <= row.ahead_start:
+        return replace(row, ahead_start=0, ahead_end=0)
+    return replace(row, ahead_end=min(row.ahead_end, start))
 
 
 def header_begin(row: LegacyRow) -> str:

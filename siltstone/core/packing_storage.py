@@ -17,7 +17,7 @@ from siltstone.core.operations.repack import REPACK_EXTENTS_MAX, run_repack
 from siltstone.core.operations.sealing import seal_all
 from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.operations.write_legacy import (
-    RowsOf,
+    LegacyRows,
     plan_next,
     run_legacy_seal,
     run_legacy_write,
@@ -96,7 +96,7 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         *,
         until: int,
         seen: SeenHeader,
-        rows_of: RowsOf,
+        rows: LegacyRows,
         writers: tuple[WriterRow, ...] = (),
         extra: tuple[TableEntry, ...] = (),
     ) -> int:
@@ -109,7 +109,7 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
             buffers: the bytes, up to what ``legacy_end`` said.
             until: the acknowledged length.
             seen: how the header was when it was compared last; kept from call to call.
-            rows_of: gives the entries that state a row and new files.
+            rows: how rows are stated; a row alone before new files are begun.
             writers: writer rows as of the end of these bytes.
             extra: entries that go with the transaction.
 
@@ -134,20 +134,20 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
                     buffers,
                     until,
                     seen,
-                    rows_of,
+                    rows,
                     writers,
                     extra,
                 )
 
     async def seal_legacy(
-        self, row: LegacyRow, segment_id: int, seen: SeenHeader, rows_of: RowsOf
+        self, row: LegacyRow, segment_id: int, seen: SeenHeader, rows: LegacyRows
     ) -> None:
         """Let the files of a sealed segment, whose bytes are all flushed, say that it is sealed.
 
         Raises as ``write_legacy``; repeatable.
         """
         async with self.lock(segment_id):
-            await run_legacy_seal(self._context, row, segment_id, seen, rows_of)
+            await run_legacy_seal(self._context, row, segment_id, seen, rows)
 
     async def repack(self, extents: Sequence[Extent]) -> int:
         """Copy bytes of several segments from mostly dead chunks into one new chunk.

@@ -87,6 +87,32 @@ def check_epochs(storage: ChunkStorage, key: str, suffix: str) -> None:
             raise changed("a file of another epoch is there", found.name, ours=key)
 
 
+def check_free(
+    storage: ChunkStorage, part: FilePart, buffers: Sequence[Buffer], until: int
+) -> None:
+    """Look whether a new file can have the bytes of a part: it is not there, or holds them.
+
+    Raises:
+        LegacyChangedError: it holds bytes that are not the segment's.
+    """
+    try:
+        length = storage.stat(part.key).length
+    except ChunkNotFoundError:
+        return
+    _check_length(part, length, until)
+    _compare(storage, part.key, 0, length, buffers)
+
+
+def _check_length(part: FilePart, length: int, until: int) -> None:
+    if part.start + length > until:
+        raise changed(
+            "a file is longer than its segment",
+            part.key,
+            segment=until - part.start,
+            found=length,
+        )
+
+
 def write_part(
     storage: ChunkStorage, part: FilePart, buffers: Sequence[Buffer], until: int
 ) -> None:
@@ -124,13 +150,7 @@ def write_part(
                 needed=committed,
                 found=length,
             )
-        if part.start + length > until:
-            raise changed(
-                "a file is longer than its segment",
-                part.key,
-                segment=until - part.start,
-                found=length,
-            )
+        _check_length(part, length, until)
         _compare(storage, part.key, committed, length, buffers)
         overwrite(storage, part.key, committed, buffers)
         return

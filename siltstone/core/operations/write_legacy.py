@@ -6,7 +6,7 @@ rows say, is made of acknowledged bytes, and is written again by whoever flushes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from siltstone.core.block_sums import block_count, extend_sums, patches
@@ -14,11 +14,15 @@ from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.legacy_layout import (
     FilePart,
+    LegacyChangedError,
     file_bytes,
     header_ahead,
     header_begin,
     plan_parts,
+    reached,
+    reaching,
     with_header,
+    withdrawn,
 )
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.cutting import Cutter
@@ -26,6 +30,7 @@ from siltstone.core.operations.legacy_files import (
     SeenHeader,
     check_before,
     check_epochs,
+    check_free,
     put_header,
     seal_files,
     write_part,
@@ -45,8 +50,18 @@ from siltstone.core.words import BLOCK_BYTES
 PARTS_MAX = 100
 """Files that one transaction takes: each costs the rows of a chunk."""
 
-RowsOf = Callable[[LegacyRow, Sequence[Chunk]], tuple[TableEntry, ...]]
-"""The entries that state a legacy row and the names of new files."""
+
+@dataclass(frozen=True, slots=True)
+class LegacyRows:
+    """How rows of a legacy layout are stated.
+
+    Attributes:
+        entries: gives the entries that state a row and the names of new files.
+        state: states a row alone, and returns when that is acknowledged.
+    """
+
+    entries: Callable[[LegacyRow, Sequence[Chunk]], tuple[TableEntry, ...]]
+    state: Callable[[LegacyRow], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +171,7 @@ async def run_legacy_write(
     buffers: Sequence[Buffer],
     until: int,
     seen: SeenHeader,
-    rows_of: RowsOf,
+    rows: LegacyRows,
     writers: tuple[WriterRow, ...],
     extra: tuple[TableEntry, ...],
 ) -> int:
@@ -166,13 +181,23 @@ async def run_legacy_write(
     last, parts = plan_next(context, row, segment_id, cutter.end)
     assert parts[-1].end == cutter.end, "the caller asked how much one call takes"
     await _check(context, row, last, offset, until, seen)
-    written = [await _write(context, row, segment_id, last, part, cutter, until) for part in parts]
+    cuts = [(part, cutter.cut(part.begin, part.end)) for part in parts]
+    row = await _announce(context, row, cuts, until, rows)
+    written: list[WrittenPart] = []
+    try:
+        for part, cut in cuts:
+            written.append(await _write(context, segment_id, last, part, cut, until))
+    except LegacyChangedError:
+        # Whose this file is nobody knows, so the deletion of the segment shall leave it.
+        if part.entry:
+            await rows.state(withdrawn(row, part.start))
+        raise
     text = header_begin(row) + "".join(part.entry for part in parts)
     if text:
         await _header(context, row, text, last, offset, until, SeenHeader())
-    row = replace(with_header(row, text), listed="")
+    row = reached(replace(with_header(row, text), listed=""), cutter.end)
     change = plan_legacy_commit(layout, row, last, written)
-    entries = rows_of(
+    entries = rows.entries(
         row, [c for c in change.chunks_put if last is None or c.name != last.chunk.name]
     )
     if not await context.commit(replace(change, writers=writers, extra=(*extra, *entries))):
@@ -184,7 +209,7 @@ async def run_legacy_write(
 
 
 async def run_legacy_seal(
-    context: Context, row: LegacyRow, segment_id: int, seen: SeenHeader, rows_of: RowsOf
+    context: Context, row: LegacyRow, segment_id: int, seen: SeenHeader, rows: LegacyRows
 ) -> None:
     """See ``PackingSegmentStorage.seal_legacy``. The caller holds the segment's lock."""
     layout = context.layouts.layout(segment_id)
@@ -208,7 +233,7 @@ async def run_legacy_seal(
         before=layout,
         after=replace(layout, last_chunk_id=0),
         chunks_put=chunks,
-        extra=rows_of(row, ()),
+        extra=rows.entries(row, ()),
     )
     if not await context.commit(change):
         raise context.not_found(segment_id)
@@ -254,13 +279,38 @@ async def _header(
     await context.storage.run("overwrite", row.prefix + row.source, call, length=len(text))
 
 
-async def _write(
+async def _announce(
     context: Context,
     row: LegacyRow,
+    cuts: Sequence[tuple[FilePart, Sequence[Buffer]]],
+    until: int,
+    rows: LegacyRows,
+) -> LegacyRow:
+    """State which files will be begun, before the first one is; return the row that says so.
+
+    None of them is there yet, or it holds the segment's bytes. So what is there afterwards is ours,
+    and goes with the segment even if no transaction ever gives it to a chunk.
+    """
+    stated = reaching(row, [part for part, _ in cuts])
+    if stated == row:
+        return row
+
+    def call(storage: ChunkStorage) -> None:
+        for part, cut in cuts:
+            if part.entry:
+                check_free(storage, part, cut, until)
+
+    await context.storage.run("stat", row.prefix + row.source, call)
+    await rows.state(stated)
+    return stated
+
+
+async def _write(
+    context: Context,
     segment_id: int,
     last: LastFile | None,
     part: FilePart,
-    cutter: Cutter,
+    buffers: Sequence[Buffer],
     until: int,
 ) -> WrittenPart:
     committed, length = part.begin - part.start, part.end - part.begin
@@ -273,7 +323,6 @@ async def _write(
     else:
         # The name that goes with the id is never used.
         chunk_id = (await context.layouts.new_chunk(segment_id, part.start)).chunk_id
-    buffers = cutter.cut(part.begin, part.end)
 
     def call(storage: ChunkStorage) -> list[int]:
         sums = extend_sums(buffers, committed, newest)

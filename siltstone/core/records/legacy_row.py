@@ -3,7 +3,7 @@
 Value, under the key of the segment's id; under 0 stands what new segments of the container get::
 
     kind: u8 = 22
-    version: u8 = 1
+    version: u8 = 1, or 2 with what may lie ahead
     flags: u8             1 = sealed | 2 = bare
     session_id: uvarint
     rolling_bytes: uvarint
@@ -13,6 +13,8 @@ Value, under the key of the segment's id; under 0 stands what new segments of th
     source: text
     suffix: text
     listed: text
+    ahead_start: uvarint  in version 2 alone
+    ahead_end: uvarint    in version 2 alone
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+VERSION_AHEAD = 2
 _SEALED = 1
 _BARE = 2
 
@@ -48,6 +51,8 @@ class LegacyRow:
             bytes; empty when there is none.
         bare: no header lists the bytes that came first: they lie in a file of the segment's name.
         sealed: the files say that the segment is sealed.
+        ahead_start: where the first file begins that no chunk names and a flush may have begun.
+        ahead_end: where the last of these files ends at most; 0 when there are none.
     """
 
     segment_id: int
@@ -61,6 +66,8 @@ class LegacyRow:
     listed: str = ""
     bare: bool = False
     sealed: bool = False
+    ahead_start: int = 0
+    ahead_end: int = 0
 
 
 def encode_legacy_row(row: LegacyRow) -> bytes:
@@ -68,8 +75,10 @@ def encode_legacy_row(row: LegacyRow) -> bytes:
     flags = bytes(((_SEALED if row.sealed else 0) | (_BARE if row.bare else 0),))
     numbers = (row.session_id, row.rolling_bytes, row.header_length, row.header_crc)
     texts = (row.prefix, row.source, row.suffix, row.listed)
-    begin = head(RowKind.LEGACY, VERSION) + flags
-    return begin + b"".join(map(uvarint, numbers)) + b"".join(map(text, texts))
+    begin = head(RowKind.LEGACY, VERSION_AHEAD if row.ahead_end else VERSION) + flags
+    ahead = (row.ahead_start, row.ahead_end) if row.ahead_end else ()
+    parts = (map(uvarint, numbers), map(text, texts), map(uvarint, ahead))
+    return begin + b"".join(part for each in parts for part in each)
 
 
 def decode_legacy_row(segment_id: int, value: bytes) -> LegacyRow:
@@ -80,7 +89,8 @@ def decode_legacy_row(segment_id: int, value: bytes) -> LegacyRow:
         CorruptDataError: damaged.
     """
     where = f"legacy row of segment {segment_id}"
-    reader = Reader(value, kind=RowKind.LEGACY, version=VERSION, where=where)
+    version = VERSION_AHEAD if value[1:2] == bytes((VERSION_AHEAD,)) else VERSION
+    reader = Reader(value, kind=RowKind.LEGACY, version=version, where=where, known=VERSION_AHEAD)
     flags = reader.flags(_SEALED | _BARE)
     row = LegacyRow(
         segment_id=segment_id,
@@ -94,8 +104,12 @@ def decode_legacy_row(segment_id: int, value: bytes) -> LegacyRow:
         listed=reader.text(),
         bare=bool(flags & _BARE),
         sealed=bool(flags & _SEALED),
+        ahead_start=reader.uvarint() if version == VERSION_AHEAD else 0,
+        ahead_end=reader.uvarint() if version == VERSION_AHEAD else 0,
     )
     reader.end()
     if not row.rolling_bytes:
         raise reader.damaged("no file could hold a byte")
+    if version == VERSION_AHEAD and row.ahead_start >= row.ahead_end:
+        raise reader.damaged("nothing lies ahead")
     return row

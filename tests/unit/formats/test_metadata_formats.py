@@ -130,6 +130,7 @@ LEGACY = LegacyRow(
     header_length=27,
     header_crc=0xAABBCCDD,
 )
+LEGACY_AHEAD = replace(LEGACY, ahead_start=1 << 20, ahead_end=(1 << 21) + 5)
 IMPORTED_CHUNK = "import/c0/0000000000000007/00000-0-00000000000000ab"
 IMPORT_BATCH = ImportBatchRow(query="q-1", batch=41, session_id=7, committed_ms=1_700_000_300_000)
 TOMBSTONE = Tombstone(
@@ -177,6 +178,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "adopting-import": (keys.import_key("job-2"), encode_import_row(ADOPTING)),
     "adoption": (keys.adoption_key(7), encode_adoption_row(ADOPTION)),
     "legacy": (keys.legacy_key(300), encode_legacy_row(LEGACY)),
+    "legacy-ahead": (keys.legacy_key(300), encode_legacy_row(LEGACY_AHEAD)),
     "imported-chunk": (keys.import_chunk_key(IMPORTED_CHUNK), encode_number(RowKind.IMPORT, 42)),
     "import-batch": (keys.import_batch_key("q-1"), encode_import_batch_row(IMPORT_BATCH)),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
@@ -216,6 +218,10 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
         lambda key, value: decode_adoption_row(keys.adoption_of(key), value),
     ),
     "legacy": (LEGACY, lambda key, value: decode_legacy_row(keys.legacy_of(key), value)),
+    "legacy-ahead": (
+        LEGACY_AHEAD,
+        lambda key, value: decode_legacy_row(keys.legacy_of(key), value),
+    ),
     "imported-chunk": (42, lambda _, value: decode_number(RowKind.IMPORT, value)),
     "import-batch": (
         IMPORT_BATCH,

@@ -118,8 +118,12 @@ IMPORTS = st.builds(
 ADOPTIONS = st.builds(
     adoption_row.AdoptionRow, session_id=U64, adoption=NAMES, finalised=st.booleans()
 )
+AHEAD = st.tuples(U64, U64).filter(lambda ahead: ahead[0] < ahead[1]) | st.just((0, 0))
 LEGACY_ROWS = st.builds(
-    legacy_row.LegacyRow,
+    lambda ahead, **fields: legacy_row.LegacyRow(
+        ahead_start=ahead[0], ahead_end=ahead[1], **fields
+    ),
+    ahead=AHEAD,
     segment_id=U64,
     session_id=U64,
     rolling_bytes=st.integers(1, 2**64 - 1),
