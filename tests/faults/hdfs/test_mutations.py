@@ -24,8 +24,8 @@ from tests.faults.hdfs.faulty_client import FAULTS, FaultyClients, Plan
 
 BEFORE = b"what was there before"
 MORE = bytes(range(256)) * 4
-DEADLINE_S = 0.4
-"""Of the calls that hang; others take milliseconds."""
+DEADLINES_S = (0.4, 2.0, 10.0, 50.0)
+"""Of the calls that hang; others take milliseconds, or longer where a server has just begun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +90,10 @@ CASES = [
 ]
 
 
-def faulty(service: HdfsService, plan: Plan) -> HdfsChunkStorage:
+def faulty(service: HdfsService, plan: Plan, deadline_s: float) -> HdfsChunkStorage:
     storage = HdfsChunkStorage(service.settings)
     if plan.fault.startswith("hangs"):
-        storage.service._deadline_s = DEADLINE_S
+        storage.service._deadline_s = deadline_s
     clients: Any = FaultyClients(storage.service.clients, plan)
     storage.service.clients = clients
     return storage
@@ -101,17 +101,20 @@ def faulty(service: HdfsService, plan: Plan) -> HdfsChunkStorage:
 
 @pytest.mark.parametrize(("mutation", "call", "fault"), CASES)
 def test_one_call_goes_wrong(hdfs: Hdfs, mutation: Mutation, call: str, fault: str) -> None:
-    service = HdfsService(server=hdfs, more={"unsafe_append": True})
-    if mutation.before is not None:
-        service.outside_write("a", mutation.before)
-    plan = Plan(call=call, fault=fault)
-    storage = faulty(service, plan)
-    outcome: str = "done"
-    error: ChunkError | None = None
-    try:
-        mutation.call(storage)
-    except ChunkError as raised:
-        outcome, error = raised.outcome, raised
+    for deadline_s in DEADLINES_S:
+        service = HdfsService(server=hdfs, more={"unsafe_append": True})
+        if mutation.before is not None:
+            service.outside_write("a", mutation.before)
+        plan = Plan(call=call, fault=fault)
+        storage = faulty(service, plan, deadline_s)
+        outcome: str = "done"
+        error: ChunkError | None = None
+        try:
+            mutation.call(storage)
+        except ChunkError as raised:
+            outcome, error = raised.outcome, raised
+        if plan.happened:
+            break
     assert plan.happened, "the fault did not happen"
     if call in mutation.writes:
         assert outcome == Outcome.UNKNOWN, error
@@ -169,7 +172,7 @@ def test_the_calls_of_each_verb_are_counted(hdfs: Hdfs) -> None:
     }
     for name, call in verbs.items():
         plan = Plan()
-        storage = faulty(service, plan)
+        storage = faulty(service, plan, max(DEADLINES_S))
         call(storage)
         made = plan.made[: len(wanted[name])]
         assert name == "delete" or set(plan.made[len(made) :]) <= {"recover_lease"}
