@@ -26,6 +26,7 @@ from siltstone.metadata.index_rows import (
     Change,
     Entry,
     RangeEnd,
+    below,
     entry_of,
     index_key,
     keys_between,
@@ -158,7 +159,10 @@ class Index:
         watch = self.watch
         begun = 0.0 if watch is None else watch.clock()
         found = translated(
-            self._folder, lambda: walk(self._database.iter(), low, high, limit, bytes_max)
+            self._folder,
+            lambda: below(
+                self._database, high, lambda rows: walk(rows, low, high, limit, bytes_max)
+            ),
         )
         if watch is not None:
             watch.ended("scan", begun)
@@ -202,7 +206,11 @@ class Index:
         """
         found = translated(
             self._folder,
-            lambda: keys_between(self._database.iter(), low, high, RANGE_POINTS_MAX + 1),
+            lambda: below(
+                self._database,
+                high,
+                lambda rows: keys_between(rows, low, high, RANGE_POINTS_MAX + 1),
+            ),
         )
         if len(found) > RANGE_POINTS_MAX or len(earlier) > RANGE_EARLIER_MAX:
             batch.delete_range(low, high)

@@ -6,8 +6,11 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import rocksdict
+
+T = TypeVar("T")
 
 NO_LIMIT = sys.maxsize
 
@@ -61,6 +64,23 @@ def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, 
     """Index keys of the first key of a scan and of that behind it; no ``end``: of the table."""
     table = _TABLE.pack(table_id)
     return table + start, _TABLE.pack(table_id + 1) if end is None else table + end
+
+
+def below(database: rocksdict.Rdict, high: bytes, walk: Callable[[rocksdict.RdictIter], T]) -> T:
+    """Give ``walk`` an iterator that sees nothing from ``high`` on; return what it does.
+
+    Else a step behind the last row goes on to the next one there is, past all that were removed and
+    are in the index still: of a range that is empty, past those of everything behind it. A lower
+    bound is not heeded by the library.
+    """
+    options = rocksdict.ReadOptions()
+    options.set_iterate_upper_bound(high)
+    rows = database.iter(options)
+    try:
+        return walk(rows)
+    finally:
+        # The library points into the options for as long as it walks, and does not keep them.
+        del rows, options
 
 
 def walk_forward(

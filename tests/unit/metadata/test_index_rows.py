@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from siltstone.metadata.index_rows import (
     Change,
     Entry,
     RangeEnd,
+    below,
     entry_of,
     index_key,
     keys_between,
@@ -337,3 +340,43 @@ def test_a_closed_index_and_its_snapshots_name_their_folder(tmp_path: Path) -> N
         with pytest.raises(ClosedError) as caught:
             call()
         assert str(caught.value) == text
+
+
+def test_an_empty_range_is_found_empty_without_a_step_past_removed_rows_behind_it(
+    tmp_path: Path,
+) -> None:
+    options = rocksdict.Options(raw_mode=True)
+    options.enable_statistics()
+    database = rocksdict.Rdict(str(tmp_path / "rows"), options)
+    removed = [b"bc%d" % number for number in range(200)]
+    for key in removed:
+        database[key] = b"12345678"
+    for key in removed:
+        del database[key]
+    low, high = b"b", b"bb"
+    found = below(database, high, lambda rows: walk_forward(rows, low, high, NO_LIMIT, NO_LIMIT))
+    assert not found
+    counted = str(database.property_value("rocksdb.options-statistics"))
+    skipped = re.search(r"^rocksdb\.number\.iter\.skip COUNT : (\d+)$", counted, re.MULTILINE)
+    assert skipped is not None
+    assert int(skipped[1]) < 10
+    database.close()
+
+
+def test_the_bound_holds_for_as_long_as_the_walk_takes(tmp_path: Path) -> None:
+    database = rocksdict.Rdict(str(tmp_path / "rows"), rocksdict.Options(raw_mode=True))
+    for number in range(100):
+        database[b"%08d" % number] = b"12345678"
+
+    def walk(rows: rocksdict.RdictIter) -> list[bytes]:
+        # Whatever freed the bound would have it overwritten by this.
+        filling = [bytes(length) for length in range(1, 200)]
+        gc.collect()
+        found = keys_between(rows, b"0", b"9", NO_LIMIT)
+        del filling
+        return found
+
+    for number in range(90):
+        expected = [b"%08d" % one for one in range(number)]
+        assert below(database, b"%08d" % number, walk) == expected
+    database.close()
