@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.errors import translated
@@ -18,9 +18,14 @@ from siltstone.bindings.hdfs.web import read_open_file
 from siltstone.bindings.hdfs.writing import PAUSE_MAX_S, PAUSE_S, take_over
 from siltstone.core.errors import ChunkError, ChunkOffsetError, ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.words import KIB
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileReader
+
+WHOLE_BYTES_MAX: Final = 128 * KIB
+"""So much comes by one call of the SDK: packet by packet it would be one for each and one for the
+end, which for two packets takes longer than to copy them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +116,16 @@ def _looked(
 
 
 def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
-    """Put packets of the DataNode where they are wanted as they come, so that no more is held.
+    """Put packets of the DataNode where they are wanted as they come, so that little more is held.
 
     All of them are asked for, the end too: only then is the connection used again.
     """
     done = 0
     with translated(name, "read_into"):
-        parts = reader.read_range_stream(offset, len(buffer))
+        if len(buffer) <= WHOLE_BYTES_MAX:
+            parts = iter([reader.read_range(offset, len(buffer))])
+        else:
+            parts = reader.read_range_stream(offset, len(buffer))
     while True:
         with translated(name, "read_into"):
             part = next(parts, None)

@@ -12,16 +12,21 @@ import pytest
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.words import KIB
 
 
 class LateReader:
     """A file whose bytes come when they are let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
         self.go_on = threading.Event()
+        self._length = length
 
     def file_length(self) -> int:
-        return 10
+        return self._length
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        return b"".join(self.read_range_stream(offset, length))
 
     def read_range_stream(self, offset: int, length: int) -> Iterator[bytes]:
         self.go_on.wait(30)
@@ -39,15 +44,16 @@ class LateClients:
         return self._reader
 
 
-def test_a_late_answer_leaves_the_buffer_alone() -> None:
+@pytest.mark.parametrize("length", [10, 200 * KIB])
+def test_a_late_answer_leaves_the_buffer_alone(length: int) -> None:
     settings = HdfsSettings(namenode="hdfs://127.0.0.1:1", path="/a", deadline_s=0.2)
-    storage, reader = HdfsChunkStorage(settings), LateReader()
+    storage, reader = HdfsChunkStorage(settings), LateReader(length)
     clients: Any = LateClients(reader)
     storage.service.clients = clients
-    buffer = bytearray(10)
+    buffer = bytearray(length)
     with pytest.raises(ChunkUnavailableError):
         storage.read_into("b", 0, buffer)
-    buffer[:] = b"used again"
+    buffer[:] = used_again = b"used again" * (length // 10)
     calls = storage.service._calls
     assert calls._hanging == 1, "the call goes on by itself"
     reader.go_on.set()
@@ -55,7 +61,7 @@ def test_a_late_answer_leaves_the_buffer_alone() -> None:
     while calls._hanging and time.monotonic() < until:
         time.sleep(0.001)
     assert not calls._hanging
-    assert buffer == b"used again"
-    assert storage.read_into("b", 0, buffer) == 10
-    assert buffer == b"x" * 10
+    assert buffer == used_again
+    assert storage.read_into("b", 0, buffer) == length
+    assert buffer == b"x" * length
     storage.close()
