@@ -92,8 +92,10 @@ class Bench:
         self._store = store
         self._length = length
 
-    def _load(self, segment: str, **options: object) -> DataFrame:
+    def _load(self, segment: str, schema: str = "", **options: object) -> DataFrame:
         reader = self._spark.read.format("siltstone").option("store", str(self._store))
+        if schema:
+            reader = reader.schema(schema)
         for name, value in ({"segment": segment} | options).items():
             reader = reader.option(name, str(value))
         return reader.load()
@@ -116,6 +118,7 @@ class Bench:
             "text": lambda: counted(self._spark.read.text(texts)),
             "lines": lambda: counted(self._load("lines")),
             "blocks": lambda: counted(self._load("lines", mode="bytes")),
+            "binary": lambda: counted(self._load("lines", "value BINARY")),
             "events": lambda: counted(self._load("events", mode="events")),
             "stream": partial(self._stream, "lines"),
             "one": partial(self._stream, "one"),
@@ -128,6 +131,8 @@ class Bench:
             ("lines as rows", "lines", "spark.read.text of one file", "text", 0.5),
             ("blocks of 1 MiB as rows", "blocks", "spark.read.text of one file", "text", 0.85),
             ("the same as events", "events", "lines as rows", "lines", 1.0),
+            # The JVM makes an array of each value that is BINARY, as those of events are.
+            ("… nothing of events: lines as BINARY", "binary", "lines as rows", "lines", None),
             ("a stream, one trigger", "stream", "lines as rows", "lines", 0.8),
         ):
             figures.append(

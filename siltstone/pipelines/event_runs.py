@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy
@@ -35,6 +35,15 @@ class EventRun:
     buffer: bytearray
     starts: Numbers
     lengths: Numbers
+
+    def parts(self, size_bytes: int) -> Iterator[EventRun]:
+        """Yield the same events in runs of about so many bytes, each of at least one event."""
+        begin, count = 0, len(self.starts)
+        while begin < count:
+            fitting = int(numpy.searchsorted(self.starts, self.starts[begin] + size_bytes))
+            end = max(begin + 1, fitting)
+            yield replace(self, starts=self.starts[begin:end], lengths=self.lengths[begin:end])
+            begin = end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

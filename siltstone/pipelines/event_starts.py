@@ -65,14 +65,14 @@ def _words(buffer: bytearray) -> Numbers:
     return numpy.ndarray((max(0, len(buffer) - 3),), ">u4", buffer, 0, (1,))
 
 
-def _read_headers(words: Numbers, starts: Numbers) -> tuple[Numbers, Numbers]:
-    """The lengths at ``starts``, each with room for a header, and which of them are headers."""
+def _have_checks(words: Numbers, starts: Numbers, lengths: Numbers) -> Numbers:
+    """Which of the headers at ``starts``, that state ``lengths``, have the check of these."""
     high, low = _check_tables()
-    lengths = words[starts].astype(numpy.int64)
+    checks = words[starts + 4]
     if len(lengths) and lengths.max() > 0xFFFF:
-        checks = high[lengths >> 16] ^ low[lengths & 0xFFFF]
-        return lengths, (words[starts + 4] == checks) & (lengths <= EVENT_BYTES_MAX)
-    return lengths, words[starts + 4] == low[lengths]
+        known = high[lengths >> 16] ^ low[lengths & 0xFFFF]
+        return (checks == known) & (lengths <= EVENT_BYTES_MAX)
+    return checks == low[lengths]
 
 
 def find_events(buffer: bytearray, begin: int, end: int) -> EventStarts:
@@ -125,10 +125,12 @@ def _joined(first: EventStarts, rest: EventStarts) -> EventStarts:
 
 
 def _guess(buffer: bytearray, words: Numbers, begin: int, end: int, size: int) -> Numbers:
-    """Places that look like headers, one in some 40 events; ``begin`` is the first."""
-    step = min(max(40 * size, 2_048), 32_768)
+    """Places that look like headers, one in some 60 events; ``begin`` is the first."""
+    step = min(max(60 * size, 2_048), 32_768)
     width = min(2 * size, step)
-    rows = (end - begin) // step - 2  # so that every window and its headers lie below ``end``
+    # As many as fit, so that no piece is much longer than the others: all take a turn for each
+    # step of the longest. Every window and its headers lie below ``end``.
+    rows = (end - begin - width - HEADER_BYTES) // step
     if rows <= 0:
         return numpy.array([begin], dtype=numpy.int64)
     windows = numpy.ndarray((rows, width), numpy.uint8, buffer, begin + step, (step, 1))
@@ -136,7 +138,7 @@ def _guess(buffer: bytearray, words: Numbers, begin: int, end: int, size: int) -
     found = numpy.flatnonzero(windows == 0)
     row = found // width
     places = begin + step + row * step + (found - row * width)
-    _, good = _read_headers(words, places)
+    good = _have_checks(words, places, words[places].astype(numpy.int64))
     places, row = places[good], row[good]
     first = numpy.ones(len(row), dtype=bool)
     first[1:] = row[1:] != row[:-1]
@@ -165,19 +167,24 @@ def _follow_many(buffer: bytearray, begin: int, end: int, size: int) -> EventSta
     wrong = numpy.flatnonzero(ends[:-1] != guesses[1:])
     sure = len(guesses) if not len(wrong) else int(wrong[0]) + 1
     starts = table[:sure].ravel()
-    found = _checked(words, starts[starts >= 0], end)
+    found = _checked(words, starts[starts >= 0], int(ends[sure - 1]), end)
     if sure == len(guesses) or found.malformed or found.needed > HEADER_BYTES:
         return found
     return _joined(found, _follow(buffer, found.end, end))
 
 
-def _checked(words: Numbers, starts: Numbers, end: int) -> EventStarts:
-    """Keep what stands before the first place that is no header, or whose event is not whole."""
-    lengths, good = _read_headers(words, starts)
+def _checked(words: Numbers, starts: Numbers, behind: int, end: int) -> EventStarts:
+    """Keep what stands before the first place that is no header, or whose event is not whole.
+
+    The lengths that are stated lead from each of ``starts`` to the next, and to ``behind``.
+    """
+    lengths = numpy.empty_like(starts)
+    numpy.subtract(starts[1:], starts[:-1] + HEADER_BYTES, out=lengths[:-1])
+    lengths[-1] = behind - int(starts[-1]) - HEADER_BYTES
+    good = _have_checks(words, starts, lengths)
     if not good.all():
         bad = int(numpy.flatnonzero(~good)[0])
         return EventStarts(starts[:bad], lengths[:bad], int(starts[bad]), malformed=True)
-    behind = int(starts[-1] + lengths[-1]) + HEADER_BYTES
     if behind > end:
         last = int(starts[-1])
         return EventStarts(starts[:-1], lengths[:-1], last, needed=behind - last)

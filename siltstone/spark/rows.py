@@ -14,7 +14,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
 from siltstone.pipelines.blocks import BlockRun, block_values, read_block_runs
-from siltstone.pipelines.byte_source import ByteSource
+from siltstone.pipelines.byte_source import READ_BYTES, ByteSource
 from siltstone.pipelines.event_runs import (
     EVENT_READ_BYTES,
     BadStretch,
@@ -46,7 +46,7 @@ class RowShape:
     def read(
         self, storage: ChunkStorage, part: RecordRange, look_up: Callable[[int], Window]
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Read the rows of one range, a batch for each read.
+        """Read the rows of one range, in batches that stay in the cache until Spark has them.
 
         Args:
             storage: long-term storage; stays the caller's.
@@ -66,6 +66,8 @@ class RowShape:
             part.window,
             look_up,
             read_bytes=EVENT_READ_BYTES if events else None,
+            # Arrow copies lines and events; blocks stay where they were read.
+            one_buffer=self.options.mode is not Mode.BYTES,
         )
         match self.options.mode:
             case Mode.LINES:
@@ -100,8 +102,9 @@ class RowShape:
             tolerant=self.options.bad_records is not BadRecords.FAIL,
         ):
             if isinstance(run, EventRun):
-                values = None if kind is None else event_payloads(run, kind)
-                yield self._batch(part, len(run.starts), values, run.starts + run.base)
+                for some in run.parts(READ_BYTES):
+                    values = None if kind is None else event_payloads(some, kind)
+                    yield self._batch(part, len(some.starts), values, some.starts + some.base)
             elif self.options.bad_records is BadRecords.COLUMN:
                 yield self._bad(part, run)
 

@@ -215,6 +215,13 @@ def test_small_events_in_large_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(followed) > 5
 
 
+def test_batches_are_small_where_reads_are_large() -> None:
+    payloads = [b"x" * (200 + number % 9) for number in range(12_000)]
+    data = events.encode_many([*payloads, bytes(3 << 20), *payloads])
+    segment = LaidOut(data, [len(data)])
+    assert read(segment, wanted()) == expected(data)  # ``rows`` looks at the size of each
+
+
 def test_every_range_proves_the_next_one() -> None:
     payloads = [b"x" * (number % 7) for number in range(60)]
     data = events.encode_many(payloads)
