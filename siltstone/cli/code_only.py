@@ -26,6 +26,7 @@ def plan_code_only(
             migration=place.migration,
             way=Way.CODE_ONLY,
             under=under,
+            goes_on=True,
         )
         begun = bool(plan.count(Action.DONE)) and not plan.count(Action.IMPORT)
         plan = plan_writing(plan, place.place, prefix, under, begun=begun).plan
@@ -73,6 +74,7 @@ def migrate_code_only(
                 migration=place.migration,
                 way=Way.CODE_ONLY,
                 under=under,
+                goes_on=begun,
             )
             writing = plan_writing(plan, place.place, prefix, under, begun=begun)
             files = place.for_workers(store.uuid)

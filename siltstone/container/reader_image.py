@@ -12,8 +12,10 @@ from siltstone.container.image import ContainerImage, encoded_tail
 from siltstone.container.living_states import living_states
 from siltstone.container.log_facts import LogFacts
 from siltstone.core.environment import Environment
+from siltstone.core.records.legacy_row import NEW_SEGMENTS
 from siltstone.core.whole_calls import run_whole
 from siltstone.metadata.checkpoint import INDEX_POOL, take_index
+from siltstone.metadata.legacy_rows import pending_legacy
 
 if TYPE_CHECKING:
     from siltstone.container.view import View
@@ -33,6 +35,12 @@ class ReaderImage:
 
         def _current(self) -> View: ...
         async def _refresh(self) -> None: ...
+
+    async def writes_legacy(self) -> bool:
+        """Whether the owner writes a legacy layout, as of now. Raises as ``image``."""
+        async with self._lock:
+            await self._refresh()
+            return pending_legacy(self._current().replica.tables, NEW_SEGMENTS) is not None
 
     async def image(self) -> ContainerImage:
         """All that is acknowledged at one moment after this call began.

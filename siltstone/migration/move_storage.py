@@ -22,6 +22,7 @@ from siltstone.core.chunk_names import FILES_PREFIX, PINS_PREFIX
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
+    CapabilityError,
     CorruptDataError,
     FencedError,
     SettingsError,
@@ -94,6 +95,7 @@ def copy_storage(
 
     Raises:
         SettingsError: the two files differ by more, or not at all.
+        CapabilityError: the store writes a legacy layout; nothing was written.
         StoreError: the new place holds something else.
         CorruptDataError: a chunk is damaged or gone; it is named. What was copied stays.
         PipelineError: the old place did not answer for a chunk.
@@ -102,6 +104,7 @@ def copy_storage(
     old, new = _checked(store, settings)
     environment = SystemEnvironment()
     with closing(environment), store_view(store) as view:
+        _refuse_legacy(view)
         with closing(open_storage(new, environment)) as target:
             _begin(target, view.manifest)
             found = {stat.name: stat.length for stat in target.list()}
@@ -130,6 +133,7 @@ def switch_storage(
     Raises:
         StoreInUseError: somebody owns a container; nothing was changed.
         StoreError: an object is not at the new place as it should be; or see ``copy_storage``.
+        CapabilityError: the store writes a legacy layout; nothing was changed.
         FencedError: somebody took a container over meanwhile; nothing was switched.
         CorruptDataError, PipelineError, ChunkError, SettingsError: see ``copy_storage``.
     """
@@ -202,6 +206,15 @@ def _begin(target: ChunkStorage, manifest: StoreManifest) -> None:
     _put(target, COPY_NAME, manifest)
 
 
+def _refuse_legacy(view: StoreView) -> None:
+    """Raise ``CapabilityError`` if chunks are not all that would have to move."""
+    if view.writes_legacy():
+        raise CapabilityError(
+            "a store that writes a legacy layout can not move: its headers would stay behind; "
+            "finalise its migration first"
+        )
+
+
 def _chunks(view: StoreView) -> dict[str, tuple[int, bytes]]:
     """Length and sums of every chunk that the store names, those of the table log too."""
     return {
@@ -260,6 +273,7 @@ def _rest(
 ) -> MoveReport:
     """Bring what the new place lacks, take away what it has too much of, and look at all of it."""
     with store_view(old.file) as view:
+        _refuse_legacy(view)
         _begin(target, view.manifest)
         wanted = _chunks(view)
     for stat in source.list("import/"):

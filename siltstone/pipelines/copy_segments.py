@@ -26,6 +26,7 @@ from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
     AttributeLimitError,
+    CapabilityError,
     CorruptDataError,
     SegmentNotFoundError,
     SettingsError,
@@ -142,11 +143,16 @@ def copy(
 
     Raises:
         SettingsError: source and target are the same store.
+        CapabilityError: the target writes a legacy layout; nothing was changed.
         PipelineError: the work could not be done as a whole.
         FencedError: another owner took the target over; what became visible stays.
     """
     if target.uuid == view.uuid:
         raise SettingsError("a store is not copied into itself")
+    if any(target.loop.run(one.legacy_adoption()) is not None for one in target.containers):
+        raise CapabilityError(
+            "a store that writes a legacy layout takes no copies: finalise its migration first"
+        )
     lacks: dict[int, list[Lack]] = {}
     done: list[SegmentInfo] = []
     for info in segments:

@@ -58,6 +58,14 @@ class StoreView:
             found += await container.chunk_rows(system_now=again)
         return found
 
+    def writes_legacy(self) -> bool:
+        """Whether the store writes a legacy layout, whose headers are no chunks."""
+        return self._store.run(self._writes_legacy())
+
+    async def _writes_legacy(self) -> bool:
+        containers = await self._store.containers()
+        return any([await container.writes_legacy() for container in containers])
+
     def segments(self, names: Iterable[str] = (), prefix: str = "") -> list[SegmentInfo]:
         """The segments of these names, or without names those whose names begin with ``prefix``.
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.operations.context import Context
-from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.chunk import Chunk, ended
 from siltstone.core.records.layout import Layout
 
 
@@ -16,7 +16,7 @@ def plan_close(layout: Layout, chunk: Chunk) -> LayoutChange:
         segment_id=layout.segment_id,
         before=layout,
         after=replace(layout, last_chunk_id=0),
-        chunks_put=(replace(chunk, closed=True),),
+        chunks_put=(ended(chunk),),
     )
 
 

@@ -11,7 +11,7 @@ from siltstone.core.operations.context import Context
 from siltstone.core.operations.dropping import plan_dropping
 from siltstone.core.operations.joining import Ends, Joining, checked, commit_joining
 from siltstone.core.operations.placing import unplace_all
-from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.chunk import Chunk, ended
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.words import ROWS_PER_SLICE
@@ -44,7 +44,7 @@ def plan_concat(
     puts = {chunk.chunk_id: chunk for chunk in dropping.chunks_put}
     gone = {chunk.chunk_id for chunk in dropping.chunks_dropped}
     for chunk_id in {target.last_chunk_id, source.last_chunk_id} - gone - {0}:
-        puts[chunk_id] = replace(puts.get(chunk_id, chunk_of(chunk_id)), closed=True)
+        puts[chunk_id] = ended(puts.get(chunk_id) or chunk_of(chunk_id))
     return LayoutChange(
         segment_id=target.segment_id,
         before=target,

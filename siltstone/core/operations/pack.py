@@ -22,7 +22,7 @@ from siltstone.core.operations.context import Context
 from siltstone.core.operations.create import create_chunk
 from siltstone.core.operations.placing import has_placed
 from siltstone.core.records.block_sums import BlockSumsPatch
-from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.chunk import Chunk, ended
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
@@ -153,7 +153,7 @@ def _closing(layout: Layout, chunk_of: Callable[[int], Chunk | None]) -> tuple[C
     """The row that closes the segment's open chunk, which is its last one no more."""
     last = chunk_of(layout.last_chunk_id) if layout.last_chunk_id else None
     # The row of a shared chunk may change at any time by another segment's transaction.
-    return (replace(last, closed=True),) if last is not None and last.references == 1 else ()
+    return (ended(last),) if last is not None and last.references == 1 else ()
 
 
 def _change(
@@ -272,7 +272,9 @@ async def _commit(
             packed.count += len(change.extents_put)
             _remember(context, change)
             # The shared chunk is left as it is: nobody ever appends to it.
-            packed.closed += [row for row in change.chunks_put if row.chunk_id != chunk.chunk_id]
+            packed.closed += [
+                row for row in change.chunks_put if row.closed and row.chunk_id != chunk.chunk_id
+            ]
     if not packed.count:
         context.memory.abandon([new])
     return packed

@@ -16,7 +16,7 @@ from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.dropping import plan_dropping
 from siltstone.core.operations.joining import Ends, Joining, checked, commit_joining
-from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.chunk import Chunk, ended
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.table_record import TableEntry
@@ -86,7 +86,7 @@ def plan_show(
     ends: Ends, last_chunk: Chunk | None, end: int, extra: tuple[TableEntry, ...]
 ) -> LayoutChange:
     """Plan the transaction that shows everything placed up to ``end`` of the target."""
-    closed = () if last_chunk is None else (replace(last_chunk, closed=True),)
+    closed = () if last_chunk is None else (ended(last_chunk),)
     return LayoutChange(
         segment_id=ends.target.segment_id,
         before=ends.target,

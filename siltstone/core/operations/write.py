@@ -26,7 +26,7 @@ from siltstone.core.operations.read import sums_between
 from siltstone.core.operations.read_back import read_back
 from siltstone.core.operations.trim import drop_all, run_skip
 from siltstone.core.records.block_sums import BlockSumsPatch
-from siltstone.core.records.chunk import Chunk
+from siltstone.core.records.chunk import Chunk, ended
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.table_record import TableEntry
@@ -92,7 +92,7 @@ def plan_commit(
     left = tail is None or not written[0].step.append
     # The row of a shared chunk may change at any time by another segment's transaction.
     if last_chunk is not None and left and last_chunk.references == 1:
-        chunks.append(replace(last_chunk, closed=True))
+        chunks.append(ended(last_chunk))
     for index, item in enumerate(written):
         length = item.step.end - item.step.start
         is_last = index == len(written) - 1

@@ -17,7 +17,7 @@ of the tail::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, text, uvarint
@@ -57,6 +57,15 @@ class Chunk:
     def in_place(self) -> bool:
         """Whether it is an object that was there before: never rewritten, and maybe kept."""
         return self.session_id > 0
+
+
+def ended(chunk: Chunk) -> Chunk:
+    """The row of a chunk to which its segment writes no more.
+
+    An open one in place is a file of a legacy layout that the store wrote. It stays open: behind
+    its bytes may be others, which were written and whose transaction never was.
+    """
+    return replace(chunk, closed=chunk.closed or not chunk.in_place)
 
 
 def encode_chunk_head(chunk: Chunk) -> bytes:

@@ -27,7 +27,7 @@ from siltstone.migration.legacy.names import (
     read_name,
     suffix_of,
 )
-from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
+from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE, Way
 from siltstone.migration.legacy.storage_writing import CannotWriteError, StorageWriter
 from siltstone.migration.legacy.writing import (
     BUFFER_BYTES,
@@ -77,6 +77,8 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
     failed: dict[str, str] = {}
     for one in known:
         try:
+            if not goes_on:
+                _check_same(place, store, one)
             written[one.info.name] = _write_back(place, layout, store, one)
         except (SiltstoneError, OSError, CannotWriteError) as error:
             failed[one.info.name] = str(error)
@@ -195,6 +197,26 @@ def _write_back(
             writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
             return writer.write(one, finding)
     return _Writer(place.folder, layout, store).write(one, finding)
+
+
+def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
+    """Compare what the store wrote to the layout before that was ended, as by a recovery.
+
+    Raises:
+        CannotWriteError: the layout has other bytes there than the store.
+    """
+    finding = one.finding
+    if one.origin.way is not Way.CODE_ONLY or finding is None:
+        return
+    segment, end = store.segment(one.info.name), min(finding.length, one.info.length)
+    for piece in finding.pieces:
+        position = max(piece.start, one.origin.length, one.info.start_offset)
+        while position < (stop := min(piece.start + piece.length, end)):
+            theirs = bytearray(min(BUFFER_BYTES, stop - position))
+            place.place.read_into(piece.key, position - piece.start, memoryview(theirs))
+            if bytes(segment.read(position, len(theirs))) != theirs:
+                raise CannotWriteError(f"the layout has other bytes from {position} on: export it")
+            position += len(theirs)
 
 
 def _is_changed(one: ImportedSegment) -> bool:

@@ -168,6 +168,7 @@ def plan_migration(
     migration: str,
     way: Way,
     under: str = "",
+    goes_on: bool = False,
 ) -> MigrationPlan:
     """Say for every segment what is to be done.
 
@@ -177,9 +178,10 @@ def plan_migration(
         migration: name of the migration.
         way: what is to become of files.
         under: what names in the store begin with.
+        goes_on: whether the store writes this layout, or may do so.
     """
     planned = tuple(
-        _planned(finding, known.get(under + finding.segment), migration, under, way)
+        _planned(finding, known.get(under + finding.segment), migration, under, way, goes_on)
         for finding in layout.segments
     )
     return MigrationPlan(migration=migration, way=way, layout=layout, segments=planned)
@@ -203,7 +205,12 @@ def origin_of(finding: Finding, way: Way) -> Origin:
 
 
 def _planned(
-    finding: Finding, there: SegmentInfo | None, migration: str, under: str, way: Way
+    finding: Finding,
+    there: SegmentInfo | None,
+    migration: str,
+    under: str,
+    way: Way,
+    goes_on: bool,
 ) -> PlannedSegment:
     name = under + finding.segment
     if finding.verdict is Verdict.ABSENT:
@@ -231,7 +238,7 @@ def _planned(
             message=notes,
             position=finding.start,
         )
-    problem = _problem(finding, there, migration, way)
+    problem = _problem(finding, there, migration, way, goes_on)
     if problem:
         return PlannedSegment(finding=finding, name=name, action=Action.CONFLICT, message=problem)
     if there.length < finding.length or (finding.sealed and not there.sealed):
@@ -245,7 +252,7 @@ def _planned(
     return PlannedSegment(finding=finding, name=name, action=Action.DONE, message=notes)
 
 
-def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way) -> str:
+def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way, goes_on: bool) -> str:
     """Why a segment of the store is not what an earlier run brought; empty when it is."""
     origin = read_origin(there.attributes.get(ORIGIN, ""))
     known = (there.attributes.get(MARK), there.attributes.get(SOURCE))
@@ -253,7 +260,11 @@ def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way) -> 
         return "the store has another segment of this name"
     if origin.way is not way:
         return f"it was imported {_HOW[origin.way]}"
-    if origin == origin_of(finding, way) or (way is Way.CODE_ONLY and went_on(finding, there)):
+    if goes_on and went_on(finding, there):
+        return ""
+    if way is Way.CODE_ONLY and not goes_on and there.length > finding.length:
+        return "the store went on without the layout: finalise the migration, or roll it back"
+    if origin == origin_of(finding, way):
         return ""
     return "the legacy segment changed since it was imported"
 
