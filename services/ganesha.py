@@ -28,28 +28,39 @@ NFSv4 {{
   RecoveryBackend = fs;
   RecoveryRoot = "{folder}/recovery";
 }}
-EXPORT {{
-  Export_Id = 1;
-  Path = "{data}";
-  Pseudo = "/export";
-  Access_Type = RW;
-  Squash = No_Root_Squash;
+NFS_KRB5 {{ Active_krb5 = false; }}
+LOG {{ Default_Log_Level = EVENT; }}
+"""
+EXPORT = """EXPORT {{
+  Export_Id = {number};
+  Path = "{folder}";
+  Pseudo = "{name}";
+  Access_Type = {access};
+  Squash = {squash};
   SecType = sys;
   Protocols = 4;
   Transports = TCP;
   FSAL {{ Name = VFS; }}
 }}
-NFS_KRB5 {{ Active_krb5 = false; }}
-LOG {{ Default_Log_Level = EVENT; }}
 """
+READ_ONLY = "/read-only"
+SQUASHED = "/squashed"
+FULL = "/full"
+FULL_BYTES = 8 * 2**20
 
 
 class Ganesha(Server):
     """A server of NFSv4 for one guest. What it exports is its ``data``, a plain folder.
 
+    Other exports of it are narrow: ``READ_ONLY``; ``SQUASHED``, where root is nobody; and ``FULL``
+    of ``FULL_BYTES`` in memory, which is empty after each start.
+
     Args:
         program: the file.
         guest: the client; it runs.
+
+    Attributes:
+        narrow: the folder of each narrow export but ``FULL``, which only the guest sees.
     """
 
     def __init__(self, program: Path, guest: NfsGuest) -> None:
@@ -60,15 +71,12 @@ class Ganesha(Server):
         self._configuration = self.folder / "configuration"
         self._own_log = self.folder / "ganesha.log"
         (self.folder / "recovery").mkdir()
-        self._configuration.write_text(
-            CONFIGURATION.format(
-                address=HERE,
-                data=self.data,
-                folder=self.folder,
-                port=PORT,
-            ),
-            encoding="ascii",
-        )
+        self._full = self.folder / "full"
+        self._full.mkdir()
+        self.narrow = {name: self.folder / name[1:] for name in (READ_ONLY, SQUASHED)}
+        for folder in self.narrow.values():
+            folder.mkdir()
+        self._configuration.write_text(self._configured(), encoding="ascii")
 
     def command(self) -> Sequence[str]:
         """See ``Server``."""
@@ -76,11 +84,27 @@ class Ganesha(Server):
         pid.unlink(missing_ok=True)  # One that was killed left it.
         self._own_log.unlink(missing_ok=True)
         options = ["-F", "-f", self._configuration, "-L", self._own_log, "-p", pid]
-        return self._guest.beside(str(self._program), *map(str, options))
+        # The mount is in a namespace of the server alone, so it ends with it.
+        mounted = f'mount -t tmpfs -o size={FULL_BYTES},mode=777 none "$0" && exec "$@"'
+        inside = ["unshare", "--mount", "sh", "-c", mounted, str(self._full)]
+        return self._guest.beside(*inside, str(self._program), *map(str, options))
 
     def environment(self) -> Mapping[str, str]:
         """See ``Server``."""
         return {"PATH": SYSTEM_PATH, "HOME": str(self.folder)}
+
+    def _configured(self) -> str:
+        exports = (
+            ("/export", self.data, "RW", "No_Root_Squash"),
+            (READ_ONLY, self.narrow[READ_ONLY], "RO", "No_Root_Squash"),
+            (SQUASHED, self.narrow[SQUASHED], "RW", "Root_Squash"),
+            (FULL, self._full, "RW", "No_Root_Squash"),
+        )
+        head = CONFIGURATION.format(address=HERE, folder=self.folder, port=PORT)
+        return head + "".join(
+            EXPORT.format(number=number, name=name, folder=folder, access=access, squash=squash)
+            for number, (name, folder, access, squash) in enumerate(exports, 1)
+        )
 
     def is_ready(self) -> bool:
         """See ``Server``."""

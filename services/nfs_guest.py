@@ -129,12 +129,12 @@ class NfsGuest(Server):
         """Return a command that runs on this machine, but in the network of the guest."""
         return ["nsenter", "--net", "--target", str(self.pid), *command]
 
-    def mount(self, name: str, options: str) -> Path:
-        """Mount the export with such options, and return where that is."""
+    def mount(self, name: str, options: str, export: str = "/export") -> Path:
+        """Mount an export with such options, and return where that is."""
         folder = self.mounts / name
         folder.mkdir()
         fixed = f"addr={HERE},clientaddr={GUEST},proto=tcp,sec=sys"
-        source = f"{HERE}:/export"
+        source = f"{HERE}:{export}"
         self.run(["mount", "-i", "-t", "nfs4", "-o", f"{fixed},{options}", source, str(folder)])
         return folder
 
