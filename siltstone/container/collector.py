@@ -52,6 +52,10 @@ WRITERS_PER_SLICE = 400
 RETRY_MS = 60_000
 """Wait behind the first failed attempt; it doubles with each further one."""
 RETRY_MS_MAX = 3_600_000
+TOGETHER = frozenset((TaskKind.REMOVE_SEGMENT, TaskKind.FORGET_TOMBSTONE))
+"""Each is about a segment or a name of its own, so many of them share the frames of the log."""
+TOGETHER_MAX = 64
+ALONE = frozenset(TaskKind) - TOGETHER - CURSORS - {TaskKind.DELETE_CHUNK}
 NEVER_MS = 2**62
 """Due time of a task that was set aside for a person."""
 KEPT_MS = NEVER_MS + 1
@@ -140,19 +144,28 @@ class Collector:
         async with self.lock:
             while tasks := self._rows.tasks(self._now_ms(), after=after):
                 after = tasks[-1]
-                chunks = []
+                chunks = [task for task in tasks if task.kind is TaskKind.DELETE_CHUNK]
+                together = [task for task in tasks if task.kind in TOGETHER]
                 for task in tasks:
-                    if task.kind is TaskKind.DELETE_CHUNK:
-                        chunks.append(task)
-                        continue
-                    if task.kind in CURSORS:
-                        continue
-                    with failures.kept():
-                        await self._carry_out(task)
+                    if task.kind in ALONE:
+                        with failures.kept():
+                            await self._carry_out(task)
+                for first in range(0, len(together), TOGETHER_MAX):
+                    some = together[first : first + TOGETHER_MAX]
+                    await self._carry_out_together(some, failures)
                 with failures.kept():
                     deleted += await self._delete(chunks, failures)
         failures.raise_first()
         return deleted
+
+    async def _carry_out_together(self, tasks: Sequence[Task], failures: Failures) -> None:
+        async def one(task: Task) -> None:
+            with failures.kept():
+                await self._carry_out(task)
+
+        for error in await asyncio.gather(*map(one, tasks), return_exceptions=True):
+            if error is not None:
+                raise error
 
     async def _carry_out(self, task: Task) -> None:
         if task.kind is TaskKind.TRIM_SEGMENT:
@@ -218,6 +231,11 @@ class Collector:
         """Remove every row of a deleted segment, the state and the task last."""
         segment_id = task.subject
         if self._rows.state(segment_id) is not None:
+            if self._has_no_more(segment_id):
+                rest = (remove_state(segment_id), remove_task(task))
+                while not await self._segments.remove(segment_id, extra=rest):
+                    pass
+                return
             while not await self._segments.remove(segment_id):
                 pass
             while writers := self._rows.writers(segment_id, WRITERS_PER_SLICE):
@@ -227,6 +245,14 @@ class Collector:
             await self._forget_times(segment_id, OFFSET_END)
         ended = await self._legacy.forget(segment_id, self._storage, self._fence)
         await self._pipeline.update([remove_state(segment_id), remove_task(task), *ended])
+
+    def _has_no_more(self, segment_id: int) -> bool:
+        """Whether a deleted segment has only what lies in chunks: nobody adds to it any more."""
+        return (
+            self._legacy.row_of(segment_id) is None
+            and not self._rows.writers(segment_id, 1)
+            and not times_below(self._replica.tables, segment_id, OFFSET_END)
+        )
 
     async def _forget_times(self, segment_id: int, below: int) -> None:
         """Remove the rows of the time index below an offset, in slices."""

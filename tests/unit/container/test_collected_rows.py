@@ -174,3 +174,26 @@ def test_a_task_of_a_segment_that_is_gone_goes_without_counting_as_a_deletion() 
         assert tasks(owner) == []
 
     play(story)
+
+
+def test_the_rows_of_many_segments_go_in_few_frames() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        parts = container._parts
+        names = [f"s{number}" for number in range(100)]
+        for name in names:
+            await container.create(name)
+            await container.append(name, pattern(1, 100))
+        ids = [owner.rows.find(name) for name in names]
+        async with parts.collector.lock:
+            for name in names:
+                await container.delete(name)
+        frames: list[int] = []
+        parts.pipeline.on_frame = lambda index, *_: frames.append(index)
+        await container.collect()
+        assert tasks(owner) == []
+        assert all(number is not None and owner.rows.state(number) is None for number in ids)
+        assert owner.rows.find("a") is not None
+        assert len(frames) <= len(names) // 10
+
+    play(story)
