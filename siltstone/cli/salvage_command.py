@@ -11,11 +11,12 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.records.retention_row import RetentionScope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from siltstone.migration.salvage import SalvagedSegment, SalvagedTable
+    from siltstone.migration.salvage import LeftOut, SalvagedSegment, SalvagedTable, SalvageReport
 
 
 @click.command()
@@ -61,6 +62,7 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
         )
         if report.tables:
             _show_tables(report.tables)
+    _show_left_out(session, report, as_json=as_json)
     for container, doubts in report.doubts.items():
         for doubt in doubts:
             session.note(f"siltstone: container {container}: {doubt}")
@@ -70,6 +72,46 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
     verdicts.update(table.verdict for table in report.tables)
     if verdicts - {"exact"}:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
+
+
+def _show_left_out(session: Session, report: SalvageReport, *, as_json: bool) -> None:
+    told = {one.container for one in report.left_out}
+    for container in sorted(report.doubts.keys() - told):
+        session.note(
+            f"siltstone: container {container}: its retention rules and the numbers of its writers "
+            f"are lost"
+        )
+    for one in report.left_out:
+        if not (one.rules or one.writers):
+            continue
+        proof = "" if one.proven else ", as they were in an older state"
+        session.note(
+            f"siltstone: container {one.container}: not brought: {len(one.rules)} retention rules, "
+            f"the numbers of {len(one.writers)} writers{proof}; --json tells them"
+        )
+        if as_json:
+            print_json(_left_out_fields(one))
+
+
+def _left_out_fields(one: LeftOut) -> dict[str, Any]:
+    return {
+        "left_out": {
+            "retention": [
+                {
+                    "prefix" if rule.scope is RetentionScope.PREFIX else "segment": rule.name,
+                    "bytes_max": rule.bytes_max,
+                    "age_max_ms": rule.age_max_ms,
+                }
+                for rule in one.rules
+            ],
+            "writers": [
+                {"segment": segment, "writer": writer, "sequence": sequence}
+                for segment, writer, sequence in one.writers
+            ],
+        },
+        "container": one.container,
+        "proven": one.proven,
+    }
 
 
 def _show_tables(tables: Sequence[SalvagedTable]) -> None:

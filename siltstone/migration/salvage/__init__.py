@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siltstone.migration.salvage.report import (
+    LeftOut,
     MissingBytes,
     SalvagedSegment,
     SalvagedTable,
@@ -12,6 +13,7 @@ from siltstone.migration.salvage.report import (
 from siltstone.migration.salvage.salvage_store import salvage_store
 
 __all__ = [
+    "LeftOut",
     "MissingBytes",
     "SalvageReport",
     "SalvagedSegment",

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
+from siltstone.container.living_states import living_states
 from siltstone.container.lost_chunks import chunk_lengths, chunks_of, in_place_lengths
 from siltstone.container.lost_view import LostView, build_lost_view
 from siltstone.container.settings import ContainerSettings
@@ -20,12 +21,13 @@ from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.retention_rules import load_rules
 from siltstone.migration.salvage.chunk_files import ChunkFile, chunk_file, name_of_folder
 from siltstone.migration.salvage.judging import Evidence, Proof
 from siltstone.migration.salvage.log_records import LogOverlay, log_records
 from siltstone.migration.salvage.pieces import Piece
 from siltstone.migration.salvage.reading import whole_parts
-from siltstone.migration.salvage.report import MissingBytes, SalvagedTable
+from siltstone.migration.salvage.report import LeftOut, MissingBytes, SalvagedTable
 from siltstone.migration.salvage.tables import TableState, salvaged_tables
 
 PARALLEL = 8
@@ -40,11 +42,13 @@ class ContainerLook:
         evidence: of each segment.
         tables: what there is of each table.
         doubts: why its newest state can not be had; none when it can.
+        left_out: what is not brought; ``None`` when nothing tells it.
     """
 
     evidence: list[Evidence]
     tables: list[SalvagedTable]
     doubts: tuple[str, ...]
+    left_out: LeftOut | None
 
 
 async def look_at_container(
@@ -93,13 +97,29 @@ async def look_at_container(
             one.attributes, one.attributes_proven = state.attributes(one.name)
         write = partial(salvaged_tables, state, lines)
         tables = await environment.run_blocking(INDEX_POOL, write)
-        return ContainerLook(evidence=evidence, tables=tables, doubts=doubts)
+        left = None if view is None else _left_out(view, container, proven=not doubts)
+        return ContainerLook(evidence=evidence, tables=tables, doubts=doubts, left_out=left)
     finally:
         if view is not None:
             await view.segments.close()
             await environment.run_blocking(INDEX_POOL, view.drop)
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
+
+
+def _left_out(view: LostView, container: int, *, proven: bool) -> LeftOut:
+    rows = view.replica.rows
+    writers = (
+        (state.name, row.name, row.sequence)
+        for state in living_states(view.replica)
+        for row in rows.writers(state.segment_id)
+    )
+    return LeftOut(
+        container=container,
+        proven=proven,
+        rules=load_rules(view.replica.tables).rows,
+        writers=tuple(writers),
+    )
 
 
 async def _log_behind(

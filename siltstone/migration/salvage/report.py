@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from siltstone.core.records.retention_row import RetentionRow
 from siltstone.migration.salvage.pieces import Piece
 
 
@@ -137,6 +138,24 @@ class SalvagedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What a container has besides bytes, and that a salvage does not bring.
+
+    Attributes:
+        container: its index.
+        proven: a checkpoint says that these are all, and what they are.
+        rules: of retention.
+        writers: of living segments: name of the segment, name of the writer, its last sequence,
+            which is -1 before its first append.
+    """
+
+    container: int
+    proven: bool
+    rules: tuple[RetentionRow, ...]
+    writers: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SalvageReport:
     """What a salvage found, or brought into a new store.
 
@@ -144,6 +163,8 @@ class SalvageReport:
         segments: by container, then by name.
         doubts: by container, why its newest state can not be had; none for one that is whole.
         tables: by container, then by name.
+        left_out: by container, what is known and not brought; none of a container without a state,
+            for nothing tells it there.
         copied: bytes that were written to the new store by this run; 0 for a look.
         done: segments of the new store that are there and sealed.
     """
@@ -151,5 +172,6 @@ class SalvageReport:
     segments: Sequence[SalvagedSegment]
     doubts: dict[int, tuple[str, ...]]
     tables: Sequence[SalvagedTable] = ()
+    left_out: Sequence[LeftOut] = ()
     copied: int = 0
     done: int = 0

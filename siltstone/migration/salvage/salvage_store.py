@@ -17,7 +17,12 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.migration.salvage.bringing import bring
 from siltstone.migration.salvage.judging import judged, target_name
 from siltstone.migration.salvage.looking import look_at_container
-from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, SalvageReport
+from siltstone.migration.salvage.report import (
+    LeftOut,
+    SalvagedSegment,
+    SalvagedTable,
+    SalvageReport,
+)
 from siltstone.store.assemble import open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.lost_manifest import highest_container
@@ -33,7 +38,7 @@ def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageRe
     chunks say what else there is. In the new store they are sealed, below ``salvage/``; a segment
     with gaps becomes one for each run between them, so no byte stands beside another one that it
     did not follow. A table becomes one as well, with a line of JSON for each key. Retention rules
-    are not brought. The older store is only read.
+    and writers are not brought: the report says what they are. The older store is only read.
 
     May be killed and repeated: a repeated run goes on with what is there.
 
@@ -110,17 +115,22 @@ async def _look(
     tables: list[SalvagedTable] = []
     doubts: dict[int, tuple[str, ...]] = {}
     taken: set[str] = set()
+    left: list[LeftOut] = []
     for container in containers:
         look = await look_at_container(container, storage, environment, settings.container, lines)
         if look.doubts:
             doubts[container] = look.doubts
         segments += (_named(judged(evidence), taken) for evidence in look.evidence)
         tables += look.tables
+        if look.left_out is not None:
+            left.append(look.left_out)
     # Behind all segments, so that no name of one depends on a table's.
     tables = [
         replace(table, target=target_name(f"{table.name}.table", None, taken)) for table in tables
     ]
-    return SalvageReport(segments=tuple(segments), tables=tuple(tables), doubts=doubts)
+    return SalvageReport(
+        segments=tuple(segments), tables=tuple(tables), doubts=doubts, left_out=tuple(left)
+    )
 
 
 def _named(segment: SalvagedSegment, taken: set[str]) -> SalvagedSegment:

@@ -44,3 +44,26 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
     assert (ran.code, "no checkpoint proves its end" in ran.out) == (6, True)
     assert "no checkpoint proves its last update" in ran.out
     assert "the journal is gone" in ran.err
+
+
+def test_it_tells_what_it_does_not_bring(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a")
+        store.segment("a").writer("w").append(b"first", sequence=7)
+        store.set_retention("a", bytes_max=1 << 30)
+        store.set_retention("logs/", prefix=True, age_max=60)
+        store.flush()
+    shutil.rmtree(folder / "tier1")
+    ran = command("salvage")
+    assert (ran.code, "the numbers of 1 writers; --json tells them" in ran.err) == (0, True)
+    left = [line for line in command("salvage", "--json").values if "left_out" in line]
+    assert all(line["proven"] for line in left)
+    rules = [rule for line in left for rule in line["left_out"]["retention"]]
+    assert {"segment": "a", "bytes_max": 1 << 30, "age_max_ms": None} in rules
+    assert {"prefix": "logs/", "bytes_max": None, "age_max_ms": 60_000} in rules
+    writers = [writer for line in left for writer in line["left_out"]["writers"]]
+    assert writers == [{"segment": "a", "writer": "w", "sequence": 7}]
+    for path in (folder / "chunks" / "system").rglob("journal-*"):
+        path.unlink()
+    told = command("salvage").err
+    assert "its retention rules and the numbers of its writers are lost" in told
