@@ -25,7 +25,7 @@ def bring_migration(
     *,
     in_place: bool,
     takeover: bool,
-    rate: int | None = None,
+    rate: int | None,
     as_json: bool,
 ) -> None:
     """Plan, bring, tell what became of each segment, and end as the worst of it asks."""

@@ -42,6 +42,7 @@ def migrate_code_only(
     threads: int | None,
     *,
     takeover: bool,
+    rate: int | None,
     as_json: bool,
 ) -> None:
     """Let old files become chunks, and have the store write on beside them.
@@ -53,6 +54,7 @@ def migrate_code_only(
         sealed: see ``located``.
         threads: files at a time.
         takeover: own the store although a live owner exists.
+        rate: bytes a second that are read at most; ``None`` means no limit.
         as_json: write each outcome as a line of JSON.
     """
     from siltstone.migration.legacy.bring import CONFLICT, bring
@@ -78,7 +80,7 @@ def migrate_code_only(
             )
             writing = plan_writing(plan, place.place, prefix, under, begun=begun)
             files = place.for_workers(store.uuid)
-            outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found)
+            outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found, rate=rate)
             counts = tell_brought(session, writing.plan, outcomes, as_json=as_json)
             if not begun and not counts[FAILED] and not counts[CONFLICT]:
                 store.begin_legacy(writing.layout, writing.segments)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from siltstone.cli.bring_files import show_plan, told_imports
+from siltstone.cli.moving_options import moving_options
 from siltstone.cli.output import print_json, print_table, progress_bar
 from siltstone.cli.session import (
     Session,
@@ -52,6 +54,7 @@ RANGE: Final = _Range()
 @click.option("--adoption", metavar="NAME", help="What files in place are kept for; 'files'.")
 @click.option("--seal", is_flag=True, help="Seal the segments.")
 @click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@moving_options
 @takeover_option
 @json_option
 @pass_session
@@ -65,6 +68,8 @@ def import_(
     objects: bool,
     dry_run: bool,
     takeover: bool,
+    rate: int | None,
+    threads: int | None,
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -77,35 +82,26 @@ def import_(
     kept_for = choice["adoption"]
     if not in_place and (objects or choice["no_verify"] or kept_for):
         raise click.UsageError("--objects, --no-verify and --adoption are for --in-place")
-    from siltstone.migration.files.import_files import ADOPTION, ImportChoices, import_files
+    if in_place and (threads or (rate and choice["no_verify"])):
+        raise click.UsageError(
+            "--threads is for copies, and --rate for what is read: with --in-place by one thread, "
+            "with --no-verify not at all"
+        )
+    from siltstone.migration.files.import_files import ADOPTION, ImportChoices
+    from siltstone.pipelines.local_executor import LocalExecutor
 
     planned = _plan(session, segment, sources, in_place=in_place, objects=objects)
     if dry_run:
-        _show_plan(planned, as_json=as_json)
+        show_plan(planned, as_json=as_json)
         return
     choices = ImportChoices(
         adoption=(kept_for or ADOPTION) if in_place else None,
         verify=not choice["no_verify"],
         seal=choice["seal"],
     )
-    total, done = sum(each.length for each in planned), 0
-    shown = not session.quiet
-    with (
-        session.open_owner(takeover=takeover) as store,
-        progress_bar("import", total, shown=shown) as advance,
-    ):
-
-        def progress(count: int) -> None:
-            nonlocal done
-            done += count
-            advance(done)
-
-        for made in import_files(store, session.store_path(), planned, choices, progress):
-            if as_json:
-                print_json(made)
-            else:
-                there = " (made before)" if made.repeated else ""
-                click.echo(f"{made.segment}: {made.length} bytes of {made.files} files{there}")
+    executor = None if threads is None else LocalExecutor(threads)
+    with session.open_owner(takeover=takeover) as store:
+        told_imports(session, store, planned, choices, executor, rate=rate, as_json=as_json)
 
 
 def _plan(
@@ -126,20 +122,6 @@ def _plan(
                 "is no folder here; --objects takes prefixes of its keys"
             )
         return plan_files(segment, sources, root=root)
-
-
-def _show_plan(planned: list[PlannedSegment], *, as_json: bool) -> None:
-    rows = []
-    for segment in planned:
-        offset = 0
-        for source in segment.sources:
-            rows.append((segment.name, offset, source.length, source.path))
-            offset += source.length
-    if not as_json:
-        print_table(("SEGMENT", "OFFSET", "LENGTH", "FILE"), rows)
-        return
-    for name, offset, length, file in rows:
-        print_json({"segment": name, "offset": offset, "length": length, "file": file})
 
 
 @click.command()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.code_only import migrate_code_only, plan_code_only
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
+from siltstone.cli.moving_options import moving_options
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import verify_migration
@@ -31,9 +32,6 @@ def migrate() -> None:
     """Data of older layouts: in by copy or in place, compared, and back out again."""
 
 
-threads_option = click.option(
-    "--threads", type=click.IntRange(1, 256), metavar="N", help="Files at a time."
-)
 record_option = click.option(
     "--record-sums", is_flag=True, help="Keep checksums of files that became chunks."
 )
@@ -64,7 +62,7 @@ sealed_option = click.option(
 @in_place_option
 @under_option
 @sealed_option
-@threads_option
+@moving_options
 @takeover_option
 @json_option
 @pass_session
@@ -75,21 +73,18 @@ def legacy(
     mode: str,
     under: str,
     sealed: Path | None,
-    threads: int | None,
     *,
     dry_run: bool,
     in_place: bool,
     takeover: bool,
     as_json: bool,
+    **speed: Any,
 ) -> None:
     """Bring segments of Pravega's RollingStorage, its layout with header files.
 
     DIR is a folder, or storage:PREFIX on the store's own long-term storage. Nothing in it is
     changed.
     """
-    from siltstone.migration.legacy.examine import examine
-    from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.pipelines.local_executor import LocalExecutor
 
     if mode == "code_only":
@@ -97,7 +92,14 @@ def legacy(
             plan_code_only(session, folder, under, sealed, as_json=as_json)
         else:
             migrate_code_only(
-                session, folder, under, sealed, threads, takeover=takeover, as_json=as_json
+                session,
+                folder,
+                under,
+                sealed,
+                speed["threads"],
+                takeover=takeover,
+                rate=speed["rate"],
+                as_json=as_json,
             )
         return
     if mode == "install_new":
@@ -109,12 +111,31 @@ def legacy(
             folder,
             sealed,
             under,
-            LocalExecutor(threads),
+            LocalExecutor(speed["threads"]),
             in_place=in_place,
             takeover=takeover,
+            rate=speed["rate"],
             as_json=as_json,
         )
         return
+    _plan_only(session, folder, sealed, under, in_place=in_place, as_json=as_json, mode=mode)
+
+
+def _plan_only(
+    session: Session,
+    folder: str,
+    sealed: Path | None,
+    under: str,
+    *,
+    in_place: bool,
+    as_json: bool,
+    mode: str,
+) -> None:
+    """Show what would be done."""
+    from siltstone.migration.legacy.examine import examine
+    from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.plan import Way, plan_migration
+
     with located(folder, session.store_path(), sealed) as place:
         if in_place:
             place.in_place()
@@ -152,7 +173,7 @@ def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
 @migrate.command()
 @click.argument("folder", metavar="DIR")
 @sealed_option
-@threads_option
+@moving_options
 @record_option
 @takeover_option
 @json_option
@@ -162,6 +183,7 @@ def verify(
     /,
     folder: str,
     sealed: Path | None,
+    rate: int | None,
     threads: int | None,
     *,
     record_sums: bool,
@@ -178,6 +200,7 @@ def verify(
         LocalExecutor(threads),
         record_sums=record_sums,
         takeover=takeover,
+        rate=rate,
         as_json=as_json,
     )
 

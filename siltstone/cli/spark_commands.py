@@ -20,7 +20,13 @@ from siltstone.cli.pipeline_options import (
 )
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.cli.spark_backup import backup, restore, verify_backup
-from siltstone.cli.spark_migration import migrate_legacy, sums, verify_import, verify_migration
+from siltstone.cli.spark_migration import (
+    import_,
+    migrate_legacy,
+    sums,
+    verify_import,
+    verify_migration,
+)
 from siltstone.store.settings_file import FILE_NAME
 
 
@@ -290,6 +296,7 @@ for _verb in (
     restore,
     migrate_legacy,
     verify_migration,
+    import_,
     verify_import,
     sums,
 ):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from siltstone.cli.bring_files import show_plan, told_imports
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.copy_command import check_choice
 from siltstone.cli.migrate_commands import (
@@ -136,6 +137,45 @@ def sums(
         chosen = view.segments(segments, prefix)
         counts = record_sums_of(session, view, owned, executor, chosen, rate=rate, as_json=as_json)
     finish(session, "sums", counts, DAMAGE, FAILED)
+
+
+@click.command("import")
+@click.argument("segment")
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--seal", is_flag=True, help="Seal the segments.")
+@click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@takeover_option
+@executor_options
+@json_option
+@pass_session
+def import_(
+    session: Session,
+    /,
+    segment: str,
+    sources: tuple[str, ...],
+    *,
+    seal: bool,
+    dry_run: bool,
+    takeover: bool,
+    rate: int | None,
+    as_json: bool,
+    **choice: Any,
+) -> None:
+    """Make SEGMENT of files, as 'import SEGMENT SOURCES' does; workers copy the bytes.
+
+    Every worker needs the files under the same paths. Claims the store. The same command again, or
+    'import', goes on where it was ended.
+    """
+    from siltstone.migration.files.import_files import ImportChoices
+    from siltstone.migration.files.import_plan import plan_files
+
+    planned = plan_files(segment, sources)
+    if dry_run:
+        show_plan(planned, as_json=as_json)
+        return
+    with session.open_owner(takeover=takeover) as store, open_executor(**choice) as executor:
+        choices = ImportChoices(seal=seal)
+        told_imports(session, store, planned, choices, executor, rate=rate, as_json=as_json)
 
 
 @click.command()

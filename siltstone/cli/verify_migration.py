@@ -25,7 +25,7 @@ def verify_migration(
     *,
     record_sums: bool,
     takeover: bool,
-    rate: int | None = None,
+    rate: int | None,
     as_json: bool,
 ) -> None:
     """Compare, tell what became of each segment, and end as the worst of it asks."""
@@ -72,7 +72,7 @@ def record_sums_of(
     executor: Executor,
     segments: list[SegmentInfo],
     *,
-    rate: int | None = None,
+    rate: int | None,
     as_json: bool,
 ) -> Counter[str]:
     """Record the sums of what segments have in place; return how many objects had which status."""

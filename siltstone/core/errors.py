@@ -20,6 +20,7 @@ Messages are lower case, without a full stop, facts last as ``key=value``; no se
 
 from __future__ import annotations
 
+from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import StrEnum
 from typing import Any
 
@@ -46,6 +47,10 @@ class SiltstoneError(Exception):
         if outcome is not None:
             self.outcome = outcome
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it says and knows."""
+        return __newobj__, (type(self), *self.args), self.__dict__
+
 
 class ChunkError(SiltstoneError):
     """A call to long-term storage failed.
@@ -61,7 +66,7 @@ class ChunkError(SiltstoneError):
         *,
         chunk: str,
         operation: str,
-        outcome: Outcome = Outcome.NOT_APPLIED,
+        outcome: Outcome | None = None,
         **facts: Any,
     ) -> None:
         super().__init__(message, outcome=outcome, chunk=chunk, operation=operation, **facts)
@@ -112,10 +117,7 @@ class StorageSuspendedError(ChunkUnavailableError):
 class ChunkReadBackError(ChunkError):
     """Bytes that were written did not come back as they were; what the service keeps is unknown."""
 
-    def __init__(self, message: str, *, chunk: str, operation: str, **facts: Any) -> None:
-        super().__init__(
-            message, chunk=chunk, operation=operation, outcome=Outcome.UNKNOWN, **facts
-        )
+    outcome = Outcome.UNKNOWN
 
 
 class ChunkNameError(ChunkError, ValueError):
@@ -133,10 +135,8 @@ class SegmentError(SiltstoneError):
         segment: the segment's name.
     """
 
-    def __init__(
-        self, message: str, *, segment: str, outcome: Outcome | None = None, **facts: Any
-    ) -> None:
-        super().__init__(message, outcome=outcome, segment=segment, **facts)
+    def __init__(self, message: str, *, segment: str, **facts: Any) -> None:
+        super().__init__(message, segment=segment, **facts)
         self.segment = segment
 
 

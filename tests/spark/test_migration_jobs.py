@@ -17,6 +17,7 @@ import siltstone
 from siltstone.cli.main import run
 from siltstone.core.words import KIB
 from siltstone.migration.backup import create_backup
+from siltstone.migration.files.import_files import ImportChoices, import_files
 from siltstone.migration.files.import_plan import plan_files
 from siltstone.migration.files.verify_files import verify_files
 from siltstone.migration.legacy.bring import bring
@@ -156,6 +157,13 @@ def test_an_import_is_compared_and_summed_up_the_same_in_tasks(
     assert {one.status for one in brought(folder, old, Killing(spark))} == {OK}
     assert {one.status for one in compared(folder, old, Killing(spark))} == {OK}
     files = [old / "s1$offset.0", old / "s1$offset.40960"]
+    with siltstone.open(folder) as store:
+        chosen = plan_files("files/{path}", [old])
+        made = import_files(store, folder, chosen, ImportChoices(), executor=Killing(spark))
+        assert len(list(made)) == 15
+    with store_view(folder) as view:
+        same = list(verify_files(view, chosen, LocalExecutor(2)))
+    assert [one.status for one in same] == [OK] * 15
     with store_view(folder) as view:
         planned = plan_files("s1", files)
         same = list(verify_files(view, planned, SparkExecutor(spark, threads=2), rate=1 << 30))

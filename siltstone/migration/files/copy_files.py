@@ -1,27 +1,34 @@
-"""Copying files into chunks of an import session, some at a time."""
+"""Copying files into chunks of an import session, on threads or on workers elsewhere."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final
 
 from siltstone.container.import_views import ImportedChunk, ImportTicket
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.streamed_creates import PIECE_BYTES
+from siltstone.core.errors import SiltstoneError
+from siltstone.core.streamed_creates import PieceRoom
+from siltstone.core.words import MIB
 from siltstone.migration.files.file_errors import changed, naming
 from siltstone.migration.files.import_notes import ImportNotes, read_notes
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
+from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, share_of
 from siltstone.store.import_writer import ImportWriter
 
-THREADS: Final = 4
-"""Chunks that are read and written at a time: while one waits for the disk, others are copied."""
+PACK_BYTES: Final = 8 * MIB
+"""Pieces that are smaller share a task; they are noted when all of it are done."""
+
+PACK_PIECES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +70,68 @@ def pieces(segment: PlannedSegment, chunk_bytes: int) -> Iterator[Piece]:
         yield Piece(stretches=tuple(held))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyItem:
+    """A piece that one step copies.
+
+    Attributes:
+        number: of the piece, counted over all segments of its group.
+        piece: what is copied.
+    """
+
+    number: int
+    piece: Piece
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return self.piece.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFiles:
+    """Copies pieces.
+
+    Attributes:
+        store: the settings file of the store.
+        ticket: of the session.
+        rate: bytes a second that all openings together read; ``None`` for no limit.
+    """
+
+    store: str
+    ticket: ImportTicket
+    rate: int | None
+
+    @contextmanager
+    def open(self, openings: int = 1) -> Iterator[Step]:
+        """Open the files, and see that the store is the one that is meant."""
+        everywhere = WorkerLayout(store=self.store, uuid=self.ticket.uuid, folder="/", prefix="")
+        with everywhere.open(share_of(self.rate, openings)) as place, ExitStack() as stack:
+            room, free = PieceRoom(), deque[_Hand]()
+
+            def hand() -> _Hand:
+                writer = ImportWriter(self.store, self.ticket, partition=0, attempt=0)
+                stack.callback(writer.close)
+                return _Hand(writer, place, room)
+
+            def copied(item: CopyItem) -> Outcome:
+                one = free.pop() if free else hand()
+                try:
+                    return _copied(one, item)
+                finally:
+                    free.append(one)
+
+            free.append(hand())
+            yield copied
+
+
 def copy_group(
     path: Path | str,
     storage: ChunkStorage,
     ticket: ImportTicket,
     group: Group,
+    executor: Executor,
+    rate: int | None,
     progress: Callable[[int], None],
 ) -> list[tuple[ImportedChunk, ...]]:
     """Copy the sources of a group; return the chunks of each segment, durable.
@@ -79,63 +143,69 @@ def copy_group(
         storage: its long-term storage.
         ticket: of the session, which is open.
         group: what is copied.
+        executor: where; its workers have the files under the same paths.
+        rate: bytes a second that are read at most; ``None`` means no limit.
         progress: called with the bytes of each chunk.
 
     Raises:
         StoreError: a source has changed since it was planned.
         OSError: one can not be read.
         ChunkError: storage failed.
+        PipelineError: a worker could not begin, or died.
     """
-    with ExitStack() as stack:
-        free: SimpleQueue[_Hand] = SimpleQueue()
-        for number in range(THREADS):
-            writer = ImportWriter(path, ticket, partition=number, attempt=0)
-            stack.callback(writer.close)
-            free.put(_Hand(writer))
-        chunk_bytes = writer.chunk_bytes
-        notes = stack.enter_context(ImportNotes(path, ticket, chunk_bytes))
-        known = read_notes(storage, ticket, chunk_bytes)
-        threads = ThreadPoolExecutor(THREADS, thread_name_prefix="siltstone-import")
-        stack.callback(threads.shutdown, cancel_futures=True)
-
-        def copy(piece: Piece) -> ImportedChunk:
-            hand = free.get()
-            try:
-                return hand.copy(piece)
-            finally:
-                free.put(hand)
-
+    with ImportNotes(path, ticket) as notes:
+        chunk_bytes = notes.chunk_bytes
         cut = [list(pieces(segment, chunk_bytes)) for segment in group.segments]
-        begun = {
-            number: threads.submit(copy, piece)
-            for number, piece in enumerate(chain.from_iterable(cut))
-            if number not in known or known[number].length != piece.length
+        items = [CopyItem(number=n, piece=one) for n, one in enumerate(chain.from_iterable(cut))]
+        known = read_notes(storage, ticket, chunk_bytes)
+        found = {
+            item.number: known[item.number]
+            for item in items
+            if item.number in known and known[item.number].length == item.size
         }
-        found = []
-        numbers = count()
-        for some in cut:
-            chunks = []
-            for number in islice(numbers, len(some)):
-                if number in begun:
-                    chunks.append(begun[number].result())
-                    notes.add(number, chunks[-1])
-                else:
-                    chunks.append(known[number])
-                progress(chunks[-1].length)
-            found.append(tuple(chunks))
+        progress(sum(chunk.length for chunk in found.values()))
+        failures: list[Exception] = []
+        # Behind a failure nothing new is begun, and what was on its way is noted.
+        left = takewhile(lambda _: not failures, (i for i in items if i.number not in found))
+        work = CopyFiles(store=str(path), ticket=ticket, rate=rate)
+        for outcome in executor.run(work, _packs(left)):
+            came = pickle.loads(outcome.detail)
+            if outcome.status != OK:
+                failures.append(came)
+                continue
+            found[int(outcome.subject)] = came
+            notes.add(int(outcome.subject), came)
+            progress(outcome.length)
+    if failures:
+        raise failures[0]
     for segment in group.segments:
         for source in segment.sources:
             if version_of(os.stat(source.path)) != source.version:
                 raise changed(source.path)
-    return found
+    numbers = count()
+    return [tuple(found[number] for number in islice(numbers, len(some))) for some in cut]
+
+
+def _packs(items: Iterable[CopyItem]) -> Iterator[Sequence[CopyItem]]:
+    pack: list[CopyItem] = []
+    length = 0
+    for item in items:
+        if pack and (length + item.size > PACK_BYTES or len(pack) == PACK_PIECES):
+            yield pack
+            pack, length = [], 0
+        pack.append(item)
+        length += item.size
+    if pack:
+        yield pack
 
 
 class _Hand:
     """What one thread copies with."""
 
-    def __init__(self, writer: ImportWriter) -> None:
+    def __init__(self, writer: ImportWriter, place: LegacyPlace, room: PieceRoom) -> None:
         self._writer = writer
-        self._room = memoryview(bytearray(PIECE_BYTES))
+        self._place = place
+        self._room = room
 
     def copy(self, piece: Piece) -> ImportedChunk:
         """Make a chunk of a piece, durably."""
@@ -143,20 +213,22 @@ class _Hand:
 
     def _read(self, piece: Piece) -> Iterator[memoryview]:
         for stretch in piece.stretches:
-            yield from _pieces(stretch, self._room)
-
-
-def _pieces(stretch: Stretch, room: memoryview) -> Iterator[memoryview]:
-    path, done = stretch.source.path, 0
-    with naming(path):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+            path, done = stretch.source.path, 0
             while done < stretch.length:
-                want = min(len(room), stretch.length - done)
-                count = os.preadv(fd, [room[:want]], stretch.offset + done)
-                if not count:
+                view = self._room.of(min(self._place.piece_bytes, stretch.length - done))
+                with naming(path):
+                    read = self._place.read_into(path, stretch.offset + done, view)
+                if read != len(view):
                     raise changed(path)
-                yield room[:count]
-                done += count
-        finally:
-            os.close(fd)
+                yield view
+                done += read
+
+
+def _copied(hand: _Hand, item: CopyItem) -> Outcome:
+    subject = str(item.number)
+    try:
+        chunk = hand.copy(item.piece)
+    except (SiltstoneError, OSError) as error:
+        detail = pickle.dumps(error)
+        return Outcome(subject=subject, status=FAILED, message=str(error), detail=detail)
+    return Outcome(subject=subject, status=OK, length=item.size, detail=pickle.dumps(chunk))

@@ -34,6 +34,8 @@ from siltstone.core.words import MIB
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.file_errors import changed
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
+from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.work import Executor, PipelineError
 from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 
@@ -41,6 +43,9 @@ ADOPTION: Final = "files"
 """What files that are taken in place belong to, unless somebody says otherwise."""
 LIFETIME: Final = timedelta(days=7)
 READ_BYTES: Final = 4 * MIB
+
+THREADS: Final = 4
+"""Chunks that are copied at a time: while one waits for the disk, others are copied."""
 
 Progress = Callable[[int], None]
 
@@ -58,6 +63,19 @@ class ImportChoices:
     adoption: str | None = None
     verify: bool = True
     seal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Import:
+    """What all groups of one import share."""
+
+    store: Store
+    path: Path | str
+    storage: ChunkStorage
+    choices: ImportChoices
+    executor: Executor
+    rate: int | None
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +101,9 @@ def import_files(
     segments: Sequence[PlannedSegment],
     choices: ImportChoices,
     progress: Progress = lambda _: None,
+    *,
+    executor: Executor | None = None,
+    rate: int | None = None,
 ) -> Iterator[ImportedFiles]:
     """Make segments of files or objects; yield each once it is there.
 
@@ -92,6 +113,9 @@ def import_files(
         segments: of ``plan_files`` or ``plan_objects``.
         choices: see there.
         progress: called with the bytes of each step.
+        executor: where files are copied, whose workers have them under the same paths; ``None``
+            means four threads. What is taken in place is read here.
+        rate: bytes a second that are read at most; ``None`` means no limit.
 
     Raises:
         SegmentExistsError: a segment is there that this import did not make; nothing was done.
@@ -99,6 +123,7 @@ def import_files(
         ImportSessionError: a file is in place in a segment already.
         OSError: a source can not be read.
         ChunkError, LogError: storage or the log failed. A repeat goes on.
+        PipelineError: a worker could not begin, or died. A repeat goes on.
     """
     todo: list[Group] = []
     for group in grouped(segments, store.container_index, repr(choices)):
@@ -107,9 +132,19 @@ def import_files(
             continue
         progress(sum(segment.length for segment in group.segments))
         yield from _told(group, repeated=True)
-    with closing(storage_of(path)) as storage:
+    in_place = choices.adoption is not None
+    with closing(storage_of(path, rate if in_place else None)) as storage:
+        given = _Import(
+            store=store,
+            path=path,
+            storage=storage,
+            choices=choices,
+            executor=executor or LocalExecutor(THREADS),
+            rate=rate,
+            progress=progress,
+        )
         for group in todo:
-            yield from _import_group(store, path, storage, group, choices, progress)
+            yield from _import_group(given, group)
 
 
 def _is_done(store: Store, group: Group, choices: ImportChoices) -> bool:
@@ -154,21 +189,27 @@ def _open(store: Store, group: Group, choices: ImportChoices) -> tuple[ImportTic
     raise AssertionError("there is always a next number")
 
 
-def _import_group(
-    store: Store,
-    path: Path | str,
-    storage: ChunkStorage,
-    group: Group,
-    choices: ImportChoices,
-    progress: Progress,
-) -> Iterator[ImportedFiles]:
+def _import_group(given: _Import, group: Group) -> Iterator[ImportedFiles]:
+    store, choices = given.store, given.choices
     ticket, _ = _open(store, group, choices)
     try:
         if choices.adoption is None:
-            chunks = copy_group(path, storage, ticket, group, progress)
+            chunks = copy_group(
+                given.path,
+                given.storage,
+                ticket,
+                group,
+                given.executor,
+                given.rate,
+                given.progress,
+            )
         else:
             chunks = [
-                tuple(_adopted(storage, s, choices, progress) for s in segment.sources if s.length)
+                tuple(
+                    _adopted(given.storage, source, choices, given.progress)
+                    for source in segment.sources
+                    if source.length
+                )
                 for segment in group.segments
             ]
         outputs = [
@@ -193,7 +234,7 @@ def _serves_repeat(error: Exception, choices: ImportChoices) -> bool:
     match error:
         case ChunkStorageFullError():
             return False
-        case OSError() | ChunkError():
+        case OSError() | ChunkError() | PipelineError():
             return choices.adoption is None
         case _:
             return isinstance(error, SiltstoneError) and error.outcome is not Outcome.NOT_APPLIED

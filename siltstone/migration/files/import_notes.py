@@ -74,12 +74,14 @@ class ImportNotes(Closing):
     Args:
         path: the settings file of the store, or its folder.
         ticket: of the session.
+
+    Attributes:
         chunk_bytes: the size that files are cut by.
     """
 
-    def __init__(self, path: Path | str, ticket: ImportTicket, chunk_bytes: int) -> None:
+    def __init__(self, path: Path | str, ticket: ImportTicket) -> None:
         self._writer = ImportWriter(path, ticket, partition=0, attempt=ATTEMPT)
-        self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = self._writer.chunk_bytes
         self._fresh: list[NotedChunk] = []
 
     def add(self, piece: int, chunk: ImportedChunk) -> None:
@@ -91,7 +93,7 @@ class ImportNotes(Closing):
         length = sum(one.length for one in self._fresh)
         if length < NOTE_BYTES and len(self._fresh) < NOTE_CHUNKS:
             return
-        note = ImportNote(chunk_bytes=self._chunk_bytes, chunks=tuple(self._fresh))
+        note = ImportNote(chunk_bytes=self.chunk_bytes, chunks=tuple(self._fresh))
         part = self._writer.new_part()
         part.write(encode_import_note(note))
         part.finish()

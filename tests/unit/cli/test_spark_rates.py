@@ -111,6 +111,7 @@ def test_every_verb_asks_for_what_it_moves(
         ("migrate-legacy", str(old)): {RATE},
         ("verify-migration", str(old)): {RATE // 2},
         ("verify-import", "y", str(file)): {RATE // 2},
+        ("import", "z", str(file)): {RATE},
         ("compact", "--small", "1MiB", "--min", "2"): {RATE},
     }.items():
         seen.clear()
@@ -119,3 +120,28 @@ def test_every_verb_asks_for_what_it_moves(
         assert {rate for rate, _ in seen} == rates, verb
         assert moved(seen) >= 300 * KIB, verb
         assert command("spark", *verb, "--rate", "0", *LOCAL).code == 2
+
+
+def test_so_do_verbs_that_bring_data_without_spark(
+    command: Command, folder: Path, tmp_path: Path, seen: list[tuple[int, list[int]]]
+) -> None:
+    old, beside = tmp_path / "old", folder / "chunks" / "beside"
+    old.mkdir()
+    (old / "x$header").write_text("maxsize=307200&0=x$offset.0&")
+    (old / "x$offset.0").write_bytes(b"x" * (300 * KIB))
+    beside.mkdir()
+    for file in (tmp_path / "y", beside / "w"):
+        file.write_bytes(b"y" * (300 * KIB))
+    for verb, rate in {
+        ("import", "y", str(tmp_path / "y")): RATE,
+        ("import", "w", str(beside / "w"), "--in-place"): RATE,
+        ("migrate", "legacy", str(old)): RATE,
+        ("migrate", "verify", str(old)): RATE // 2,
+    }.items():
+        seen.clear()
+        ran = command(*verb, "--rate", "640KiB")
+        assert ran.code == 0, ran.err
+        assert {one for one, _ in seen} == {rate}, verb
+        assert moved(seen) >= 300 * KIB, verb
+    for unread in (("--no-verify", "--rate", "1MiB"), ("--threads", "2")):
+        assert command("import", "v", str(beside / "w"), "--in-place", *unread).code == 2

@@ -316,6 +316,27 @@ def test_what_was_imported_is_compared_with_its_files(
     assert "differs: all: it has 100079 bytes, and its files have 100081" in ran.out
 
 
+def test_files_are_imported_as_without_spark(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for name, length in {"a": 100_000, "b": 70, "c": 0}.items():
+        (old / name).write_bytes(name.encode() * length)
+    line = ("x/{path}", str(old), "--seal")
+    assert command("spark", "import", *line, "--dry-run", *LOCAL).out.count(str(old)) == 3
+    ran = command("spark", "import", *line, *LOCAL, "--json")
+    assert (ran.code, [one["repeated"] for one in ran.values]) == (0, [False] * 3)
+    ran = command("import", *line, "--json")
+    assert (ran.code, [one["repeated"] for one in ran.values]) == (0, [True] * 3)
+    with siltstone.open(folder, read_only=True) as store:
+        assert store.segment("x/a").read(0, 100_000) == b"a" * 100_000
+        assert store.segment("x/b").info().sealed
+    (old / "d").symlink_to(old / "missing")
+    ran = command("spark", "import", "y/{path}", str(old), *LOCAL)
+    assert (ran.code, str(old / "d") in ran.err) == (1, True)
+
+
 def test_a_copy_may_be_compared_at_once(
     command: Command, chunks: list[Path], tmp_path: Path
 ) -> None:

@@ -1,0 +1,65 @@
+"""Bringing plain files into the store, wherever their bytes are copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from siltstone.cli.output import print_json, print_table, progress_bar
+from siltstone.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from siltstone.migration.files.import_files import ImportChoices
+    from siltstone.migration.files.import_plan import PlannedSegment
+    from siltstone.pipelines.work import Executor
+    from siltstone.store.store import Store
+
+
+def told_imports(
+    session: Session,
+    store: Store,
+    planned: Sequence[PlannedSegment],
+    choices: ImportChoices,
+    executor: Executor | None,
+    *,
+    rate: int | None,
+    as_json: bool,
+) -> None:
+    """Import what was planned, and tell each segment once it is there."""
+    from siltstone.migration.files.import_files import import_files
+
+    total, done = sum(each.length for each in planned), 0
+    with progress_bar("import", total, shown=not session.quiet) as advance:
+
+        def progress(count: int) -> None:
+            nonlocal done
+            done += count
+            advance(done)
+
+        path = session.store_path()
+        for made in import_files(
+            store, path, planned, choices, progress, executor=executor, rate=rate
+        ):
+            if as_json:
+                print_json(made)
+            else:
+                there = " (made before)" if made.repeated else ""
+                click.echo(f"{made.segment}: {made.length} bytes of {made.files} files{there}")
+
+
+def show_plan(planned: Sequence[PlannedSegment], *, as_json: bool) -> None:
+    """Show which file would become which bytes of which segment."""
+    rows = []
+    for segment in planned:
+        offset = 0
+        for source in segment.sources:
+            rows.append((segment.name, offset, source.length, source.path))
+            offset += source.length
+    if not as_json:
+        print_table(("SEGMENT", "OFFSET", "LENGTH", "FILE"), rows)
+        return
+    for name, offset, length, file in rows:
+        print_json({"segment": name, "offset": offset, "length": length, "file": file})
