@@ -14,6 +14,7 @@ from pathlib import Path
 
 import obstore
 import yaml
+from crc32c import crc32c
 
 import siltstone
 from bench.figure import MIB_PER_SECOND, PER_SECOND, Better, Figure, Unit, alternate
@@ -27,11 +28,12 @@ MIB = 2**20
 PIECE_BYTES = 8 * MIB
 IN_FLIGHT = 8
 """Pieces that the peer reads ahead, as Siltstone does by default."""
+BLOCK_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * MIB
 SMALL_BYTES = 2**16
 SEQUENTIAL_GOAL = 0.9
 TRANSPORTS = ("sdk", "obstore")
-PEER = "peer"
+PEER, VERIFYING_PEER = "peer", "verifying peer"
 LINKS = {"a link of 10 Gbit/s": "10gbit", "a link of 5 Gbit/s": "5gbit"}
 """What lies between a machine and its service, where it is not the same machine."""
 REQUESTS = Unit(text="requests", better=Better.LOWER)
@@ -77,7 +79,7 @@ def _changed(file: Path, transport: str, more: str = "") -> None:
 
 
 def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
-    """MiB/s of sequential reads by each transport, and of the peer alone."""
+    """MiB/s of sequential reads by each transport, and of the peer alone, in both ways."""
     count = workshop.pick(512, 24)
     buffer = bytearray(PIECE_BYTES)
     with workshop.place() as folder, Loop() as loop, ExitStack() as stores:
@@ -98,38 +100,54 @@ def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
 
             calls.append(ours)
         chunks = list(segment.chunks())
-        values = alternate(
-            workshop.rounds,
-            *calls,
-            lambda: count / seconds_of(lambda: loop(_ranges(place, TRANSPORTS[-1], chunks))),
-        )
+
+        def theirs(*, verified: bool) -> float:
+            ranges = partial(_ranges, place, TRANSPORTS[-1], chunks, verified=verified)
+            return count / seconds_of(lambda: loop(ranges()))
+
+        calls += [partial(theirs, verified=False), partial(theirs, verified=True)]
+        values = alternate(workshop.rounds, *calls)
     place.empty()
-    return dict(zip((*TRANSPORTS, PEER), values, strict=True))
+    return dict(zip((*TRANSPORTS, PEER, VERIFYING_PEER), values, strict=True))
 
 
 def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[Figure]:
     """The same as figures; ``where`` says what lies between."""
+    ranges = f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight"
+    peers = {
+        PEER: (f"{ranges}, not verified", SEQUENTIAL_GOAL),
+        VERIFYING_PEER: (f"{ranges}, and CRC32C of each block", None),
+    }
     return [
         Figure(
             what=f"read_into in order, 8 MiB each, verified, transport: {transport}{where}",
-            peer=f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight, not verified",
+            peer=text,
             unit=MIB_PER_SECOND,
             ours=rates[transport],
-            theirs=rates[PEER],
-            goal=SEQUENTIAL_GOAL,
+            theirs=rates[peer],
+            goal=goal,
         )
         for transport in TRANSPORTS
+        for peer, (text, goal) in peers.items()
     ]
 
 
-async def _ranges(place: S3Place, folder: str, chunks: Sequence[ChunkInfo]) -> None:
-    """Read all bytes in order into one buffer, with so many ranges on their way."""
+async def _ranges(
+    place: S3Place, folder: str, chunks: Sequence[ChunkInfo], *, verified: bool
+) -> None:
+    """Read all bytes in order into one buffer, with so many ranges on their way.
+
+    Those who verify take the sum of each block, and compare it with none.
+    """
     buffer = memoryview(bytearray(PIECE_BYTES))
     waiting: deque[asyncio.Task[obstore.Bytes]] = deque()
 
     async def take() -> None:
-        found = await waiting.popleft()
-        buffer[: len(found)] = memoryview(found)
+        found = memoryview(await waiting.popleft())
+        if verified:
+            for start in range(0, len(found), BLOCK_BYTES):
+                crc32c(found[start : start + BLOCK_BYTES])
+        buffer[: len(found)] = found
 
     for chunk in chunks:
         end = chunk.chunk_offset + chunk.length
