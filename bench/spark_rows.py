@@ -132,7 +132,7 @@ class Bench:
             ("blocks of 1 MiB as rows", "blocks", "spark.read.text of one file", "text", 0.85),
             ("the same as events", "events", "lines as rows", "lines", 1.0),
             # The JVM makes an array of each value that is BINARY, as those of events are.
-            ("… nothing of events: lines as BINARY", "binary", "lines as rows", "lines", None),
+            ("the same lines as BINARY", "binary", "lines as rows", "lines", None),
             ("a stream, one trigger", "stream", "lines as rows", "lines", 0.8),
         ):
             figures.append(
