@@ -76,6 +76,7 @@ class Ganesha(Server):
         self.narrow = {name: self.folder / name[1:] for name in (READ_ONLY, SQUASHED)}
         for folder in self.narrow.values():
             folder.mkdir()
+            folder.chmod(0o755)  # The user nobody reads, whatever mask this process has.
         self._configuration.write_text(self._configured(), encoding="ascii")
 
     def command(self) -> Sequence[str]:
