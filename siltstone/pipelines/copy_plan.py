@@ -12,11 +12,11 @@ from siltstone.core.words import GIB, MIB
 MARK: Final = "siltstone.copy-of"
 """The attribute by which a segment of the target is known as a copy, and of what."""
 
-PART_BYTES: Final = 64 * MIB
-"""What one task copies of a segment at most."""
+PART_BYTES: Final = 32 * MIB
+"""What one task copies of a segment at most: a killed job does again what it was at."""
 
 SESSION_BYTES: Final = GIB
-"""What becomes visible in one step, and is copied again when the job is killed before it."""
+"""What becomes visible in one step."""
 
 SESSION_SEGMENTS: Final = 500
 GROUP_BYTES: Final = 8 * MIB

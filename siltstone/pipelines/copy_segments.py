@@ -3,13 +3,12 @@
 The driver owns the target. It opens import sessions there; workers read ranges of the source,
 verified, and write them as chunks of a session straight to the target's long-term storage; the
 driver commits a session when all of it came. So a copy becomes visible in steps, in order, each
-whole or not at all, and one that was killed goes on behind the last of them.
+whole or not at all. One that was killed goes on in the session in hand behind what was noted of it.
 """
 
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -41,6 +40,12 @@ from siltstone.pipelines.copy_plan import (
     problem_of,
     sessions_of,
 )
+from siltstone.pipelines.import_sessions import (
+    NotedRanges,
+    open_session,
+    serves_repeat,
+    session_name,
+)
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
@@ -66,6 +71,10 @@ UNREADABLE: Final = "unreadable"
 
 LIFETIME_S: Final = 7 * 86_400.0
 """Of a session that nobody ends; its chunks are deleted then."""
+
+
+Came = dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]]
+"""Chunks of each segment, with the offset where they begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,30 +244,31 @@ def _carried_out(
     lacks: list[Lack],
     rate: int | None,
 ) -> Iterator[Outcome]:
-    """Copy what one session brings, and commit it."""
+    """Copy what one session brings and lacks yet, and commit it."""
     container = target.containers[index]
-    name = f"copy/{uuid.uuid4().hex}"
-    opened = target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S))
+    parts = [[*group] for group in groups_of(lacks)]
+    facts = [(lack.info.name, lack.info.segment_id, lack.start, lack.stop) for lack in lacks]
+    opened, _ = open_session(
+        session_name("copy", (view.uuid, *facts)),
+        lambda name: target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S)),
+    )
     ticket = replace(opened, uuid=target.uuid)
+    ranges = [(part.info.name, part.start, part.stop - part.start) for one in parts for part in one]
     try:
-        items = [
-            CopyItem(
-                ticket=ticket,
-                number=number,
-                parts=tuple(
-                    plan_range(view, part.info, part.start, part.stop, part.stop) for part in group
-                ),
+        with NotedRanges(target.path, ticket, ranges) as noted:
+            came: Came = {}
+            for (segment, start), chunks in noted.known.items():
+                came.setdefault(segment, []).append((start, chunks))
+            items = _items(view, ticket, parts, noted)
+            work = CopyWork(
+                source=view.path,
+                uuid=view.uuid,
+                target=target.path,
+                target_uuid=target.uuid,
+                rate=rate,
             )
-            for number, group in enumerate(groups_of(lacks))
-        ]
-        work = CopyWork(
-            source=view.path,
-            uuid=view.uuid,
-            target=target.path,
-            target_uuid=target.uuid,
-            rate=rate,
-        )
-        came, failures = _came(executor.run(work, packed(items, executor.workers)), items)
+            outcomes = executor.run(work, packed(items, executor.workers)) if items else iter(())
+            failures = _sort_out(outcomes, items, came, noted)
         outputs = [
             ImportOutput(
                 segment=lack.info.name,
@@ -270,10 +280,12 @@ def _carried_out(
         ]
         if outputs:
             target.loop.run(container.imports.commit(ticket.name, outputs))
-    finally:
-        if not container.closed:
-            # Never undoes a commit.
+        else:
             target.loop.run(container.imports.abort(ticket.name))
+    except BaseException as error:
+        if not serves_repeat(error) and not container.closed:
+            target.loop.run(container.imports.abort(ticket.name))
+        raise
     yield from failures.values()
     for lack in lacks:
         if lack.info.name not in failures:
@@ -284,12 +296,27 @@ def _carried_out(
             yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
 
 
-def _came(
-    outcomes: Iterator[Outcome], items: Sequence[CopyItem]
-) -> tuple[dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]], dict[str, Outcome]]:
-    """Sort out what came of a session: chunks by segment, and the segments that failed."""
+def _items(
+    view: StoreView, ticket: ImportTicket, groups: Sequence[Sequence[Lack]], noted: NotedRanges
+) -> list[CopyItem]:
+    """The tasks of a session, without what came before."""
+    items = []
+    for number, group in enumerate(groups):
+        parts = tuple(
+            plan_range(view, part.info, part.start, part.stop, part.stop)
+            for part in group
+            if (part.info.name, part.start) not in noted.known
+        )
+        if parts:
+            items.append(CopyItem(ticket=ticket, number=number, parts=parts))
+    return items
+
+
+def _sort_out(
+    outcomes: Iterator[Outcome], items: Sequence[CopyItem], came: Came, noted: NotedRanges
+) -> dict[str, Outcome]:
+    """Add chunks that come to those of their segment, note them; return segments that failed."""
     names = {item.subject: {part.segment for part in item.parts} for item in items}
-    came: dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]] = {}
     failures: dict[str, Outcome] = {}
     for outcome in outcomes:
         if outcome.status != OK:
@@ -300,7 +327,9 @@ def _came(
             came.setdefault(segment, []).append((start, chunks))
             if problem:
                 failures[segment] = Outcome(subject=segment, status=UNREADABLE, message=problem)
-    return came, failures
+            else:
+                noted.add((segment, start), chunks)
+    return failures
 
 
 def _in_order(

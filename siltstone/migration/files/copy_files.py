@@ -18,10 +18,10 @@ from siltstone.core.errors import SiltstoneError
 from siltstone.core.streamed_creates import PieceRoom
 from siltstone.core.words import MIB
 from siltstone.migration.files.file_errors import changed, naming
-from siltstone.migration.files.import_notes import ImportNotes, read_notes
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.pipelines.import_notes import ImportNotes, read_notes
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, share_of
 from siltstone.store.import_writer import ImportWriter
 

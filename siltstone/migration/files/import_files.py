@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -21,21 +20,19 @@ from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
-    ChunkStorageFullError,
     LostDataError,
-    Outcome,
     SegmentExistsError,
     SegmentNotFoundError,
     SiltstoneError,
     StoreError,
 )
-from siltstone.core.records.import_row import ImportState
 from siltstone.core.words import MIB
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.file_errors import changed
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
+from siltstone.pipelines.import_sessions import open_session, serves_repeat
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import Executor, PipelineError
+from siltstone.pipelines.work import Executor
 from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 
@@ -171,22 +168,13 @@ def _length(store: Store, name: str) -> int:
 
 
 def _open(store: Store, group: Group, choices: ImportChoices) -> tuple[ImportTicket, bool]:
-    """An open session for a group, and whether one of before was committed.
-
-    What was imported, deleted and imported again has several, as a name is known for a day.
-    """
-    committed = False
-    for number in count():
-        ticket = store.open_import(
-            f"{group.session} {number}",
-            group.segments[0].name,
-            lifetime=LIFETIME,
-            adoption=choices.adoption,
-        )
-        if ticket.state is ImportState.OPEN:
-            return ticket, committed
-        committed = committed or ticket.state is ImportState.COMMITTED
-    raise AssertionError("there is always a next number")
+    """An open session for a group, and whether one of before was committed."""
+    return open_session(
+        group.session,
+        lambda name: store.open_import(
+            name, group.segments[0].name, lifetime=LIFETIME, adoption=choices.adoption
+        ),
+    )
 
 
 def _import_group(given: _Import, group: Group) -> Iterator[ImportedFiles]:
@@ -226,18 +214,10 @@ def _import_group(given: _Import, group: Group) -> Iterator[ImportedFiles]:
 
 
 def _serves_repeat(error: Exception, choices: ImportChoices) -> bool:
-    """Whether a session is left open, so that a repeat goes on with what was copied into it.
-
-    Where there is no room, what was copied takes some; what is refused, as a source has changed,
-    would be refused again, or is another import.
-    """
-    match error:
-        case ChunkStorageFullError():
-            return False
-        case OSError() | ChunkError() | PipelineError():
-            return choices.adoption is None
-        case _:
-            return isinstance(error, SiltstoneError) and error.outcome is not Outcome.NOT_APPLIED
+    """Whether a session is left open; one that moves no byte needs not be."""
+    if choices.adoption is not None and isinstance(error, (OSError, ChunkError)):
+        return False
+    return serves_repeat(error)
 
 
 def _told(group: Group, *, repeated: bool) -> Iterator[ImportedFiles]:

@@ -3,13 +3,13 @@
 Copied bytes go straight to long-term storage, as chunks of an import session, and become visible
 when the session is committed; in place, the session names the old files instead. A commit is whole
 or not at all, and says with the bytes where they came from. So a migration that was killed is
-planned again and goes on behind the last commit. Nothing here writes to the layout.
+planned again and goes on behind the last commit, and in the session in hand behind what was noted.
+Nothing here writes to the layout.
 """
 
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +42,12 @@ from siltstone.migration.legacy.plan import (
     marks_of,
 )
 from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.pipelines.import_sessions import (
+    NotedRanges,
+    open_session,
+    serves_repeat,
+    session_name,
+)
 from siltstone.pipelines.work import (
     FAILED,
     OK,
@@ -215,38 +221,66 @@ class _Bringing:
 
     def _session(self, shares: Sequence[Share]) -> dict[str, str]:
         """Commit what can be brought; return the segments that can not, and why."""
-        name = f"legacy/{uuid.uuid4().hex}"
         adoption = None if self._in_place is None else self._plan.migration
-        ticket = self._store.open_import(
-            name, shares[0].planned.name, lifetime=LIFETIME, adoption=adoption
+        ticket, _ = open_session(
+            session_name("legacy", self._facts(shares)),
+            lambda name: self._store.open_import(
+                name, shares[0].planned.name, lifetime=LIFETIME, adoption=adoption
+            ),
         )
         try:
-            came: Came = {}
-            problems: dict[str, str] = {}
-            runs = [run for share in shares for run in self._to_copy(share)]
-            items = [
-                CopyItem(ticket=ticket, number=number, runs=group)
-                for number, group in enumerate(groups_of(runs))
-            ]
-            packs = packed(items, self._executor.workers)
-            for outcome in self._executor.run(self._work, packs):
-                if outcome.status != OK:
-                    item = items[int(outcome.subject)]
-                    problems.update({run.segment: outcome.message for run in item.runs})
-                    continue
-                made, wrong = pickle.loads(outcome.detail)
-                came.update(made)
-                problems.update(wrong)
+            came, problems = self._copied(ticket, shares)
             found = (
                 self._output(share, came) for share in shares if share.planned.name not in problems
             )
             outputs = [output for output in found if output is not None]
             if outputs:
                 self._store.commit_import(ticket, outputs)
-            return problems
-        finally:
-            # Never undoes a commit.
-            self._store.abort_import(ticket)
+            else:
+                self._store.abort_import(ticket)
+        except BaseException as error:
+            if not serves_repeat(error):
+                self._store.abort_import(ticket)
+            raise
+        return problems
+
+    def _facts(self, shares: Sequence[Share]) -> Iterator[object]:
+        """What a session brings: other bytes, or the same ones cut otherwise, are another."""
+        yield self._plan.migration, self._plan.way.name
+        for share in shares:
+            planned, finding = share.planned, share.planned.finding
+            yield planned.name, share.start, share.stop, finding.start, finding.sealed
+            for run in self._to_copy(share):
+                yield run.key, run.offset, run.length, run.physical
+
+    def _copied(self, ticket: ImportTicket, shares: Sequence[Share]) -> tuple[Came, dict[str, str]]:
+        """Copy what a session lacks yet; return all that it has, and what can not be copied."""
+        groups = list(groups_of(run for share in shares for run in self._to_copy(share)))
+        if not groups:
+            return {}, {}
+        problems: dict[str, str] = {}
+        ranges = ((run.segment, run.start, run.length) for group in groups for run in group)
+        with NotedRanges(self._work.layout.store, ticket, ranges) as noted:
+            came: Came = dict(noted.known)
+            lacking = (
+                tuple(run for run in g if (run.segment, run.start) not in came) for g in groups
+            )
+            items = [
+                CopyItem(ticket=ticket, number=number, runs=runs)
+                for number, runs in enumerate(some for some in lacking if some)
+            ]
+            packs = packed(items, self._executor.workers)
+            for outcome in self._executor.run(self._work, packs) if items else ():
+                if outcome.status != OK:
+                    item = items[int(outcome.subject)]
+                    problems.update({run.segment: outcome.message for run in item.runs})
+                    continue
+                made, wrong = pickle.loads(outcome.detail)
+                for key, chunks in made.items():
+                    noted.add(key, chunks)
+                came.update(made)
+                problems.update(wrong)
+        return came, problems
 
     def _to_copy(self, share: Share) -> Iterator[Run]:
         for piece in share.planned.finding.pieces:

@@ -11,11 +11,13 @@ from siltstone.migration.legacy.findings import Finding, Piece
 from siltstone.migration.legacy.plan import PlannedSegment
 
 SESSION_BYTES: Final = 256 * MIB
-"""What becomes visible in one step, and is copied again when the migration is killed before."""
+"""What becomes visible in one step."""
 
 SESSION_SEGMENTS: Final = 500
 SESSION_FILES: Final = 20_000
-RUN_BYTES: Final = 64 * MIB
+RUN_BYTES: Final = 32 * MIB
+"""What one task copies of a file at most: a killed migration does again what it was at."""
+
 GROUP_BYTES: Final = 8 * MIB
 """Runs of several files are one task as long as they are no more than this together."""
 

@@ -306,7 +306,7 @@ def test_a_group_that_was_begun_is_gone_on_with(
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     planned = plan_files("{t}{name}", [tmp_path / "a", tmp_path / "b"])
-    monkeypatch.setattr("siltstone.migration.files.import_notes.NOTE_BYTES", 256 * KIB)
+    monkeypatch.setattr("siltstone.pipelines.import_notes.NOTE_BYTES", 256 * KIB)
     monkeypatch.setattr("siltstone.migration.files.import_files.THREADS", 2)
     monkeypatch.setattr("siltstone.migration.files.copy_files.PACK_PIECES", 1)
     copied: list[int] = []

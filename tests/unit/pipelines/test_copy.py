@@ -299,7 +299,7 @@ def test_small_segments_share_a_task() -> None:
     lacks = [Lack(info=INFO, start=0, stop=16_384) for _ in range(400)]
     (session,) = sessions_of(lacks)
     assert len(list(groups_of(session))) == 1
-    assert len(list(groups_of([Lack(info=INFO, start=0, stop=256 * MIB)]))) == 4
+    assert len(list(groups_of([Lack(info=INFO, start=0, stop=256 * MIB)]))) == 8
 
 
 @pytest.mark.parametrize("mark", ["", "a", "a/1", "a/b/2", "a/1/x", "a/-1/2", "a/1/2/3"])

@@ -1,4 +1,4 @@
-"""How far the copying of a group came, noted beside its chunks on long-term storage.
+"""How far the copying into a session came, noted beside its chunks on long-term storage.
 
 A chunk is noted once its write was acknowledged. So whoever goes on with the session of a process
 that died needs to read neither the chunk nor its source again. Notes go with the session: what no
@@ -42,7 +42,7 @@ def read_notes(
     Args:
         storage: where they are.
         ticket: of the session.
-        chunk_bytes: the size that files are cut by now.
+        chunk_bytes: the size that what is brought is cut by now.
 
     Raises:
         FormatError: a newer version made a note.
@@ -74,15 +74,16 @@ class ImportNotes(Closing):
     Args:
         path: the settings file of the store, or its folder.
         ticket: of the session.
-
-    Attributes:
-        chunk_bytes: the size that files are cut by.
     """
 
     def __init__(self, path: Path | str, ticket: ImportTicket) -> None:
         self._writer = ImportWriter(path, ticket, partition=0, attempt=ATTEMPT)
-        self.chunk_bytes = self._writer.chunk_bytes
         self._fresh: list[NotedChunk] = []
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size that what is brought is cut by."""
+        return self._writer.chunk_bytes
 
     def add(self, piece: int, chunk: ImportedChunk) -> None:
         """Note a chunk whose write was acknowledged, now or soon. Raises ``ChunkError``."""

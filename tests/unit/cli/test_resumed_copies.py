@@ -1,0 +1,142 @@
+"""``copy`` and ``migrate legacy`` go on where they were killed, in the session that was in hand.
+
+Injected: SIGKILL at a note, before the commit and behind it. Must hold: what was noted is copied no
+more, to the byte; the end is the same as without; nothing is left but what the sweep deletes.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import siltstone
+from siltstone.core.words import KIB
+from tests.unit.cli.conftest import Command
+
+RANGE = 64 * KIB
+RANGES = 40
+
+KILLED = f"""
+import os, signal, sys
+from siltstone.cli.main import run
+from siltstone.container.imports import Imports
+from siltstone.migration.legacy import copying
+from siltstone.pipelines import copy_plan, import_notes, work
+from siltstone.pipelines.import_sessions import NotedRanges
+from siltstone.store.import_writer import ImportWriter
+
+where, count, counted, *arguments = sys.argv[1:]
+left = int(count)
+copy_plan.PART_BYTES = copying.RUN_BYTES = {RANGE}
+copy_plan.GROUP_BYTES = copying.GROUP_BYTES = 1
+work.PACK_BYTES_MIN = work.PACK_BYTES_MAX = 1
+import_notes.NOTE_BYTES = {4 * RANGE}
+
+write_chunk, add, commit = ImportWriter.write_chunk, NotedRanges.add, Imports.commit
+
+def counting(writer, length, pieces):
+    made = write_chunk(writer, length, pieces)
+    with open(counted, "a") as file:
+        file.write(f"{{length}}\\n")
+    return made
+
+def dying():
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def adding(*given):
+    if where == "add":
+        dying()
+    add(*given)
+
+async def committing(*given):
+    if where == "commit":
+        dying()
+    found = await commit(*given)
+    if where == "committed":
+        dying()
+    return found
+
+ImportWriter.write_chunk, NotedRanges.add, Imports.commit = counting, adding, committing
+sys.exit(run(arguments))
+"""
+"""The command in a process that kills itself; it moves 64 KiB in a task, and notes each four."""
+
+NOTED = 28
+"""Ranges in notes when the 30th is to be added."""
+
+
+def made(folder: Path) -> Path:
+    siltstone.init(folder)
+    with (folder / "siltstone.yaml").open("a") as settings:
+        settings.write("\nsegments:\n  chunk_size: 64KiB\n")
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    with siltstone.open(folder, read_only=True) as store:
+        return {info.name: store.segment(info.name).read(0, info.length) for info in store.list()}
+
+
+@pytest.mark.parametrize("verb", ["copy", "legacy"])
+def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_path: Path) -> None:
+    source, target = made(tmp_path / "source"), made(tmp_path / "target")
+    names = {"a": Random(1).randbytes(30 * RANGE), "b": Random(2).randbytes(10 * RANGE)}
+    with siltstone.open(source) as store:
+        for name, data in names.items():
+            store.create(name).append(data)
+        store.flush()
+    old = tmp_path / "old"
+    assert command("migrate", "export", str(old), store=str(source)).code == 0
+    arguments = {
+        "copy": ["copy", str(source), str(target), "--threads", "1"],
+        "legacy": ["--store", str(target), "migrate", "legacy", str(old), "--threads", "1"],
+    }[verb]
+
+    def copied(where: str, count: int, code: int) -> int:
+        counted = tmp_path / f"copied-{where}"
+        counted.touch()
+        line = [sys.executable, "-c", KILLED, where, str(count), str(counted), *arguments]
+        child = subprocess.run(line, capture_output=True, text=True)
+        assert child.returncode == code, child.stderr
+        return sum(int(length) for length in counted.read_text().split())
+
+    assert copied("add", 30, -signal.SIGKILL) >= 30 * RANGE
+    assert not set(content(target).values()) - {b""}
+    assert copied("commit", 1, -signal.SIGKILL) == (RANGES - NOTED) * RANGE
+    assert not set(content(target).values()) - {b""}
+    assert copied("committed", 1, -signal.SIGKILL) == 0
+    assert copied("none", 1, 0) == 0
+    assert content(target) == names
+    with siltstone.open(target) as store:
+        assert not [found for found in store.check() if found.severity == "damage"]
+        store.collect()
+        assert {finding.kind for finding in store.sweep()} <= {"waiting"}
+    left = [path for path in (target / "chunks" / "import").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in left) == RANGES * RANGE
+
+
+def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) -> None:
+    """A segment that is deleted and made again has other bytes of the same place."""
+    source, target = made(tmp_path / "source"), made(tmp_path / "target")
+    with siltstone.open(source) as store:
+        store.create("a").append(Random(1).randbytes(30 * RANGE))
+    counted = tmp_path / "copied"
+    arguments = [str(counted), "copy", str(source), str(target), "--threads", "1"]
+    line = [sys.executable, "-c", KILLED, "commit", "1", *arguments]
+    assert subprocess.run(line, capture_output=True).returncode == -signal.SIGKILL
+    data = Random(2).randbytes(30 * RANGE)
+    with siltstone.open(source) as store:
+        store.segment("a").delete()
+        store.create("a").append(data)
+    with siltstone.open(target) as store:
+        store.segment("a").delete()
+    assert command("copy", str(source), str(target)).code == 0
+    assert content(target) == {"a": data}
