@@ -127,12 +127,12 @@ def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) ->
     """A segment that is deleted and made again has other bytes of the same place."""
     source, target = made(tmp_path / "source"), made(tmp_path / "target")
     with siltstone.open(source) as store:
-        store.create("a").append(Random(1).randbytes(30 * RANGE))
+        store.create("a").append(Random(1).randbytes(NOTED * RANGE))
     counted = tmp_path / "copied"
     arguments = [str(counted), "copy", str(source), str(target), "--threads", "1"]
     line = [sys.executable, "-c", KILLED, "commit", "1", *arguments]
     assert subprocess.run(line, capture_output=True).returncode == -signal.SIGKILL
-    data = Random(2).randbytes(30 * RANGE)
+    data = Random(2).randbytes(NOTED * RANGE)
     with siltstone.open(source) as store:
         store.segment("a").delete()
         store.create("a").append(data)
