@@ -26,6 +26,8 @@ from tests.unit.container.importing import found
 SAMPLE = 4
 """Runs of each operation without ``soak``."""
 START = 7
+FAILED_DELETE_S = 70
+"""Behind a call that failed, the collector waits a minute before it tries the next time."""
 
 Objects = dict[str, bytes]
 
@@ -63,7 +65,7 @@ def objects_are(life: Mortal, wanted: Objects) -> None:
 async def cleaned(life: Mortal) -> None:
     for _ in range(2):
         await life.flush()
-        await life.wait(10)
+        await life.wait(FAILED_DELETE_S)
         await life.sweep()
 
 
