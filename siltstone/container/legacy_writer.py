@@ -40,7 +40,7 @@ from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.records.task import Task, TaskKind
+from siltstone.core.records.task import TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
@@ -170,9 +170,7 @@ class LegacyWriter:
 
     def _is_going(self, row: LegacyRow) -> bool:
         """Whether a deleted segment has the name in the layout still."""
-        after: Task | None = None
-        while tasks := self._replica.rows.tasks(0, after=after):
-            after = tasks[-1]
+        for tasks in self._replica.rows.task_pages(0):
             for task in tasks:
                 if task.kind is TaskKind.REMOVE_SEGMENT:
                     older = self.row_of(task.subject)

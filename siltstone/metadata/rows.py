@@ -212,10 +212,13 @@ class Rows:
         found = self._scan(low, task_key(until_ms + 1, 0, 0), limit=limit)
         return [_task(key, entry) for key, entry in found]
 
-    def task_pages(self) -> Iterator[list[Task]]:
-        """Every task, due or not, page by page; each page is what is there when it is asked for."""
+    def task_pages(self, until_ms: int = _LAST_MS) -> Iterator[list[Task]]:
+        """Tasks that are due at ``until_ms``, else all, page by page.
+
+        Each page is what is there when it is asked for.
+        """
         after: Task | None = None
-        while page := self.tasks(_LAST_MS, after=after):
+        while page := self.tasks(until_ms, after=after):
             yield page
             after = page[-1]
 

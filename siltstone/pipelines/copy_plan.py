@@ -8,6 +8,7 @@ from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.words import GIB, MIB
+from siltstone.pipelines.work import in_groups
 
 MARK: Final = "siltstone.copy-of"
 """The attribute by which a segment of the target is known as a copy, and of what."""
@@ -107,17 +108,11 @@ def sessions_of(lacks: Sequence[Lack]) -> Iterator[list[Lack]]:
         yield session
 
 
-def groups_of(parts: Sequence[Lack]) -> Iterator[list[Lack]]:
+def groups_of(parts: Sequence[Lack]) -> Iterator[Sequence[Lack]]:
     """Cut a session into tasks: small parts share one."""
-    group: list[Lack] = []
-    length = 0
-    for part in parts:
-        for start in range(part.start, part.stop, PART_BYTES):
-            stop = min(part.stop, start + PART_BYTES)
-            if group and (length + stop - start > GROUP_BYTES or len(group) == GROUP_PARTS):
-                yield group
-                group, length = [], 0
-            group.append(Lack(info=part.info, start=start, stop=stop))
-            length += stop - start
-    if group:
-        yield group
+    cut = (
+        Lack(info=part.info, start=start, stop=min(part.stop, start + PART_BYTES))
+        for part in parts
+        for start in range(part.start, part.stop, PART_BYTES)
+    )
+    return in_groups(cut, lambda part: part.stop - part.start, GROUP_BYTES, GROUP_PARTS)

@@ -246,7 +246,7 @@ def _carried_out(
 ) -> Iterator[Outcome]:
     """Copy what one session brings and lacks yet, and commit it."""
     container = target.containers[index]
-    parts = [[*group] for group in groups_of(lacks)]
+    parts = list(groups_of(lacks))
     facts = [(lack.info.name, lack.info.segment_id, lack.start, lack.stop) for lack in lacks]
     opened, _ = open_session(
         session_name("copy", (view.uuid, *facts)),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.words import KIB, MIB
+
+T = TypeVar("T")
 
 OK: Final = "ok"
 """Done, and all is well."""
@@ -118,6 +120,30 @@ class Executor(Protocol):
         ...
 
 
+def in_groups(
+    items: Iterable[T], size_of: Callable[[T], int], size_max: int, count_max: int
+) -> Iterator[tuple[T, ...]]:
+    """Cut items into groups, in order: a larger one is alone, smaller ones share.
+
+    Args:
+        items: any.
+        size_of: what each adds.
+        size_max: of all of a group, unless it is one item.
+        count_max: items of a group.
+    """
+    group: list[T] = []
+    size = 0
+    for item in items:
+        each = size_of(item)
+        if group and (size + each > size_max or len(group) == count_max):
+            yield tuple(group)
+            group, size = [], 0
+        group.append(item)
+        size += each
+    if group:
+        yield tuple(group)
+
+
 def packed(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
     """Cut items into packs of about the same cost, in order: small ones share a task.
 
@@ -128,14 +154,4 @@ def packed(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
     total = sum(item.size + ITEM_BYTES for item in items)
     share = -(-total // max(1, workers * PACKS_PER_WORKER))
     limit = min(PACK_BYTES_MAX, max(PACK_BYTES_MIN, share))
-    pack: list[Item] = []
-    cost = 0
-    for item in items:
-        each = item.size + ITEM_BYTES
-        if pack and (cost + each > limit or len(pack) == PACK_ITEMS_MAX):
-            yield tuple(pack)
-            pack, cost = [], 0
-        pack.append(item)
-        cost += each
-    if pack:
-        yield tuple(pack)
+    return in_groups(items, lambda item: item.size + ITEM_BYTES, limit, PACK_ITEMS_MAX)

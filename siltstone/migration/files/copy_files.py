@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, count, islice, takewhile
@@ -22,7 +22,7 @@ from siltstone.migration.files.import_plan import Group, PlannedSegment, Source,
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, in_groups, share_of
 from siltstone.store.import_writer import ImportWriter
 
 PACK_BYTES: Final = 8 * MIB
@@ -168,7 +168,9 @@ def copy_group(
         # Behind a failure nothing new is begun, and what was on its way is noted.
         left = takewhile(lambda _: not failures, (i for i in items if i.number not in found))
         work = CopyFiles(store=str(path), ticket=ticket, rate=rate)
-        for outcome in executor.run(work, _packs(left)):
+        for outcome in executor.run(
+            work, in_groups(left, lambda item: item.size, PACK_BYTES, PACK_PIECES)
+        ):
             came = pickle.loads(outcome.detail)
             if outcome.status != OK:
                 failures.append(came)
@@ -184,19 +186,6 @@ def copy_group(
                 raise changed(source.path)
     numbers = count()
     return [tuple(found[number] for number in islice(numbers, len(some))) for some in cut]
-
-
-def _packs(items: Iterable[CopyItem]) -> Iterator[Sequence[CopyItem]]:
-    pack: list[CopyItem] = []
-    length = 0
-    for item in items:
-        if pack and (length + item.size > PACK_BYTES or len(pack) == PACK_PIECES):
-            yield pack
-            pack, length = [], 0
-        pack.append(item)
-        length += item.size
-    if pack:
-        yield pack
 
 
 class _Hand:

@@ -9,6 +9,7 @@ from typing import Final
 from siltstone.core.words import MIB
 from siltstone.migration.legacy.findings import Finding, Piece
 from siltstone.migration.legacy.plan import PlannedSegment
+from siltstone.pipelines.work import in_groups
 
 SESSION_BYTES: Final = 256 * MIB
 """What becomes visible in one step."""
@@ -119,13 +120,4 @@ def runs_of_piece(piece: Piece, segment: str, start: int, stop: int) -> Iterator
 
 def groups_of(runs: Iterable[Run]) -> Iterator[Sequence[Run]]:
     """Cut runs into tasks: small ones share one."""
-    group: list[Run] = []
-    length = 0
-    for run in runs:
-        if group and (length + run.length > GROUP_BYTES or len(group) == GROUP_RUNS):
-            yield group
-            group, length = [], 0
-        group.append(run)
-        length += run.length
-    if group:
-        yield group
+    return in_groups(runs, lambda run: run.length, GROUP_BYTES, GROUP_RUNS)
