@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.output import print_json, print_table, progress_bar
+from siltstone.cli.output import counting_bar, print_json, print_table
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from siltstone.migration.files.import_plan import PlannedSegment
     from siltstone.pipelines.work import Executor
     from siltstone.store.store import Store
+
+
+seal_option = click.option("--seal", is_flag=True, help="Seal the segments.")
+plan_option = click.option(
+    "--dry-run", is_flag=True, help="Only show what would become of which file."
+)
 
 
 def told_imports(
@@ -31,14 +37,8 @@ def told_imports(
     """Import what was planned, and tell each segment once it is there."""
     from siltstone.migration.files.import_files import import_files
 
-    total, done = sum(each.length for each in planned), 0
-    with progress_bar("import", total, shown=not session.quiet) as advance:
-
-        def progress(count: int) -> None:
-            nonlocal done
-            done += count
-            advance(done)
-
+    total = sum(each.length for each in planned)
+    with counting_bar("import", total, shown=not session.quiet) as progress:
         path = session.store_path()
         for made in import_files(
             store, path, planned, choices, progress, executor=executor, rate=rate

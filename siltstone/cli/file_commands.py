@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from siltstone.cli.bring_files import show_plan, told_imports
+from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.moving_options import moving_options
-from siltstone.cli.output import print_json, print_table, progress_bar
+from siltstone.cli.output import counting_bar, print_json, print_table
 from siltstone.cli.session import (
     Session,
     json_option,
@@ -52,8 +52,8 @@ RANGE: Final = _Range()
 @click.option("--objects", is_flag=True, help="SOURCES are prefixes of keys of long-term storage.")
 @click.option("--no-verify", is_flag=True, help="Read no byte of what is taken in place.")
 @click.option("--adoption", metavar="NAME", help="What files in place are kept for; 'files'.")
-@click.option("--seal", is_flag=True, help="Seal the segments.")
-@click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@seal_option
+@plan_option
 @moving_options
 @takeover_option
 @json_option
@@ -151,14 +151,8 @@ def export(
     start, end = span or (None, None)
     with session.open_reader() as store:
         planned = plan_export(store, segments, target, overwrite=overwrite, start=start, end=end)
-        total, done = sum(file.length for file in planned), 0
-        with progress_bar("export", total, shown=not session.quiet) as advance:
-
-            def progress(count: int) -> None:
-                nonlocal done
-                done += count
-                advance(done)
-
+        total = sum(file.length for file in planned)
+        with counting_bar("export", total, shown=not session.quiet) as progress:
             for file in export_files(store, planned, progress):
                 if as_json:
                     facts = {"segment": file.segment, "offset": file.start, "length": file.length}
@@ -239,14 +233,7 @@ def sums(session: Session, segments: tuple[str, ...], *, takeover: bool, as_json
     """Read what SEGMENTS have in place without sums, and record them."""
     with session.open_owner(takeover=takeover) as store:
         for name in segments:
-            done = 0
-            with progress_bar(name, None, shown=not session.quiet) as advance:
-
-                def progress(count: int) -> None:
-                    nonlocal done
-                    done += count
-                    advance(done)
-
+            with counting_bar(name, None, shown=not session.quiet) as progress:
                 length = store.record_sums(name, progress=progress)
             if as_json:
                 print_json({"segment": name, "length": length})

@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -61,6 +61,20 @@ def bytes_fields(name: str, data: bytes) -> dict[str, str]:
         return {name: data.decode("utf-8")}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+@contextmanager
+def counting_bar(label: str, total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar as ``progress_bar`` does; the body gets what adds bytes to what is done."""
+    done = 0
+    with progress_bar(label, total, shown=shown) as advance:
+
+        def add(count: int) -> None:
+            nonlocal done
+            done += count
+            advance(done)
+
+        yield add
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from siltstone.cli.bring_files import show_plan, told_imports
+from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.copy_command import check_choice
 from siltstone.cli.migrate_commands import (
@@ -142,8 +142,8 @@ def sums(
 @click.command("import")
 @click.argument("segment")
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--seal", is_flag=True, help="Seal the segments.")
-@click.option("--dry-run", is_flag=True, help="Only show what would become of which file.")
+@seal_option
+@plan_option
 @takeover_option
 @executor_options
 @json_option

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,13 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import StoreError
 from siltstone.core.words import GIB
 from siltstone.migration.files.name_rule import segment_for
+from siltstone.pipelines.import_sessions import session_name
 
 SEGMENTS_MAX: Final = 1_000
 FILES_MAX: Final = 10_000
 COPIED_BYTES_MAX: Final = GIB
 """What one session brings, and what a killed import does again at most, but for one segment."""
 _FILE: Final = "file://"
-_DIGEST_BYTES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +141,11 @@ def _fits(group: Sequence[PlannedSegment], more: PlannedSegment) -> bool:
 
 
 def _group(segments: Sequence[PlannedSegment], choices: str) -> Group:
-    digest = blake2b(choices.encode(), digest_size=_DIGEST_BYTES)
-    for segment in segments:
-        for source in segment.sources:
-            facts = (segment.name, source.path, str(source.length), source.version)
-            digest.update("\0".join(facts).encode("utf-8", "surrogateescape") + b"\0\0")
-        digest.update(segment.name.encode() + b"\0\0\0")
-    return Group(segments=tuple(segments), session=f"files {digest.hexdigest()}")
+    facts = (
+        (segment.name, [(one.path, one.length, one.version) for one in segment.sources])
+        for segment in segments
+    )
+    return Group(segments=tuple(segments), session=session_name("files", (choices, *facts)))
 
 
 def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedSegment]:

@@ -231,13 +231,19 @@ def test_a_missing_package_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch
         siltstone.open(folder)
 
 
-def test_spans_of_calls_lie_below_those_of_what_made_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = InMemorySpanExporter()
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """The spans that end from now on."""
+    made = InMemorySpanExporter()
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
+    provider.add_span_processor(SimpleSpanProcessor(made))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    return made
+
+
+def test_spans_of_calls_lie_below_those_of_what_made_them(
+    folder: Path, kept: InMemorySpanExporter
+) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
         kept.clear()
@@ -258,12 +264,8 @@ def test_spans_of_calls_lie_below_those_of_what_made_them(
 
 
 def test_the_span_of_a_creation_lasts_until_its_outcome(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, kept: InMemorySpanExporter
 ) -> None:
-    kept = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     with siltstone.open(folder) as store:
         store.create("a")
         with pytest.raises(siltstone.SegmentExistsError):
