@@ -79,7 +79,7 @@ def test_the_end_waits_for_threads_that_hand_over_an_answer(
     monkeypatch.setattr(asyncio.SelectorEventLoop, "call_soon_threadsafe", slowly)
     monkeypatch.setattr(obstore_calls, "JOIN_S", LONG_S)
     assert calls.run(ask, Deadline(LONG_S)) == "answer"
-    assert handed.is_set()
+    assert handed.wait(LONG_S)
     threading.Timer(SHORT_S, may_leave.set).start()
     calls.close()
     assert left.is_set()
