@@ -24,6 +24,7 @@ from bench import (
     lives,
     machine,
     mixed,
+    moves,
     openings,
     packs,
     peers,
@@ -70,6 +71,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "spark_rows": ("Segments as rows in Spark", spark_rows.run),
     "spark_sink": ("Rows of Spark into segments", spark_sink.run),
     "backup": ("Backups, restores and copies beside cp", backup.run),
+    "moves": ("Moves and comparisons beside cp and the SDK", moves.run),
     "pipelines": ("Scrubs on threads and in Spark", pipelines.run),
     "adoption": ("Plain files in and out", adoption.run),
 }

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
+from siltstone.core.words import KIB
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.export import UNREADABLE
 from siltstone.pipelines.segment_ranges import SegmentRange, cut_at_grid, plan_range, read_range
@@ -26,6 +28,9 @@ from siltstone.pipelines.work import (
     share_of,
 )
 from siltstone.pipelines.worker_store import worker_store
+
+_COMPARED_BYTES: Final = 64 * KIB
+"""So many are copied, while the processor has them at hand, and compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +190,11 @@ def _difference(ours: Iterator[memoryview], theirs: Iterator[memoryview]) -> int
     while True:
         left = left or next(ours, memoryview(b""))
         right = right or next(theirs, memoryview(b""))
-        count = min(len(left), len(right))
+        count = min(len(left), len(right), _COMPARED_BYTES)
         if not count:
             return position if left or right else None
-        if left[:count] != right[:count]:
+        # Two views are compared item by item; an array of bytes and a view by one call of C.
+        if bytearray(left[:count]) != right[:count]:
             same = next(index for index in range(count) if left[index] != right[index])
             return position + same
         left, right = left[count:], right[count:]

@@ -183,6 +183,18 @@ def test_a_difference_is_found_where_it_is(folder: Path, target: Path) -> None:
     assert verified(folder, target)["a[0:30000]"] == DIFFERS
 
 
+@pytest.mark.parametrize("position", [0, 65_535, 65_536, 199_999])
+def test_a_difference_is_told_with_its_place(folder: Path, target: Path, position: int) -> None:
+    data = bytearray(text("a", 200_000))
+    write(folder, a=bytes(data))
+    data[position] ^= 1
+    write(target, a=bytes(data))
+    with store_view(folder) as view, store_view(target) as there:
+        items, _ = plan_verify_copy(view, there, view.segments())
+        (found,) = verify_copy(view, there, LocalExecutor(2), items)
+    assert (found.status, found.message) == (DIFFERS, f"bytes differ from {position} on")
+
+
 def test_the_target_is_claimed_before_anything_is_done(folder: Path, target: Path) -> None:
     write(folder, a=b"ours")
     with siltstone.open(target), pytest.raises(siltstone.StoreInUseError):
