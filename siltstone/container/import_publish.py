@@ -328,8 +328,6 @@ class Publisher:
         return entries
 
     def _times(self, segment_id: int, begin: int, length: int) -> list[TableEntry]:
-        if not length:
-            return []
         return joined_times(self._replica.tables, segment_id, begin, length, self._now_ms())
 
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:

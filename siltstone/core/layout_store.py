@@ -43,7 +43,7 @@ class LayoutStore(Protocol):
         ...
 
     def floor(self, segment_id: int, offset: int) -> Extent | None:
-        """The extent with the greatest start that is not above ``offset``."""
+        """The extent with the greatest start that is not above ``offset``, which is from 0 on."""
         ...
 
     def extents(self, segment_id: int, start: int, end: int, limit: int) -> list[Extent]:

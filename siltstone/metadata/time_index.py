@@ -101,9 +101,11 @@ def joined_times(
         tables: rows of the segment.
         segment_id: the segment.
         begin: its flushed length before.
-        length: bytes that are joined, at least one.
+        length: bytes that are joined; none need no row.
         time_ms: milliseconds since 1970: they count as appended now, whenever they came.
     """
+    if not length:
+        return []
     joined = Appended(begin, begin + length, time_ms)
     known = newest_times(tables, segment_id, begin)
     return plan_times(segment_id, known, begin, [joined], joined.end)

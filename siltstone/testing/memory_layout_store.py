@@ -133,6 +133,8 @@ class MemoryLayoutStore:
 
     def floor(self, segment_id: int, offset: int) -> Extent | None:
         """See ``LayoutStore.floor``."""
+        if offset < 0:
+            raise ValueError(f"no segment has an offset {offset}")
         rows = self.rows.extents.get(segment_id, [])
         index = bisect_right(rows, offset, key=_start)
         return rows[index - 1] if index else None

@@ -178,7 +178,7 @@ def _last_placed(layouts: LayoutStore, layout: Layout) -> list[Extent]:
     """The last extents behind the flushed length, in order: as many as a slice takes."""
     found: list[Extent] = []
     end = OFFSET_END
-    while len(found) < PLACED_PER_SLICE:
+    while end > layout.storage_length and len(found) < PLACED_PER_SLICE:
         extent = layouts.floor(layout.segment_id, end - 1)
         if extent is None or extent.start < layout.storage_length:
             break
@@ -202,5 +202,7 @@ def _closed(context: Context, joining: Joining) -> Ends:
 
 def placed_end(context: Context, joining: Joining, end: int) -> int:
     """End of what is placed already; the target's flushed length before anything is."""
+    if end == joining.offset:
+        return end
     last = context.layouts.floor(joining.target_id, end - 1)
     return joining.offset if last is None or last.end <= joining.offset else last.end

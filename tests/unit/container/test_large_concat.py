@@ -26,12 +26,15 @@ STILL = with_settings(
 )
 
 
-async def two(owner: Owner, source_bytes: int = 5_000) -> tuple[bytes, bytes]:
+async def two(
+    owner: Owner, source_bytes: int = 5_000, target_bytes: int = 250
+) -> tuple[bytes, bytes]:
     """A target of 250 bytes, and a sealed source with a chunk for each 100 bytes."""
-    contents = pattern(1, 250), pattern(2, source_bytes)
+    contents = pattern(1, target_bytes), pattern(2, source_bytes)
     for name, content in zip(("a", "b"), contents, strict=True):
         await owner.container.create(name)
-        await owner.container.append(name, content)
+        if content:
+            await owner.container.append(name, content)
         await owner.container.flush(name)
     await owner.container.seal("b")
     return contents
@@ -180,14 +183,18 @@ def test_a_crash_at_each_step_leaves_it_done_or_undone(keep_index: bool) -> None
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize("verb", ["delete a", "delete b", "truncate a", "truncate b", "seal a"])
-def test_whatever_is_asked_meanwhile(verb: str) -> None:
+@pytest.mark.parametrize(
+    "verb",
+    ["delete a", "delete b", "truncate a", "truncate b", "truncate all of b", "seal a"],
+)
+@pytest.mark.parametrize("target_bytes", [250, 0])
+def test_whatever_is_asked_meanwhile(verb: str, target_bytes: int) -> None:
     for seconds in (0.5, 3.5, 7.5):
         with world(settings=STILL) as there, small_slices(7):
 
             async def test(there: World = there, seconds: float = seconds) -> None:
                 owner = await there.open()
-                target, source = await two(owner)
+                target, source = await two(owner, target_bytes=target_bytes)
                 Slow(there, owner)
                 joining = asyncio.create_task(owner.container.concat("a", "b"))
                 await there.environment.sleep(seconds)
@@ -195,8 +202,9 @@ def test_whatever_is_asked_meanwhile(verb: str) -> None:
                 calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
                     "delete a": lambda: container.delete("a"),
                     "delete b": lambda: container.delete("b"),
-                    "truncate a": lambda: container.truncate("a", 120),
+                    "truncate a": lambda: container.truncate("a", target_bytes // 2),
                     "truncate b": lambda: container.truncate("b", 120),
+                    "truncate all of b": lambda: container.truncate("b", len(source)),
                     "seal a": lambda: container.seal("a"),
                 }
                 other = asyncio.create_task(calls[verb]())
@@ -210,9 +218,9 @@ def test_whatever_is_asked_meanwhile(verb: str) -> None:
                     joined = isinstance(results[0], int)
                     assert joined or verb == "delete b"
                     whole = target + (source if joined else b"")
-                    if verb == "truncate b" and not errors:
+                    if verb.startswith("truncate") and verb.endswith("b") and not errors:
                         # It was acknowledged, so those bytes must not come back.
-                        whole = target + source[120:]
+                        whole = target + (source[120:] if verb == "truncate b" else b"")
                     assert found == whole[info.start_offset :]
                 await settled(there, owner)
                 assert undo_tasks(owner) == 0

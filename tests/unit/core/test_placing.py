@@ -140,6 +140,23 @@ def test_what_was_not_shown_goes_without_a_trace(
     run(test())
 
 
+@pytest.mark.parametrize("slices", [1, 2, 3])
+def test_what_was_not_shown_behind_nothing_goes_as_well(slices: int) -> None:
+    """Of an empty target the placed extents begin at 0, and below that there is nothing to ask."""
+
+    async def test() -> None:
+        world, _ = await prepared(target=0)
+        await world.segments.close_chunk(2)
+        for _ in range(slices):
+            await world.segments.place(joining(0), extra=EXTRA)
+        await _unplace(world)
+        assert not world.segments.has_placed(1)
+        assert all(chunk.references == 1 for chunk in world.layouts.rows.chunks.values())
+        world.check()
+
+    run(test())
+
+
 def test_chunks_that_only_the_placed_extents_name_are_garbage_when_they_go() -> None:
     async def test() -> None:
         world, _ = await prepared(source=450)
