@@ -23,6 +23,8 @@ from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 PEER = "hdfs-native"
 SMALL_BYTES = 2**16
 CHUNK_BYTES = 64 * MIB
+TURNS = 3
+"""A turn of 64 MiB takes a fifth of a second here, in which Java may pause."""
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -35,6 +37,7 @@ def run(workshop: Workshop) -> list[Figure]:
                     peer=PEER,
                     clients=partial(_clients, storage, place, os.urandom(CHUNK_BYTES)),
                     empty=place.empty,
+                    turns=TURNS,
                 )
                 figures = [*contest.large("files"), *contest.small("files", SMALL_BYTES)]
             return [*figures, *_segment(workshop, place).run()]

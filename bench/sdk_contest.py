@@ -96,17 +96,20 @@ class Contest:
         peer: name of the SDK.
         clients: the binding and the SDK, for objects of a length.
         empty: removes all objects, which takes no time of anybody's.
+        turns: how many times as many objects one turn has, but for the largest: where a turn is
+            short, a pause of the server would be all that it tells.
     """
 
     workshop: Workshop
     peer: str
     clients: Callable[[int], Sequence[Client]]
     empty: Callable[[], None]
+    turns: int = 1
 
     def large(self, kind: str, verbs: Sequence[str] = ("put", "get")) -> list[Figure]:
         """Objects of 8 MiB, one at a time, and of 64 MiB, several at a time."""
         figures = []
-        for full, count, width in ((8, 8, 1), (64, 4, 4)):
+        for full, count, width in ((8, 8 * self.turns, 1), (64, 4, 4)):
             size = self.workshop.pick(full, 1)
             for verb in verbs:
                 clients = self._measured(verb, size * MIB, count, width, size * count)
@@ -117,7 +120,7 @@ class Contest:
     def small(self, kind: str, length: int) -> list[Figure]:
         """Objects of so many bytes."""
         figures = []
-        count = self.workshop.pick(200, 8)
+        count = self.workshop.pick(200 * self.turns, 8)
         for width in (1, 4):
             for verb in ("put", "get"):
                 clients = self._measured(verb, length, count, width, count)

@@ -83,30 +83,32 @@ class _Answer(Generic[T]):
     Attributes:
         ended: held until the call has ended.
         is_ended: whether it has.
-        is_lost: nobody waits, and its thread is counted among those that hang.
         value: what it returned.
         error: what it raised; ``None`` when it returned.
     """
 
-    __slots__ = ("ended", "error", "is_ended", "is_lost", "value")
+    __slots__ = ("ended", "error", "is_ended", "value")
 
     value: T
 
     def __init__(self) -> None:
         self.ended = threading.Lock()
         self.ended.acquire()
-        self.is_ended = self.is_lost = False
+        self.is_ended = False
         self.error: BaseException | None = None
 
 
 class Calls:
-    """The calls of one storage."""
+    """The calls of one storage.
+
+    A call that ends in time takes no lock that another one may hold: each of two sides first says
+    what it does, then looks at what the other has said, so that one of them at least sees both.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._left = threading.Condition(self._lock)
+        self._left = threading.Condition()
         self._running: set[Turn] = set()
-        self._hanging = 0
+        self._hanging: set[_Answer[Any]] = set()
         self._is_closing = False
 
     def __len__(self) -> int:
@@ -121,18 +123,21 @@ class Calls:
         """
         left_s = deadline.left_s()
         turn, answer = Turn(), _Answer[T]()
-        with self._lock:
+        self._running.add(turn)
+        try:
             if self._is_closing:
                 raise StoppedError("the storage was closed")
-            if self._hanging >= HANGING_MAX:
+            if len(self._hanging) >= HANGING_MAX:
                 raise DeadlineError("too many calls never ended")
             start_thread(partial(self._run, turn, work, answer))
-            self._running.add(turn)
-        try:
-            if not answer.ended.acquire(timeout=left_s):
-                raise DeadlineError("the call did not end before its deadline")
+            try:
+                if not answer.ended.acquire(timeout=left_s):
+                    raise DeadlineError("the call did not end before its deadline")
+            finally:
+                if not answer.is_ended:
+                    self._hang(answer)
         finally:
-            self._leave(turn, answer)
+            self._leave(turn)
         error = answer.error
         if error is None:
             return answer.value
@@ -144,7 +149,7 @@ class Calls:
 
     def close(self) -> None:
         """Let calls end, for a moment, and begin no further steps."""
-        with self._lock:
+        with self._left:
             self._is_closing = True
             self._left.wait_for(lambda: not self._running, END_S)
 
@@ -153,21 +158,22 @@ class Calls:
             answer.value = work(turn)
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             answer.error = error
-        with self._lock:
-            answer.is_ended = True
-            if answer.is_lost:
-                self._hanging -= 1
+        answer.is_ended = True
+        self._hanging.discard(answer)
         answer.ended.release()
         del answer, work  # as in ``call``
 
-    def _leave(self, turn: Turn, answer: _Answer[Any]) -> None:
+    def _hang(self, answer: _Answer[Any]) -> None:
+        """Count a thread that nobody waits for, until its call has ended after all."""
+        self._hanging.add(answer)
+        if answer.is_ended:
+            self._hanging.discard(answer)
+
+    def _leave(self, turn: Turn) -> None:
         turn.end()
-        with self._lock:
-            self._running.discard(turn)
-            if not answer.is_ended:
-                self._hanging += 1
-                answer.is_lost = True
-            if self._is_closing:
+        self._running.discard(turn)
+        if self._is_closing:
+            with self._left:
                 self._left.notify_all()
 
 

@@ -98,6 +98,8 @@ class Clients:
                 self._next.popitem(last=False)
 
     def _at(self, number: int) -> RawClient:
+        if number < len(self._made):
+            return self._made[number]
         with self._lock:
             while len(self._made) <= number:
                 client = self._make()

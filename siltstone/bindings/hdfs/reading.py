@@ -28,17 +28,25 @@ WHOLE_BYTES_MAX: Final = 128 * KIB
 end, which for two packets takes longer than to copy them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """What one look at a file came to.
 
     Attributes:
         count: bytes of the range that exist, as far as the NameNode knows.
-        is_read: whether they are in the buffer.
+        is_read: whether they have come.
+        part: all of them, for the caller to put into his buffer; empty if they are there already.
     """
 
     count: int
     is_read: bool
+    part: bytes = b""
+
+    def put(self, buffer: memoryview) -> int:
+        """Put what came into the buffer of the caller, who waits no longer; return the count."""
+        if self.part:
+            buffer[: self.count] = self.part
+        return self.count
 
 
 def read_range(service: Service, name: str, path: str, offset: int, buffer: memoryview) -> int:
@@ -53,7 +61,7 @@ def read_range(service: Service, name: str, path: str, offset: int, buffer: memo
         lambda turn: _looked(turn, service, name, path, offset, buffer), deadline, name, "read_into"
     )
     if found.is_read:
-        return found.count
+        return found.put(buffer)
     # Java's URLs unite spellings of one letter, which are different chunks here.
     if service.settings.webhdfs and path.isascii():
         try:
@@ -63,7 +71,7 @@ def read_range(service: Service, name: str, path: str, offset: int, buffer: memo
             raise service.late(name, "read_into", changes=False) from error
     return service.run(
         lambda turn: _waited(turn, service, name, path, offset, buffer), deadline, name, "read_into"
-    )
+    ).put(buffer)
 
 
 def _by_web(
@@ -80,14 +88,14 @@ def _by_web(
 
 def _waited(
     turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
-) -> int:
+) -> Found:
     """Read when the file is closed. Who has it open for too long is taken for dead."""
     until = time.monotonic() + service.settings.lease_wait_s
     pause_s = PAUSE_S
     while True:
         found = _looked(turn, service, name, path, offset, buffer)
         if found.is_read:
-            return found.count
+            return found
         if time.monotonic() > until:
             with translated(name, "read_into"):
                 take_over(turn, service, path)
@@ -103,16 +111,23 @@ def _looked(
     with translated(name, "read_into"):
         reader = service.client.read(path)
         seen = reader.file_length()
-        is_seen = len(buffer) and offset + len(buffer) <= seen
-        length = seen if is_seen else service.info(path).length
-    if offset > length:
-        raise ChunkOffsetError(chunk=name, operation="read_into", expected=length, actual=offset)
-    count = min(len(buffer), length - offset)
-    if offset + count > seen and count:
-        return Found(count=count, is_read=False)
+        wanted = len(buffer)
+        length = seen if wanted and offset + wanted <= seen else service.info(path).length
+        if offset > length:
+            raise ChunkOffsetError(
+                chunk=name, operation="read_into", expected=length, actual=offset
+            )
+        count = min(wanted, length - offset)
+        if offset + count > seen and count:
+            return Found(count, is_read=False)
+        if 0 < count <= WHOLE_BYTES_MAX:
+            part = reader.read_range(offset, count)
+            if len(part) != count:
+                raise _broken(name, count, len(part))
+            return Found(count, is_read=True, part=part)
     if count:
         _fill(turn, reader, name, offset, buffer[:count])
-    return Found(count=count, is_read=True)
+    return Found(count, is_read=True)
 
 
 def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:
@@ -122,23 +137,25 @@ def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: mem
     """
     done = 0
     with translated(name, "read_into"):
-        if len(buffer) <= WHOLE_BYTES_MAX:
-            parts = iter([reader.read_range(offset, len(buffer))])
-        else:
-            parts = reader.read_range_stream(offset, len(buffer))
+        parts = reader.read_range_stream(offset, len(buffer))
     while True:
         with translated(name, "read_into"):
             part = next(parts, None)
         if part is None and done == len(buffer):
             return
         if not part or done + len(part) > len(buffer):
-            raise ChunkUnavailableError(
-                "the answer broke off" if not part else "more came than was asked for",
-                chunk=name,
-                operation="read_into",
-                expected=len(buffer),
-                actual=done + len(part or b""),
-            )
+            raise _broken(name, len(buffer), done + len(part or b""))
         with turn.awaited():
             buffer[done : done + len(part)] = part
         done += len(part)
+
+
+def _broken(name: str, expected: int, actual: int) -> ChunkUnavailableError:
+    """The error of an answer that is not what was asked for."""
+    return ChunkUnavailableError(
+        "the answer broke off" if actual <= expected else "more came than was asked for",
+        chunk=name,
+        operation="read_into",
+        expected=expected,
+        actual=actual,
+    )
