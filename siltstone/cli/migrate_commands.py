@@ -45,7 +45,7 @@ sealed_option = click.option(
     "--sealed",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="For a bucket: a file with the key of each sealed object, a line each.",
+    help="A file with the key of each sealed file, a line each, where modes do not tell.",
 )
 
 

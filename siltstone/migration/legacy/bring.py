@@ -250,6 +250,7 @@ class _Bringing:
         for share in shares:
             planned, finding = share.planned, share.planned.finding
             yield planned.name, share.start, share.stop, finding.start, finding.sealed
+            yield tuple((piece.key, piece.version) for piece in finding.pieces)
             for run in self._to_copy(share):
                 yield run.key, run.offset, run.length, run.physical
 

@@ -92,16 +92,22 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
         if file.length > expected:
             text = f"{file.key} has {file.length - expected} bytes more than belong to the segment"
             spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
-        pieces.append(Piece(key=file.key, start=chunk.start, length=expected, physical=file.length))
+        pieces.append(_piece(file, chunk.start, expected))
     size = last_file.length
     if size:
-        pieces.append(Piece(key=last_file.key, start=last.start, length=size, physical=size))
+        pieces.append(_piece(last_file, last.start, size))
     spans.pieces = tuple(pieces)
     spans.start = pieces[0].start if pieces else last.start
     spans.length = last.start + size
     listed = {files[chunk.name].key: files[chunk.name] for chunk in chunks if chunk.name in files}
     spans.empty_keys = tuple(sorted(key for key, file in listed.items() if not file.length))
     return spans
+
+
+def _piece(file: LegacyFile, start: int, length: int) -> Piece:
+    return Piece(
+        key=file.key, start=start, length=length, physical=file.length, version=file.version
+    )
 
 
 def _named_twice(chunks: Sequence[HeaderChunk]) -> Refused | None:

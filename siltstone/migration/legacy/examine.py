@@ -258,7 +258,7 @@ class _Examiner:
             text = f"{header.key} was never written"
             notes.append(Note(oddity=Oddity.EMPTY_HEADER, text=text))
         length = file.length
-        piece = Piece(key=file.key, start=0, length=length, physical=length)
+        piece = Piece(key=file.key, start=0, length=length, physical=length, version=file.version)
         return Finding(
             segment=name,
             verdict=Verdict.IMPORTABLE,

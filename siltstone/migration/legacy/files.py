@@ -24,6 +24,7 @@ class LegacyFile:
         key: of the file itself.
         length: bytes.
         sealed: whether nobody may write to it; ``None`` where nothing tells.
+        version: see ``PlacedFile``.
         notes: oddities that led to it.
         rivals: keys of other files of this name that hold bytes too.
         empty_rivals: keys of other files of this name that hold none.
@@ -33,6 +34,7 @@ class LegacyFile:
     key: str
     length: int
     sealed: bool | None
+    version: str
     notes: tuple[Note, ...] = ()
     rivals: tuple[str, ...] = ()
     empty_rivals: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ def _newest(name: str, group: list[tuple[int, PlacedFile, bool | None]]) -> Lega
         key=newest.key,
         length=newest.length,
         sealed=sealed,
+        version=newest.version,
         notes=notes,
         rivals=tuple(file.key for file in older if file.length),
         empty_rivals=tuple(file.key for file in older if not file.length),

@@ -89,12 +89,14 @@ class Piece:
         start: offset in the segment of its first byte.
         length: bytes that belong to the segment, at least 1.
         physical: bytes that the file has, no fewer.
+        version: of the file, see ``PlacedFile``.
     """
 
     key: str
     start: int
     length: int
     physical: int
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

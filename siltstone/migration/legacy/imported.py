@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import StoreError
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
-from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE, Origin, read_origin
+from siltstone.migration.legacy.plan import INTERNAL, MARK, ORIGIN, SOURCE, Origin, read_origin
 
 
 class MigrationStateError(StoreError):
@@ -67,6 +67,15 @@ def _imported(
 
 
 def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[Finding]:
-    """Segments of the layout that could be imported, and were not."""
-    sources = {one.source for one in known}
-    return [one for one in layout.of(Verdict.IMPORTABLE) if one.segment not in sources]
+    """Segments of the layout that could be imported, and were not.
+
+    The original's own books are none of them, where names in the store begin as in the layout.
+    """
+    came = list(known)
+    sources = {one.source for one in came}
+    left = INTERNAL if all(one.info.name == one.source for one in came) else None
+    return [
+        one
+        for one in layout.of(Verdict.IMPORTABLE)
+        if one.segment not in sources and not (left and one.segment.startswith(left))
+    ]

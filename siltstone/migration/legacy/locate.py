@@ -74,7 +74,8 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
     Args:
         text: a folder, or ``storage:`` and a prefix of keys of the store's long-term storage.
         store: the store's settings file, or its folder.
-        sealed: a file with a name a line: what is sealed, in a place that does not tell.
+        sealed: a file with a name a line: what is sealed, in a place that does not tell or beside
+            what it tells.
 
     Raises:
         NoLegacyLayoutError: there is no such folder.
@@ -84,19 +85,19 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
     settings = load_settings(store)
     path = str(Path(settings.file).absolute())
     root = _root(settings)
+    names = None if sealed is None else frozenset(sealed.read_text("utf-8").split("\n"))
     if not text.startswith(STORAGE) or root is not None:
         folder = _folder(text, root)
         prefix = _prefix(folder, root)
         where = str(folder) if prefix is None else f"{STORAGE}{prefix}"
         yield Located(
-            place=FolderPlace(folder),
+            place=FolderPlace(folder, names or frozenset()),
             folder=folder,
             prefix=prefix,
             migration=migration_name(where),
             settings=path,
         )
         return
-    names = None if sealed is None else frozenset(sealed.read_text("utf-8").split("\n"))
     prefix = text.removeprefix(STORAGE).strip("/")
     prefix = f"{prefix}/" if prefix else ""
     with closing(storage_of(path)) as storage:

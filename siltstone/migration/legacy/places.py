@@ -31,11 +31,14 @@ class PlacedFile:
         key: its path below the place, with ``/`` between parts.
         length: bytes.
         sealed: whether its owner may not write to it; ``None`` where the place does not tell.
+        version: opaque; another one whenever its content may have changed, also while its length
+            stayed.
     """
 
     key: str
     length: int
     sealed: bool | None
+    version: str
 
 
 class LegacyPlace(Protocol):
@@ -69,10 +72,17 @@ class LegacyPlace(Protocol):
 
 
 class FolderPlace:
-    """A folder of this machine. Links and other things that are no files are not followed."""
+    """A folder of this machine. Links and other things that are no files are not followed.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: all of the layout.
+        sealed: keys of files that are sealed beside those whose modes say so, as a copy that keeps
+            no modes has them.
+    """
+
+    def __init__(self, folder: Path, sealed: frozenset[str] = frozenset()) -> None:
         self._folder = folder
+        self._sealed = sealed
 
     @property
     def where(self) -> str:
@@ -99,8 +109,9 @@ class FolderPlace:
                 ours = shared and key.startswith(OUR_PREFIXES)
                 if name.startswith(_LITTER) or ours or not modes.S_ISREG(status.st_mode):
                     continue
-                sealed = not status.st_mode & modes.S_IWUSR
-                yield PlacedFile(key=key, length=status.st_size, sealed=sealed)
+                sealed = not status.st_mode & modes.S_IWUSR or key in self._sealed
+                version = f"{status.st_mtime_ns}/{status.st_ctime_ns}"
+                yield PlacedFile(key=key, length=status.st_size, sealed=sealed, version=version)
 
     def length_of(self, key: str) -> int:
         """See ``LegacyPlace.length_of``."""
@@ -153,7 +164,7 @@ class StoragePlace:
                 continue
             key = found.name.removeprefix(self._prefix)
             sealed = None if self._sealed is None else key in self._sealed
-            yield PlacedFile(key=key, length=found.length, sealed=sealed)
+            yield PlacedFile(key=key, length=found.length, sealed=sealed, version=found.version)
 
     def length_of(self, key: str) -> int:
         """See ``LegacyPlace.length_of``."""

@@ -17,7 +17,7 @@ from siltstone.core.errors import SegmentNameError
 from siltstone.core.legacy_layout import MARK as MARK
 from siltstone.core.legacy_layout import ORIGIN as ORIGIN
 from siltstone.core.legacy_layout import SOURCE as SOURCE
-from siltstone.core.words import check_segment_name
+from siltstone.core.words import RESERVED_PREFIX, check_segment_name
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
 
 INTERNAL: Final = "_system/containers/"
@@ -227,6 +227,8 @@ def _planned(
         check_segment_name(name)
     except SegmentNameError as error:
         message = f"{Reason.BAD_NAME}: {error}"
+        if name.startswith(RESERVED_PREFIX):
+            message += "; with --under TEXT names begin otherwise in the store"
         finding = replace(finding, verdict=Verdict.REFUSED, reason=Reason.BAD_NAME)
         return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
     notes = "; ".join(f"{note.oddity}: {note.text}" for note in finding.notes)

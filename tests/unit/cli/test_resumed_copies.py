@@ -140,3 +140,22 @@ def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) ->
         store.segment("a").delete()
     assert command("copy", str(source), str(target)).code == 0
     assert content(target) == {"a": data}
+
+
+def test_a_file_that_is_another_one_of_the_same_length_is_copied_anew(tmp_path: Path) -> None:
+    target, old = made(tmp_path / "target"), tmp_path / "old"
+    old.mkdir()
+    (old / "a$header").write_text("maxsize=9&0=a$offset.0&")
+    (old / "a$offset.0").write_bytes(Random(1).randbytes(NOTED * RANGE))
+
+    def ran(where: str) -> int:
+        line = [sys.executable, "-c", KILLED, where, "1", str(tmp_path / "copied")]
+        line += ["--store", str(target), "migrate", "legacy", str(old), "--threads", "1"]
+        return subprocess.run(line, capture_output=True).returncode
+
+    assert ran("commit") == -signal.SIGKILL
+    data = Random(2).randbytes(NOTED * RANGE)
+    (old / "new").write_bytes(data)
+    (old / "new").replace(old / "a$offset.0")
+    assert ran("none") == 0
+    assert content(target) == {"a": data}

@@ -28,7 +28,7 @@ class MemoryPlace:
 
     def files(self) -> Iterator[PlacedFile]:
         for key, (data, sealed) in self.held.items():
-            yield PlacedFile(key=key, length=len(data), sealed=sealed)
+            yield PlacedFile(key=key, length=len(data), sealed=sealed, version="")
 
     def length_of(self, key: str) -> int:
         return len(self.held[key][0])

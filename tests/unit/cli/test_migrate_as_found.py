@@ -1,0 +1,91 @@
+"""Legacy layouts as people have them: copied without modes, with the original's books and links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from tests.unit.cli.conftest import Command
+from tests.unit.cli.test_migrate_verbs import MANY, MANY_SHOWN, fingerprint, rolling, shown, written
+
+BOOKS = "_system/containers/metadata_0"
+
+
+def one_chunk(segment: str, text: str) -> dict[str, str]:
+    """The files of an open segment of one chunk."""
+    return {f"{segment}$header": f"maxsize=9&0={segment}$offset.0&", f"{segment}$offset.0": text}
+
+
+def laid(place: Path, files: dict[str, str]) -> Path:
+    """Write files, also below folders of their names."""
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+# --- modes that a copy lost -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [(), ("--in-place",)], ids=["copy", "in place"])
+def test_a_file_tells_what_is_sealed_in_a_copy_without_modes(
+    command: Command, folder: Path, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    place = written(folder / "chunks" / "old", MANY)
+    told = tmp_path / "sealed"
+    told.write_text("b$header\nb$offset.0\n")
+    before = fingerprint(place)
+    assert command("migrate", "legacy", str(place), *way, "--sealed", str(told)).code == 0
+    assert shown(folder) == MANY_SHOWN
+    assert command("migrate", "verify", str(place), "--sealed", str(told)).code == 0
+    assert fingerprint(place) == before
+
+
+def test_what_was_sealed_since_goes_back_beside_what_is_told(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    place = written(tmp_path / "old", MANY)
+    told = tmp_path / "sealed"
+    told.write_text("b$header\nb$offset.0\n")
+    assert command("migrate", "legacy", str(place), "--sealed", str(told)).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").append(b"!")
+        store.segment("a").seal()
+    assert command("migrate", "rollback", str(place), "--sealed", str(told)).code == 0
+    assert rolling(place).read("a") == (0, 6, True, b"abcde!")
+    assert shown(folder) == {}
+
+
+# --- what a running system leaves -----------------------------------------------------------------
+
+
+def test_the_books_of_the_original_are_not_missed(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), **one_chunk(BOOKS, "books")})
+    ran = command("migrate", "legacy", str(place))
+    assert (ran.code, list(shown(folder))) == (0, ["s/t/0"])
+    assert f"left: {BOOKS}" in ran.out
+    assert command("migrate", "verify", str(place)).code == 0
+
+
+def test_books_that_came_under_other_names_are_compared(command: Command, tmp_path: Path) -> None:
+    place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), **one_chunk(BOOKS, "books")})
+    assert command("migrate", "legacy", str(place), "--under", "old/").code == 0
+    assert command("migrate", "verify", str(place)).code == 0
+    assert command("rm", f"old/{BOOKS}").code == 0
+    ran = command("migrate", "verify", str(place))
+    assert (ran.code, f"missing: {BOOKS}" in ran.out) == (6, True)
+
+
+def test_a_reserved_name_says_how_it_can_come_in(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    name = "_system/_tables/x"
+    place = laid(tmp_path / "old", one_chunk(name, "abc"))
+    ran = command("migrate", "legacy", str(place))
+    assert (ran.code, "--under" in ran.out, shown(folder)) == (6, True, {})
+    assert command("migrate", "legacy", str(place), "--under", "old/").code == 0
+    assert shown(folder) == {f"old/{name}": (0, 3, False, b"abc")}
