@@ -46,7 +46,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.adoption_rows import adoption_pages, pending_adoption, put_adoption
 from siltstone.metadata.changes import put_counter
-from siltstone.metadata.import_rows import put_import_chunk
+from siltstone.metadata.import_rows import is_any_named, put_import_chunk
 from siltstone.metadata.legacy_rows import (
     legacy_pages,
     pending_legacy,
@@ -153,10 +153,12 @@ class LegacyWriter:
                 raise SegmentExistsError(
                     "the legacy layout has files of this segment", segment=name, file=found[0].name
                 )
-        # Its rows say which files it may have left, and would say so of the new one's too. Nothing
-        # is awaited behind this look until the new segment is assigned.
+        # Its rows say which files it may have left, and would say so of the new one's too; and what
+        # was deleted without an answer will be deleted again by its name. Nothing is awaited behind
+        # this look until the new segment is assigned.
         await self._pipeline.settled()
-        if self._is_going(row):
+        files = f"{row.prefix}{chunk_of(source, 0)[:-1]}"
+        if self._is_going(row) or is_any_named(self._tables, files):
             raise SegmentExistsError(
                 "files of a deleted segment of this name are about to go", segment=name
             )

@@ -14,6 +14,7 @@ from siltstone.core.records.keys import (
     METADATA_TABLE,
     ImportPart,
     RowKind,
+    after_prefix,
     import_batch_key,
     import_chunk_key,
     import_key,
@@ -66,6 +67,12 @@ def pending_import_batch(tables: Tables, query: str) -> ImportBatchRow | None:
 def is_named(tables: Tables, chunk: str) -> bool:
     """Whether an imported chunk has a row, acknowledged or assigned."""
     return chunk_id_of(tables, chunk) is not None
+
+
+def is_any_named(tables: Tables, begin: str) -> bool:
+    """Whether an imported chunk whose name begins so has an acknowledged row."""
+    low = import_chunk_key(begin)
+    return bool(tables.scan(METADATA_TABLE, low, after_prefix(low), limit=1))
 
 
 def chunk_id_of(tables: Tables, chunk: str) -> int | None:

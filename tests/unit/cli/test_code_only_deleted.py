@@ -14,7 +14,13 @@ import pytest
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.cli.main import run
-from siltstone.core.errors import ChunkAccessDeniedError, SegmentExistsError, SiltstoneError
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkNotFoundError,
+    ChunkUnavailableError,
+    SegmentExistsError,
+    SiltstoneError,
+)
 from siltstone.core.legacy_layout import LegacyChangedError
 from siltstone.store.store import Store
 from tests.unit.cli.test_code_only import Killed, collect, flush_quietly, prepare
@@ -121,6 +127,41 @@ def test_a_deletion_while_a_flush_writes_leaves_nothing(
         store.create("c").append(b"again")
         store.flush()
     assert rolling(folder / "chunks" / "small").read("c") == (0, 5, False, b"again")
+
+
+def test_a_name_is_not_free_until_its_files_are_known_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion without an answer comes again, and means whatever has the name then."""
+    folder = prepared(tmp_path, FILES)
+    place = folder / "chunks" / "small"
+    real = NfsChunkStorage.delete
+
+    def unanswered(storage: NfsChunkStorage, name: str) -> None:
+        with suppress(ChunkNotFoundError):
+            real(storage, name)
+        if not name.endswith("$header"):
+            raise ChunkUnavailableError("no answer", chunk=name, operation="delete")
+
+    with siltstone.open(folder) as store:
+        store.create("c").append(b"12345")
+        store.flush()
+        with monkeypatch.context() as patch:
+            patch.setattr(NfsChunkStorage, "delete", unanswered)
+            store.segment("c").delete()
+            for _ in range(100):
+                with suppress(ChunkUnavailableError):
+                    collect(store)
+                if store.garbage()[0].failed_count == 2:
+                    break
+        assert left(place) == sorted(FILES)
+        with pytest.raises(SegmentExistsError, match="about to go"):
+            store.create("c")
+        assert store.replay_garbage() == 2
+        collect(store)
+        store.create("c").append(b"again")
+        collect(store)
+        assert store.segment("c").read(0, 9) == b"again"
 
 
 def test_a_seal_that_died_between_its_names_is_deleted_whole(
