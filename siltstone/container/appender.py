@@ -163,6 +163,8 @@ class Appender:
         finally:
             if not assigned:
                 self._pressure.release(len(kept))
+        # A refusal, too, rests on what may not be acknowledged yet.
+        await self._pipeline.barrier()
         if sequence < row.sequence or len(kept) != row.length:
             raise SequenceError(
                 "sequence was used already",
@@ -170,7 +172,6 @@ class Appender:
                 sequence=sequence,
                 last_sequence=row.sequence,
             )
-        await self._pipeline.barrier()
         return row.offset
 
     def writer(self, segment: OpenSegment, number: int) -> WriterMemory:
@@ -221,6 +222,7 @@ class Appender:
             if segment.writable:
                 if writer is None or writer in self._replica.writers(segment):
                     return segment
+                await self._pipeline.barrier()
                 raise WriterExpiredError("no such writer", segment=name, writer=writer)
             if segment.held is not None:
                 await segment.held.wait()

@@ -283,7 +283,7 @@ class SegmentVerbs:
             entries.extend(remove_writer(idle))
             del writers[idle.number]
         writers[number] = WriterMemory(row)
-        await self._pipeline.update(entries, relief=False)
+        await self._state_change(segment, entries, relief=False)
         return WriterInfo(name=writer, number=number, sequence=-1)
 
     def _pending_state(self, segment: OpenSegment) -> SegmentState:

@@ -48,6 +48,8 @@ DONE_ALREADY: dict[str, Ask] = {
 
 REFUSED: dict[str, Ask] = {
     "append at an offset": lambda c: c.append("a", b"x", 5),
+    "append by an unknown writer": lambda c: c.append_as("a", WRITER + 1, 1, b"x"),
+    "append of an older sequence": lambda c: c.append_as("a", WRITER, 6, b"x"),
     "append to a sealed one": lambda c: c.append("sealed", b"x"),
     "append to none": lambda c: c.append("none", b"x"),
     "commit on a condition": lambda c: c.commit([Append("a", b"x")], [LengthIs("a", 5)]),

@@ -398,6 +398,20 @@ def test_idle_segments_leave_memory_and_come_back() -> None:
     play(story, with_settings(segments_idle_max=8))
 
 
+def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        await container.create("b")
+        making = asyncio.ensure_future(container.register_writer("a", "w"))
+        await asyncio.sleep(0)
+        await container.info("b")
+        with pytest.raises(WriterExpiredError):
+            await container.append_as("a", 99, 1, b"nobody's")
+        assert await container.append_as("a", (await making).number, 1, b"mine") == 0
+
+    play(story, with_settings(segments_idle_max=1))
+
+
 def test_the_longest_idle_writer_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("siltstone.container.segment_verbs.WRITERS_MAX", 5)
 
