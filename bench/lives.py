@@ -25,6 +25,9 @@ LIFE_AIM = 686.0
 so many small appends to 16 segments, and lives as below."""
 WRITTEN_TWICE_GOAL = 0.8
 LARGE_AIM = 753e6 / MIB_BYTES
+LARGE_SHARE = 0.86
+"""What it does with 1 MiB each, every byte written once, and how much of its disk that is."""
+UNFLUSHED = "\nflush:\n  bytes: 1GiB\n  age: 1h\nback_pressure:\n  bytes: 1GiB\n"
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -37,11 +40,47 @@ def run(workshop: Workshop) -> list[Figure]:
         PlainFile(place / "chunk", overwrite=False) as chunk,
     ):
         return [
+            *_once(workshop, loop, log),
             *_large(workshop, loop, store, (log, chunk)),
             _flushed(workshop, loop, store, (log, chunk)),
             _several(workshop, loop, store),
             _lives(workshop, loop, store),
         ]
+
+
+def _once(workshop: Workshop, loop: Loop, log: PlainFile) -> list[Figure]:
+    """One append of 1 MiB after the other, durable each, and flushed when the clock has stopped."""
+    make = distinct(MIB_BYTES)
+    total = workshop.pick(200, 10)
+    with workshop.place() as place, async_store(loop, workshop.store(place, UNFLUSHED)) as store:
+        segment = loop(store.create("once"))
+
+        def ours() -> float:
+            seconds = seconds_of(
+                lambda: loop(in_flight(1, total, lambda number: segment.append(make(number))))
+            )
+            loop(store.flush())
+            return total / seconds
+
+        def write_all() -> None:
+            for number in range(total):
+                log.write([make(number)])
+
+        values, plain = alternate(workshop.rounds, ours, lambda: total / seconds_of(write_all))
+    return [
+        Figure(
+            what="append 1 MiB, 1 in flight, flushed later",
+            peer=peer,
+            unit=MIB_PER_SECOND,
+            ours=values,
+            theirs=theirs,
+            goal=goal,
+        )
+        for peer, theirs, goal in (
+            ("write, fdatasync 1 MiB: new blocks", plain, LARGE_SHARE),
+            ("bound", [LARGE_AIM] * len(values), 1),
+        )
+    ]
 
 
 def _large(

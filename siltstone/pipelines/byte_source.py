@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.block_reads import read_blocks, read_exactly
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
+from siltstone.core.immediate_reads import immediate_reads
 from siltstone.core.words import MIB
 from siltstone.pipelines.window import ChunkRun, Window
 
 READ_BYTES: Final = MIB
 """Read and split at a time: small enough to stay in the cache between the two."""
+
+FAR_READ_BYTES: Final = 8 * MIB
+"""The same of a service at the other end of a network, where each read is a request."""
 
 READ_BYTES_MAX: Final = 64 * MIB
 LOOK_UPS_MAX: Final = 3
@@ -45,7 +49,8 @@ class ByteSource:
         storage: long-term storage; stays the caller's.
         window: where the bytes were when the read was planned.
         look_up: gives a window that begins at an offset, as things are now.
-        read_bytes: about how many bytes a read gives; ``None`` means ``READ_BYTES``.
+        read_bytes: about how many bytes a read gives; more of a service that is far away.
+        stop: reading ends here, as if the segment did; ``None`` means that it ends there itself.
         one_buffer: every read gives the same buffer, so what it gave before is gone.
     """
 
@@ -55,11 +60,14 @@ class ByteSource:
         window: Window,
         look_up: Callable[[int], Window],
         *,
-        read_bytes: int | None = None,
+        read_bytes: int = READ_BYTES,
+        stop: int | None = None,
         one_buffer: bool = False,
     ) -> None:
+        self._stop = stop
         self._buffer = bytearray() if one_buffer else None
-        self._read_bytes = READ_BYTES if read_bytes is None else read_bytes
+        is_near = immediate_reads(storage) is not None
+        self._read_bytes = read_bytes if is_near else max(read_bytes, FAR_READ_BYTES)
         self._storage = storage
         self._window = window
         self._look_up = look_up
@@ -101,7 +109,7 @@ class ByteSource:
 
     def _from_tail(self, kept: bytes, offset: int) -> Stretch:
         begin = offset - self._window.tail_offset
-        part = memoryview(self._window.tail)[begin : begin + self._length(kept)]
+        part = memoryview(self._window.tail)[begin : begin + self._length(kept, offset)]
         buffer = bytearray(len(kept) + len(part))
         buffer[: len(kept)] = kept
         buffer[len(kept) :] = part
@@ -110,7 +118,7 @@ class ByteSource:
     def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
         if not run.sums:
             return self._unverified(run, kept, offset)
-        blocks = run.blocks_at(offset, self._length(kept))
+        blocks = run.blocks_at(offset, self._length(kept, offset))
         # The first block may begin before ``offset``; once it is verified that part is free.
         lead = blocks.offset - blocks.start
         begin = max(len(kept), lead)
@@ -120,11 +128,12 @@ class ByteSource:
         with memoryview(buffer) as view:
             read_blocks(self._storage, blocks, view[start:buffer_end])
             view[begin - len(kept) : begin] = kept
-        return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + blocks.length)
+        length = blocks.length if self._stop is None else min(blocks.length, self._stop - offset)
+        return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + length)
 
     def _unverified(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
         """Bytes in place that have no sums."""
-        length = min(self._length(kept), run.end - offset)
+        length = min(self._length(kept, offset), run.end - offset)
         buffer = bytearray(len(kept) + length)
         with memoryview(buffer) as view:
             view[: len(kept)] = kept
@@ -141,15 +150,6 @@ class ByteSource:
             self._buffer = bytearray(length)
         return self._buffer
 
-    def _length(self, kept: bytes) -> int:
-        return min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)
-
-
-def bounded(read: Callable[[bytes, int], Stretch], stop: int) -> Callable[[bytes, int], Stretch]:
-    """The same reading as if the segment ended at ``stop``."""
-
-    def read_below(kept: bytes, offset: int) -> Stretch:
-        stretch = read(kept, offset)
-        return replace(stretch, end=min(stretch.end, stretch.begin + len(kept) + stop - offset))
-
-    return read_below
+    def _length(self, kept: bytes, offset: int) -> int:
+        length = min(max(self._read_bytes, len(kept)), READ_BYTES_MAX)
+        return length if self._stop is None else min(length, self._stop - offset)

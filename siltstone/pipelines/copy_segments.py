@@ -61,7 +61,7 @@ from siltstone.pipelines.work import (
     share_of,
 )
 from siltstone.pipelines.worker_store import worker_store
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.import_writer import ImportTarget, ImportWriter
 
 CONFLICT: Final = "conflict"
 """The target has something else under this name, or lacks what the source has not any more."""
@@ -123,10 +123,12 @@ class CopyWork:
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the source's long-term storage, and see that the target is the one that is meant."""
-        worker_store(self.target, self.target_uuid).close()
         rate = share_of(self.rate, openings)
-        with closing(worker_store(self.source, self.uuid, rate)) as storage:
-            yield partial(_copied, self, storage)
+        with (
+            ImportTarget(self.target, self.target_uuid) as target,
+            closing(worker_store(self.source, self.uuid, rate)) as storage,
+        ):
+            yield partial(_copied, self, storage, target)
 
 
 def copy(
@@ -350,10 +352,10 @@ def _in_order(
     return tuple(chunks)
 
 
-def _copied(work: CopyWork, storage: ChunkStorage, item: CopyItem) -> Outcome:
+def _copied(work: CopyWork, storage: ChunkStorage, target: ImportTarget, item: CopyItem) -> Outcome:
     made: list[tuple[str, int, tuple[ImportedChunk, ...], str]] = []
     try:
-        with ImportWriter(work.target, item.ticket, partition=item.number, attempt=0) as writer:
+        with ImportWriter(target, item.ticket, partition=item.number, attempt=0) as writer:
             for part in item.parts:
                 # A chunk holds bytes of one segment, in their order.
                 pieces = partial(read_range, work.source, storage, part)

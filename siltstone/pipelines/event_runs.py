@@ -37,11 +37,12 @@ class EventRun:
     lengths: Numbers
 
     def parts(self, size_bytes: int) -> Iterator[EventRun]:
-        """Yield the same events in runs of about so many bytes, each of at least one event."""
+        """Yield the same events in runs of so many bytes at most, or of one larger event."""
         begin, count = 0, len(self.starts)
+        ends = self.starts + self.lengths
         while begin < count:
-            fitting = int(numpy.searchsorted(self.starts, self.starts[begin] + size_bytes))
-            end = max(begin + 1, fitting)
+            limit = self.starts[begin] + size_bytes
+            end = max(begin + 1, int(numpy.searchsorted(ends, limit, side="right")))
             yield replace(self, starts=self.starts[begin:end], lengths=self.lengths[begin:end])
             begin = end
 

@@ -14,7 +14,6 @@ from siltstone.core.words import MIB
 from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
 from siltstone.pipelines.blocks import block_values, read_block_runs
-from siltstone.pipelines.byte_source import bounded
 from siltstone.pipelines.event_runs import EVENT_READ_BYTES, EventRun, read_event_runs
 from siltstone.pipelines.export_layout import Records
 from siltstone.pipelines.lines import first_line, read_lines
@@ -72,7 +71,7 @@ def _lines(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[py
 
 
 def _events(store: str, storage: ChunkStorage, part: SegmentRange) -> Iterator[pyarrow.Table]:
-    read = bounded(source_of(store, storage, part, EVENT_READ_BYTES).read, part.stop)
+    read = source_of(store, storage, part, EVENT_READ_BYTES, stop=part.stop).read
     runs = read_event_runs(read, part.start, part.stop, part.stop, segment=part.segment)
     for run in runs:
         assert isinstance(run, EventRun), "a read that is not tolerant passes nothing over"

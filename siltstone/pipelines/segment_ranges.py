@@ -10,7 +10,7 @@ from typing import Final
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.words import BLOCK_BYTES, MIB
-from siltstone.pipelines.byte_source import ByteSource, bounded
+from siltstone.pipelines.byte_source import READ_BYTES, ByteSource
 from siltstone.pipelines.lines import NEWLINE
 from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.store_view import StoreView
@@ -95,13 +95,16 @@ def source_of(
     store: str,
     storage: ChunkStorage,
     part: SegmentRange,
-    read_bytes: int | None = None,
+    read_bytes: int = READ_BYTES,
     *,
+    stop: int | None = None,
     one_buffer: bool = False,
 ) -> ByteSource:
     """What reads a range, verified; it asks the store when the range's window is not enough."""
     look_up = partial(_window, store, part)
-    return ByteSource(storage, part.window, look_up, read_bytes=read_bytes, one_buffer=one_buffer)
+    return ByteSource(
+        storage, part.window, look_up, read_bytes=read_bytes, stop=stop, one_buffer=one_buffer
+    )
 
 
 def _window(store: str, part: SegmentRange, offset: int) -> Window:
@@ -121,9 +124,9 @@ def read_range(
     """
     end = part.stop if stop is None else stop
     offset = part.start if start is None else start
-    read = bounded(source_of(store, storage, part, one_buffer=True).read, end)
+    source = source_of(store, storage, part, stop=end, one_buffer=True)
     while offset < end:
-        stretch = read(b"", offset)
+        stretch = source.read(b"", offset)
         yield stretch.view(stretch.begin, stretch.end)
         offset += stretch.end - stretch.begin
 

@@ -65,7 +65,7 @@ class RowShape:
             storage,
             part.window,
             look_up,
-            read_bytes=EVENT_READ_BYTES if events else None,
+            read_bytes=EVENT_READ_BYTES if events else READ_BYTES,
             # Arrow copies lines and events; blocks stay where they were read.
             one_buffer=self.options.mode is not Mode.BYTES,
         )

@@ -72,6 +72,50 @@ class ImportPart:
         return tuple(self._chunks)
 
 
+class ImportTarget(Closing):
+    """Long-term storage that is opened once, for any number of writers. Thread-safe.
+
+    A client of a service takes a tenth of a second of the processor to make.
+
+    Args:
+        store: the settings file of the store, or its folder; only long-term storage is opened.
+        uuid: of the store that is meant; nothing means that of the settings file.
+
+    Raises:
+        StoreNotFoundError: there is no store, or none that this host can see.
+        StoreError: another store is there.
+        SettingsError: the settings file is wrong.
+        ChunkError: long-term storage refuses or does not answer.
+
+    Attributes:
+        storage: the client.
+        chunk_bytes: most bytes of a chunk, unless a writer wants fewer.
+    """
+
+    def __init__(self, store: Path | str, uuid: str = "") -> None:
+        settings = load_settings(store)
+        self._environment = SystemEnvironment()
+        self.storage: ChunkStorage = open_storage(settings, self._environment)
+        try:
+            # An empty mount point must not take chunks that nobody else ever sees.
+            check_uuid(read_manifest(self.storage), uuid or settings.uuid)
+        except BaseException:
+            self.close()
+            raise
+        limits = (settings.container.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
+        self.chunk_bytes = min(CHUNK_BYTES, *limits)
+        self.chunk_bytes_max = min(limits)
+
+    def nonce(self) -> str:
+        """What makes the name of a chunk one that nobody has."""
+        return self._environment.random_bytes(NONCE_BYTES).hex()
+
+    def close(self) -> None:
+        """Free what it holds; its writers are of no use any more. Idempotent."""
+        self.storage.close()
+        self._environment.close()
+
+
 class ImportWriter(Closing):
     """Writes a share of an import straight to long-term storage, as chunks of its own.
 
@@ -79,7 +123,8 @@ class ImportWriter(Closing):
     session is closed. Not for several threads.
 
     Args:
-        store: the settings file of the store, or its folder; only long-term storage is opened.
+        store: the settings file of the store, or its folder; or what is open already, and stays so
+            when the writer is closed.
         ticket: of the session.
         partition: number of this share.
         attempt: number of this attempt at it; no two need the same.
@@ -94,24 +139,21 @@ class ImportWriter(Closing):
 
     def __init__(
         self,
-        store: Path | str,
+        store: Path | str | ImportTarget,
         ticket: ImportTicket,
         *,
         partition: int,
         attempt: int,
         chunk_bytes: int | None = None,
     ) -> None:
-        settings = load_settings(store)
-        self._environment = SystemEnvironment()
-        self._storage: ChunkStorage = open_storage(settings, self._environment)
-        try:
-            # An empty mount point must not take chunks that nobody else ever sees.
-            check_uuid(read_manifest(self._storage), ticket.uuid or settings.uuid)
-        except BaseException:
-            self.close()
-            raise
-        limits = (settings.container.chunk_bytes, self._storage.capabilities.chunk_bytes_max)
-        self._chunk_bytes = min(chunk_bytes or CHUNK_BYTES, *limits)
+        self._own: ImportTarget | None = None
+        if not isinstance(store, ImportTarget):
+            store = self._own = ImportTarget(store, ticket.uuid)
+        self._target = store
+        most = self._target.chunk_bytes
+        self._chunk_bytes = (
+            most if chunk_bytes is None else min(chunk_bytes, self._target.chunk_bytes_max)
+        )
         self._prefix = ticket.prefix
         self._partition = partition
         self._attempt = attempt
@@ -147,7 +189,7 @@ class ImportWriter(Closing):
 
         def create(name: str) -> tuple[int, ...]:
             sums: list[int] = []
-            create_from(self._storage, name, length, summed(pieces(), sums))
+            create_from(self._target.storage, name, length, summed(pieces(), sums))
             return tuple(sums)
 
         try:
@@ -176,14 +218,14 @@ class ImportWriter(Closing):
 
     def close(self) -> None:
         """Free what the writer holds. Idempotent."""
-        self._storage.close()
-        self._environment.close()
+        if self._own is not None:
+            self._own.close()
 
     def _create(self, buffers: Sequence[Buffer], length: int) -> ImportedChunk:
         sums = tuple(extend_sums(buffers, 0, 0))
 
         def create(name: str) -> tuple[int, ...]:
-            self._storage.create(name, buffers)
+            self._target.storage.create(name, buffers)
             return sums
 
         return self._made(length, create)
@@ -191,7 +233,7 @@ class ImportWriter(Closing):
     def _made(self, length: int, create: Callable[[str], tuple[int, ...]]) -> ImportedChunk:
         """Make a chunk, under another name for as long as outcomes are unknown."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            nonce = self._environment.random_bytes(NONCE_BYTES).hex()
+            nonce = self._target.nonce()
             name = imported_chunk(self._prefix, self._partition, self._attempt, nonce)
             try:
                 sums = create(name)

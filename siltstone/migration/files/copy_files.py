@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, in_groups, share_of
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.import_writer import ImportTarget, ImportWriter
 
 PACK_BYTES: Final = 8 * MIB
 """Pieces that are smaller share a task; they are noted when all of it are done."""
@@ -106,23 +106,11 @@ class CopyFiles:
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the files, and see that the store is the one that is meant."""
         everywhere = WorkerLayout(store=self.store, uuid=self.ticket.uuid, folder="/", prefix="")
-        with everywhere.open(share_of(self.rate, openings)) as place, ExitStack() as stack:
-            room, free = PieceRoom(), deque[_Hand]()
-
-            def hand() -> _Hand:
-                writer = ImportWriter(self.store, self.ticket, partition=0, attempt=0)
-                stack.callback(writer.close)
-                return _Hand(writer, place, room)
-
-            def copied(item: CopyItem) -> Outcome:
-                one = free.pop() if free else hand()
-                try:
-                    return _copied(one, item)
-                finally:
-                    free.append(one)
-
-            free.append(hand())
-            yield copied
+        with (
+            ImportTarget(self.store, self.ticket.uuid) as target,
+            everywhere.open(share_of(self.rate, openings)) as place,
+        ):
+            yield partial(_copied, self.ticket, target, place, PieceRoom())
 
 
 def copy_group(
@@ -188,36 +176,29 @@ def copy_group(
     return [tuple(found[number] for number in islice(numbers, len(some))) for some in cut]
 
 
-class _Hand:
-    """What one thread copies with."""
-
-    def __init__(self, writer: ImportWriter, place: LegacyPlace, room: PieceRoom) -> None:
-        self._writer = writer
-        self._place = place
-        self._room = room
-
-    def copy(self, piece: Piece) -> ImportedChunk:
-        """Make a chunk of a piece, durably."""
-        return self._writer.write_chunk(piece.length, lambda: self._read(piece))
-
-    def _read(self, piece: Piece) -> Iterator[memoryview]:
-        for stretch in piece.stretches:
-            path, done = stretch.source.path, 0
-            while done < stretch.length:
-                view = self._room.of(min(self._place.piece_bytes, stretch.length - done))
-                with naming(path):
-                    read = self._place.read_into(path, stretch.offset + done, view)
-                if read != len(view):
-                    raise changed(path)
-                yield view
-                done += read
-
-
-def _copied(hand: _Hand, item: CopyItem) -> Outcome:
+def _copied(
+    ticket: ImportTicket, target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: CopyItem
+) -> Outcome:
+    """Make a chunk of a piece, durably."""
     subject = str(item.number)
     try:
-        chunk = hand.copy(item.piece)
+        with ImportWriter(target, ticket, partition=0, attempt=0) as writer:
+            read = partial(_read, place, room, item.piece)
+            chunk = writer.write_chunk(item.piece.length, read)
     except (SiltstoneError, OSError) as error:
         detail = pickle.dumps(error)
         return Outcome(subject=subject, status=FAILED, message=str(error), detail=detail)
     return Outcome(subject=subject, status=OK, length=item.size, detail=pickle.dumps(chunk))
+
+
+def _read(place: LegacyPlace, room: PieceRoom, piece: Piece) -> Iterator[memoryview]:
+    for stretch in piece.stretches:
+        path, done = stretch.source.path, 0
+        while done < stretch.length:
+            view = room.of(min(place.piece_bytes, stretch.length - done))
+            with naming(path):
+                read = place.read_into(path, stretch.offset + done, view)
+            if read != len(view):
+                raise changed(path)
+            yield view
+            done += read

@@ -59,8 +59,7 @@ from siltstone.pipelines.work import (
     packed,
     share_of,
 )
-from siltstone.pipelines.worker_store import worker_store
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.import_writer import ImportTarget, ImportWriter
 from siltstone.store.store import Store
 
 CONFLICT: Final = "conflict"
@@ -128,10 +127,11 @@ class CopyWork:
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
         """Open the layout, and see that the store is the one that is meant."""
-        store = self.layout.store
-        worker_store(store, self.layout.uuid).close()
-        with self.layout.open(share_of(self.rate, openings)) as place:
-            yield partial(_copied, store, place, PieceRoom())
+        with (
+            ImportTarget(self.layout.store, self.layout.uuid) as target,
+            self.layout.open(share_of(self.rate, openings)) as place,
+        ):
+            yield partial(_copied, target, place, PieceRoom())
 
 
 def bring(
@@ -320,13 +320,13 @@ class _Bringing:
                 yield from came[name, run.start]
 
 
-def _copied(store: str, place: LegacyPlace, room: PieceRoom, item: CopyItem) -> Outcome:
+def _copied(target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: CopyItem) -> Outcome:
     """Copy the runs of one task. A file that can not be read spoils its segment alone."""
     subject = str(item.number)
     came: Came = {}
     problems: dict[str, str] = {}
     try:
-        with ImportWriter(store, item.ticket, partition=item.number, attempt=0) as writer:
+        with ImportWriter(target, item.ticket, partition=item.number, attempt=0) as writer:
             for run in item.runs:
                 try:
                     _check_length(place, run)

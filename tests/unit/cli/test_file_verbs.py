@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
@@ -17,10 +17,11 @@ import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.container.import_views import ImportedChunk
 from siltstone.core.errors import ChunkStorageFullError
-from siltstone.core.words import KIB, MIB
-from siltstone.migration.files import copy_files, export_files, import_files
+from siltstone.core.words import KIB, MIB, Buffer
+from siltstone.migration.files import export_files, import_files
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.import_plan import plan_files
+from siltstone.store.import_writer import ImportWriter
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.migration.backups import Died
 
@@ -214,7 +215,8 @@ def test_the_same_command_again_changes_nothing(
 KILLED = """
 import os, signal, sys
 from siltstone.cli.main import run
-from siltstone.migration.files import copy_files, import_files
+from siltstone.migration.files import import_files
+from siltstone.store.import_writer import ImportWriter
 from siltstone.store.store import Store
 
 place, count, *arguments = sys.argv[1:]
@@ -235,7 +237,7 @@ if place == "open":
 elif place in ("commit", "committed"):
     Store.commit_import = dying(Store.commit_import, place == "committed")
 elif place == "copy":
-    copy_files._Hand.copy = dying(copy_files._Hand.copy, False)
+    ImportWriter.write_chunk = dying(ImportWriter.write_chunk, False)
 else:
     setattr(import_files, place, dying(getattr(import_files, place), False))
 sys.exit(run(arguments))
@@ -310,17 +312,19 @@ def test_a_group_that_was_begun_is_gone_on_with(
     monkeypatch.setattr("siltstone.migration.files.import_files.THREADS", 2)
     monkeypatch.setattr("siltstone.migration.files.copy_files.PACK_PIECES", 1)
     copied: list[int] = []
-    real = copy_files._Hand.copy
+    real = ImportWriter.write_chunk
 
-    def copy(hand: copy_files._Hand, piece: copy_files.Piece) -> ImportedChunk:
+    def copy(
+        writer: ImportWriter, length: int, pieces: Callable[[], Iterable[Buffer]]
+    ) -> ImportedChunk:
         if len(copied) == 30:
             raise error
-        copied.append(piece.length)
-        return real(hand, piece)
+        copied.append(length)
+        return real(writer, length, pieces)
 
     steps: list[int] = []
     with siltstone.open(folder) as store, monkeypatch.context() as patched:
-        patched.setattr(copy_files._Hand, "copy", copy)
+        patched.setattr(ImportWriter, "write_chunk", copy)
         with pytest.raises(type(error)):
             list(import_files.import_files(store, folder, planned, import_files.ImportChoices()))
         assert list(store.list()) == []

@@ -9,15 +9,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import siltstone
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.container.views import SegmentInfo
+from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
-from siltstone.core.words import GIB, MIB
+from siltstone.core.words import GIB, MIB, container_of
+from siltstone.pipelines import byte_source, copy_plan
 from siltstone.pipelines.copy_plan import (
     GROUP_BYTES,
     PART_BYTES,
@@ -35,6 +39,7 @@ from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import BEHIND, DIFFERS, MISSING, TRUNCATED
 from siltstone.pipelines.work import FAILED, OK, SAME, Executor, Item, Outcome, PipelineError, Work
+from siltstone.store.assemble import open_storage
 from tests.unit.pipelines.conftest import text
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
@@ -193,6 +198,44 @@ def test_a_difference_is_told_with_its_place(folder: Path, target: Path, positio
         items, _ = plan_verify_copy(view, there, view.segments())
         (found,) = verify_copy(view, there, LocalExecutor(2), items)
     assert (found.status, found.message) == (DIFFERS, f"bytes differ from {position} on")
+
+
+def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to write chunks, whatever the tasks, and once to write notes."""
+    source = make_store(tmp_path / "source", chunk_bytes=64 * MIB)
+    target = make_store(tmp_path / "target", chunk_bytes=10 * MIB)
+    write(source, **{f"s{number}": b"small" for number in range(9)})
+    with siltstone.open(source) as store:
+        segment = store.create("a")
+        for _ in range(10):
+            segment.append(text("a", 2 * MIB))
+        store.flush()
+    opened, read = [], []
+    read_into = NfsChunkStorage.read_into
+
+    def opening(*given: Any, **named: Any) -> ChunkStorage:
+        opened.append(given)
+        return open_storage(*given, **named)
+
+    def reading(storage: NfsChunkStorage, name: str, offset: int, buffer: memoryview) -> int:
+        read.append(len(buffer))
+        return read_into(storage, name, offset, buffer)
+
+    monkeypatch.setattr("siltstone.store.import_writer.open_storage", opening)
+    monkeypatch.setattr(NfsChunkStorage, "read_into", reading)
+    monkeypatch.setattr(byte_source, "immediate_reads", lambda storage: None)
+    monkeypatch.setattr(copy_plan, "GROUP_BYTES", MIB)
+    with store_view(source) as view, owned_store(target) as owned:
+        index = container_of("a", 2)
+        chosen = [one for one in view.segments() if container_of(one.name, 2) == index]
+        assert len(chosen) > 2
+        read.clear()
+        for outcome in copy(view, owned, LocalExecutor(2), chosen):
+            assert outcome.status == OK
+    assert len(opened) == 2
+    assert [length for length in read if length >= MIB] == [8 * MIB, 2 * MIB] * 2
 
 
 def test_the_target_is_claimed_before_anything_is_done(folder: Path, target: Path) -> None:
