@@ -97,7 +97,7 @@ def kafka_place(folder: Path) -> Iterator[KafkaPlace]:
         UnavailableError: its program is not here.
     """
     program = SERVICES[NAME].installed()
-    kept, tempfile.tempdir = tempfile.tempdir, str(folder)
+    kept, tempfile.tempdir = tempfile.tempdir, str(folder.absolute())
     try:
         server = Kafka(program)
     finally:

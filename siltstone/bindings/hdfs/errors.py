@@ -43,6 +43,9 @@ LEASED: Final = (
 
 _DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
 _CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
+_NO_TERMS: Final = Answer(
+    ChunkAccessDeniedError, "the client and the service agree on no credentials"
+)
 _FULL: Final = Answer(ChunkStorageFullError, "the quota is used up")
 _NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
 _NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
@@ -82,6 +85,13 @@ BY_CLASS: Final[dict[str, Answer]] = {
     "RpcNoSuchMethodException": _REFUSED._replace(outcome=NOT_APPLIED),
 }
 """By the last part of a class's name. All others may have had their effect."""
+BY_WORDS: Final = (
+    (re.compile(".*DataTransferError", re.DOTALL), _PIPELINE),
+    (re.compile("NoSASLMechanism"), _NO_TERMS),
+    # These also are what breaks within an answer.
+    (re.compile("SASLError|GSSAPIError"), _NO_TERMS._replace(outcome=UNKNOWN)),
+)
+"""By how the text begins of what the SDK itself found."""
 
 
 def is_held(error: BaseException) -> bool:
@@ -106,9 +116,7 @@ def meaning(error: BaseException) -> Answer:
         if name == "RemoteException" or "Server too busy" in text:
             return _BUSY
         return BY_CLASS.get(name, _REFUSED)
-    if "DataTransferError" in text:
-        return _PIPELINE
-    return _SILENT
+    return next((answer for begin, answer in BY_WORDS if begin.match(text)), _SILENT)
 
 
 def chunk_error(

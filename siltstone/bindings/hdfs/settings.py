@@ -152,6 +152,8 @@ class HdfsSettings(BaseModel):
             wrong.append("namenode has no port, which needs config_dir")
         if self.kerberos_keytab is not None and self.kerberos_principal is None:
             wrong.append("kerberos_keytab needs kerberos_principal")
+        if self.kerberos_cache is not None and self.kerberos_principal is None:
+            wrong.append("kerberos_cache needs kerberos_principal")
         if self.kerberos_keytab is not None and self.kerberos_cache is not None:
             wrong.append("kerberos_keytab and kerberos_cache exclude each other")
         return wrong

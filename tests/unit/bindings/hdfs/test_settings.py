@@ -63,7 +63,8 @@ def test_a_service_of_several_namenodes_is_named(tmp_path: Path) -> None:
         ({"ca_bundle": "/nowhere"}, "absolute path of a file"),
         ({"ca_bundle": __file__}, "ca_bundle is for"),
         ({"config_dir": "/nowhere"}, "absolute path of a folder"),
-        ({"kerberos_keytab": __file__}, "needs kerberos_principal"),
+        ({"kerberos_keytab": __file__}, "kerberos_keytab needs kerberos_principal"),
+        ({"kerberos_cache": "FILE:/tmp/a"}, "kerberos_cache needs kerberos_principal"),
         (
             {"kerberos_keytab": __file__, "kerberos_principal": "a", "kerberos_cache": "b"},
             "exclude each other",
