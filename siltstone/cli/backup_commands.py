@@ -13,6 +13,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PLACE = click.argument("place", type=click.Path(path_type=Path))
+PLACE = click.argument("place", type=PathText(path_type=Path))
 GENERATIONS = click.argument("generations", nargs=-1, type=click.IntRange(min=1))
 ONLY = click.option(
     "--container",
@@ -42,7 +43,7 @@ MISSING = click.option(
 TURN = click.option(
     "--takeover", is_flag=True, help="Go on although somebody else is at work in PLACE."
 )
-FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+FOLDER = click.argument("folder", type=PathText(path_type=Path))
 GENERATION = click.option(
     "--generation", type=click.IntRange(min=1), help="Which one; the newest by default."
 )

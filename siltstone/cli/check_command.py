@@ -13,6 +13,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.container.check_views import CheckProgress
 
@@ -60,7 +61,7 @@ class _Kept:
 @click.option("--deep", is_flag=True, help="Read every chunk and compare it with its checksums.")
 @click.option(
     "--resume",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PathText(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Keep in FILE how far it came, and go on from there; the end removes it.",
 )

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.moving_options import moving_options
+from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from siltstone.pipelines.work import Executor
 
-STORE = click.Path(exists=True, path_type=Path)
+STORE = PathText(exists=True, path_type=Path)
 
 
 verify_option = click.option(

@@ -12,6 +12,7 @@ import click
 from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.output import counting_bar, print_json, print_table
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import (
     Session,
     json_option,
@@ -126,7 +127,7 @@ def _plan(
 
 @click.command()
 @click.argument("segments", nargs=-1, required=True)
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=PathText(path_type=Path))
 @click.option("--range", "span", type=RANGE, help="Only these offsets of one segment.")
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
 @recover_option

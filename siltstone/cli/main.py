@@ -33,6 +33,8 @@ from siltstone.cli.copy_command import copy
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.migrate_commands import migrate
+from siltstone.cli.output import printable
+from siltstone.cli.path_text import PathText
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.spark_commands import spark
@@ -59,6 +61,7 @@ class Terminated(BaseException):
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--store",
+    type=PathText(),
     metavar="PATH",
     help=f"Settings file, or its folder; else ${STORE_VARIABLE}, else ./siltstone.yaml.",
 )
@@ -131,7 +134,10 @@ def run(arguments: Sequence[str]) -> int:
         help_wanted.show()
         return ExitCode.USAGE
     except click.ClickException as error:
-        click.echo(f"siltstone: {error.format_message()} (siltstone --help tells more)", err=True)
+        context = getattr(error, "ctx", None)
+        page = "siltstone" if context is None else context.command_path
+        text = printable(error.format_message())
+        click.echo(f"siltstone: {text} ({page} --help tells more)", err=True)
         return ExitCode.USAGE
     except BaseException as error:  # noqa: BLE001 - the last place before the person
         code_found = exit_code(error)
@@ -162,6 +168,6 @@ def _forget_output() -> None:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        return printable(f"{error.filename}: {error.strerror}")
     text = " ".join(str(error).split())
-    return text or type(error).__name__
+    return printable(text) or type(error).__name__

@@ -15,6 +15,7 @@ from siltstone.cli.code_only import migrate_code_only, plan_code_only
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.moving_options import moving_options
+from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import verify_migration
@@ -43,7 +44,7 @@ under_option = click.option(
 )
 sealed_option = click.option(
     "--sealed",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=PathText(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="A file with the key of each sealed file, a line each, where modes do not tell.",
 )
@@ -263,7 +264,7 @@ def _end(
 
 
 @migrate.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=PathText(file_okay=False, path_type=Path))
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Export all segments whose names begin so.")
 @json_option

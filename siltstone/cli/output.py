@@ -30,12 +30,12 @@ def print_json(value: object) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows in columns; numbers stand to the right."""
+    """Write rows in columns; numbers stand to the right. A row is one line, whatever it names."""
     pending = [[str(cell) for cell in headers]]
     right = [False] * len(headers)
     for row in rows:
         right = [isinstance(cell, int) for cell in row]
-        pending.append([str(cell) for cell in row])
+        pending.append([printable(str(cell)) for cell in row])
     widths = [max(len(row[index]) for row in pending) for index in range(len(headers))]
     for row in pending:
         cells = [
@@ -43,6 +43,15 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
             for cell, width, number in zip(row, widths, right, strict=True)
         ]
         click.echo("  ".join(cells).rstrip())
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with control characters escaped: a name begins no line and colours none."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )
 
 
 def write_bytes(data: bytes) -> None:

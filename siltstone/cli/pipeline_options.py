@@ -12,6 +12,7 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.moving_options import rate_option
 from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class FolderOrAddress(click.Path):
+class FolderOrAddress(PathText):
     """A path, as ``click.Path`` checks it, or the address of a bucket, which it lets pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

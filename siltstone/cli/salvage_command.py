@@ -10,6 +10,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.records.retention_row import RetentionScope
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--into",
-    type=click.Path(path_type=Path),
+    type=PathText(path_type=Path),
     metavar="PATH",
     help="Bring what there is into this store; without it only look.",
 )

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
+from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
     executor_options,
@@ -38,7 +39,7 @@ def spark() -> None:
 @spark.command()
 @click.option(
     "--resume",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PathText(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Keep in FILE which chunks are done, and pass them over; the end removes it.",
 )
@@ -202,7 +203,7 @@ def verify(
 
 
 @spark.command()
-@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", type=PathText(exists=True, path_type=Path))
 @click.argument("segments", nargs=-1)
 @click.option("--prefix", default="", help="Copy all segments whose names begin so.")
 @verify_option

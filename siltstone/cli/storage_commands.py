@@ -9,12 +9,13 @@ import click
 
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.output import print_json
+from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from siltstone.migration.move_storage import MoveReport
 
-NEW = click.argument("new", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+NEW = click.argument("new", type=PathText(exists=True, dir_okay=False, path_type=Path))
 
 
 @click.group()

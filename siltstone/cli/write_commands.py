@@ -12,6 +12,7 @@ import click
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.store.manifest import CONTAINERS_MAX
@@ -19,7 +20,7 @@ from siltstone.store.streams import StreamProgress
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathText(path_type=Path))
 @click.option(
     "--containers",
     type=click.IntRange(1, CONTAINERS_MAX),
@@ -89,7 +90,7 @@ def init(
 
 @click.command()
 @click.argument("segment")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@click.argument("file", type=PathText(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("--create", is_flag=True, help="Make the segment if there is none.")
 @takeover_option
 @json_option

@@ -15,7 +15,7 @@ import pytest
 import siltstone
 from siltstone.cli.main import run
 
-COMMAND = (sys.executable, "-m", "siltstone.cli")
+COMMAND = (sys.executable, "-m", "siltstone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,12 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "missing argument": (["cat"], 2, "Missing argument"),
     "lines and bytes": (["tail", "open", "-n", "1", "--bytes", "1"], 2, "exclude"),
     "used folder": (["init", "STORE"], 4, "there is a store here already"),
+    "store of an empty path": (["--store", "", "ls"], 2, "the path is empty"),
+    "init in an empty path": (["init", ""], 2, "the path is empty"),
+    "export to an empty path": (["export", "open", ""], 2, "the path is empty"),
+    "place of backups is an empty path": (["backup", "list", ""], 2, "the path is empty"),
+    "the page that tells more": (["table", "scan"], 2, "(siltstone table scan --help tells more)"),
+    "a name that colours": (["cat", "\x1b[31mred"], 3, "segment=\\x1b[31mred"),
     "too many containers": (["init", "x", "--containers", "9999"], 2, "--containers"),
 }
 

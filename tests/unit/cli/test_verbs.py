@@ -59,6 +59,14 @@ def test_lists_are_for_people_or_programs(command: Command) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["x/a", "x/b", "y"]
 
 
+def test_a_row_is_one_line_whatever_a_name_holds(command: Command) -> None:
+    for name in ("two\nlines", "\x1b[31mred", "ü 日本"):
+        assert command("create", name).code == 0
+    listed = [line.split("  ")[0] for line in command("ls").out.splitlines()[1:]]
+    assert sorted(listed) == sorted(["two\\nlines", "\\x1b[31mred", "ü 日本"])
+    assert {one["name"] for one in command("ls", "--json").values} >= {"two\nlines", "\x1b[31mred"}
+
+
 def test_attributes_and_names(command: Command) -> None:
     assert command("create", "{n}a", "--attribute", "unit=C", "--attribute", "of=a=b").code == 0
     command("create", "{n}b")

@@ -209,7 +209,7 @@ def test_a_turn_of_a_dead_process_needs_no_takeover(
 def _rounds(folder: Path, place: Path, tmp_path: Path, count: int, seed: int) -> None:
     """Kill the command again and again; in between, the store goes on."""
     chance = random.Random(seed)
-    command = [sys.executable, "-m", "siltstone.cli", "-q", "--store", str(folder)]
+    command = [sys.executable, "-m", "siltstone", "-q", "--store", str(folder)]
     kept = {}
     with open_store(folder) as store:
         store.create("a")

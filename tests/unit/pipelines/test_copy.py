@@ -300,7 +300,7 @@ def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, tar
 
 def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
     write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
-    command = [sys.executable, "-m", "siltstone.cli", "--store", str(folder), "spark", "copy"]
+    command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "copy"]
     command += [str(target), "--executor", "local", "--threads", "1"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(target.glob("chunks/**/import/**/*")):

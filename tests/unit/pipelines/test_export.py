@@ -267,7 +267,7 @@ def test_a_killed_export_goes_on(tmp_path: Path) -> None:
         segment.seal()
         store.flush()
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "siltstone.cli", "--store", str(folder), "spark", "export"]
+    command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "export"]
     command += [str(out), "--executor", "local", "--threads", "2", "--file-size", "8KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and len(list(out.glob("*/*.parquet"))) < 5:

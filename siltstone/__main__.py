@@ -1,4 +1,4 @@
-"""Lets ``python -m siltstone.cli`` be the command."""
+"""Lets ``python -m siltstone`` be the command."""
 
 from __future__ import annotations
 
