@@ -31,6 +31,7 @@ class Spans:
         empty_keys: files that it lists and that hold nothing at all.
         last_key: file of the last chunk; empty without chunks.
         last_sealed: whether that one is sealed.
+        open_key: file of a chunk in front of it that is not sealed; empty without one.
         notes: oddities.
         refused: why there are no pieces, else ``None``.
     """
@@ -42,6 +43,7 @@ class Spans:
     empty_keys: tuple[str, ...] = ()
     last_key: str = ""
     last_sealed: bool = False
+    open_key: str = ""
     notes: list[Note] = field(default_factory=list)
     refused: Refused | None = None
 
@@ -64,6 +66,9 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     last = chunks[-1]
     last_file = files[last.name]
     spans.last_key, spans.last_sealed = last_file.key, bool(last_file.sealed)
+    before = (files[chunk.name] for chunk in chunks[:-1] if chunk.name in files)
+    unsealed = (file.key for file in before if file.sealed is False and file is not last_file)
+    spans.open_key = next(unsealed, "")
     # Between two chunks of one start nothing lies; the last one alone may be empty and count.
     held = [
         (chunk, following.start)

@@ -32,6 +32,7 @@ from siltstone.migration.legacy.header import (
     HeaderError,
     parse_header,
 )
+from siltstone.migration.legacy.links import Links, links_of
 from siltstone.migration.legacy.names import HEADER, naming_of, segment_of_chunk
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.shared import settle_shared
@@ -50,13 +51,14 @@ def examine(place: LegacyPlace) -> LayoutFindings:
     found = list(place.files())
     naming = naming_of((file.key for file in found), place.where)
     files = resolve(found, naming)
-    examiner = _Examiner(place, files)
-    findings = settle_shared(examiner.findings())
+    links = links_of(found, naming)
+    examiner = _Examiner(place, files, links)
+    findings = settle_shared(list(links.settle(examiner.findings())))
     return LayoutFindings(
         where=place.where,
         naming=naming,
         segments=tuple(sorted(findings, key=lambda finding: finding.segment)),
-        strays=tuple(sorted((*files.strays, *examiner.strays))),
+        strays=tuple(sorted((*files.strays, *examiner.strays, *links.strays))),
     )
 
 
@@ -71,8 +73,9 @@ class _Parsed:
 class _Examiner:
     """Looks at the files of one place."""
 
-    def __init__(self, place: LegacyPlace, files: LegacyFiles) -> None:
+    def __init__(self, place: LegacyPlace, files: LegacyFiles, links: Links) -> None:
         self._place = place
+        self._links = links
         self._files = files.by_name
         self._ignored = files.ignored
         self._chunks_of: dict[str, list[tuple[int, LegacyFile]]] = {}
@@ -146,7 +149,7 @@ class _Examiner:
                 return torn
         chunks = [*header.chunks, *self._torn(segment, header)]
         spans = spans_of(chunks, self._files)
-        refused = _span_problem(header, spans)
+        refused = self._links.refused(chunks, self._files) or _span_problem(header, spans)
         if refused is not None:
             return _refusal(segment, file.key, refused)
         notes = [*file.notes, *self._notes(segment, header, spans, file, listed)]
@@ -198,6 +201,10 @@ class _Examiner:
             yield Note(oddity=Oddity.MAYBE_HALF_DELETED, text=text)
         elif spans.start:
             yield Note(oddity=Oddity.TRUNCATED, text=f"begins at {spans.start}")
+        if spans.open_key:
+            text = f"{spans.open_key} is open though another chunk follows: a copy that keeps no "
+            text += "modes loses what is sealed"
+            yield Note(oddity=Oddity.OPEN_CHUNK, text=text)
         if spans.last_sealed and not file.sealed:
             text = f"{spans.last_key} is sealed, the segment is not"
             yield Note(oddity=Oddity.LAST_CHUNK_SEALED, text=text)

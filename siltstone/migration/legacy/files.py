@@ -60,6 +60,8 @@ def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
     groups: dict[str, list[tuple[int, PlacedFile, bool | None]]] = {}
     strays: list[str] = []
     for file in found:
+        if file.is_link:
+            continue
         known = read_name(file.key, naming) if _is_text(file.key) else None
         if known is None:
             strays.append(file.key)

@@ -51,6 +51,8 @@ class Reason(StrEnum):
     """The header can not be read."""
     NOT_WRITABLE = "not-writable"
     """The store can not write on in the files of this segment."""
+    LINK = "link"
+    """A file of the segment, or the folder of some, is a link, which nobody follows."""
     SEALED_UNKNOWN = "sealed-unknown"
     """The place does not tell whether a file is sealed."""
 
@@ -65,6 +67,7 @@ class Oddity(StrEnum):
     MAYBE_HALF_DELETED = "maybe-half-deleted"
     GARBAGE_TAIL = "garbage-tail"
     UNLISTED_CHUNK = "unlisted-chunk"
+    OPEN_CHUNK = "open-chunk"
     LAST_CHUNK_SEALED = "last-chunk-sealed"
     LONG_CHUNK = "long-chunk"
     REPLACING = "replacing"

@@ -33,12 +33,15 @@ class PlacedFile:
         sealed: whether its owner may not write to it; ``None`` where the place does not tell.
         version: opaque; another one whenever its content may have changed, also while its length
             stayed.
+        is_link: it is a link, of which nothing else is told; to a folder, if ``key`` ends with
+            ``/``.
     """
 
     key: str
     length: int
     sealed: bool | None
     version: str
+    is_link: bool = False
 
 
 class LegacyPlace(Protocol):
@@ -72,7 +75,7 @@ class LegacyPlace(Protocol):
 
 
 class FolderPlace:
-    """A folder of this machine. Links and other things that are no files are not followed.
+    """A folder of this machine. Links are told and not followed; pipes and the like are nothing.
 
     Args:
         folder: all of the layout.
@@ -99,7 +102,8 @@ class FolderPlace:
         shared = (self._folder / "system" / "store").is_file()
         for folder, folders, names in os.walk(self._folder, onerror=_fail):
             folders.sort()
-            for name in sorted(names):
+            linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in sorted((*names, *linked)):
                 path = os.path.join(folder, name)
                 try:
                     status = os.lstat(path)
@@ -107,7 +111,12 @@ class FolderPlace:
                     continue  # deleted since the folder was listed
                 key = Path(path).relative_to(self._folder).as_posix()
                 ours = shared and key.startswith(OUR_PREFIXES)
-                if name.startswith(_LITTER) or ours or not modes.S_ISREG(status.st_mode):
+                if name.startswith(_LITTER) or ours:
+                    continue
+                if modes.S_ISLNK(status.st_mode):
+                    key = f"{key}/" if name in linked else key
+                    yield PlacedFile(key=key, length=0, sealed=None, version="", is_link=True)
+                if not modes.S_ISREG(status.st_mode):
                     continue
                 sealed = not status.st_mode & modes.S_IWUSR or key in self._sealed
                 version = f"{status.st_mtime_ns}/{status.st_ctime_ns}"

@@ -36,7 +36,7 @@ def oddities(found: Finding) -> set[Oddity]:
 
 
 def test_a_garbage_tail_is_left_out() -> None:
-    place = of_texts({**TWO, "a$offset.0": "abcXX"})
+    place = of_texts({**TWO, "a$offset.0": "abcXX"}, "a$offset.0")
     found = one(place)
     assert (found.length, bytes_of(place, found)) == (5, b"abcde")
     assert oddities(found) == {Oddity.GARBAGE_TAIL}
@@ -91,7 +91,7 @@ def test_bytes_behind_a_torn_entry_are_told() -> None:
 
 def test_an_entry_that_lacks_its_end_alone_counts_with_its_chunk() -> None:
     """The original reads it, and goes on writing there."""
-    place = of_texts({**TWO, "a$header": TWO["a$header"][:-1]})
+    place = of_texts({**TWO, "a$header": TWO["a$header"][:-1]}, "a$offset.0")
     found = one(place)
     assert (found.length, bytes_of(place, found)) == (5, b"abcde")
     assert oddities(found) == {Oddity.TORN_HEADER}
@@ -121,6 +121,11 @@ def test_a_headerless_segment_whose_header_was_begun() -> None:
 def test_sealed_is_what_the_header_says() -> None:
     assert one(of_texts(TWO, "a$header")).sealed
     assert not one(of_texts(TWO, "a$offset.0", "a$offset.3")).sealed
+
+
+def test_a_chunk_that_is_open_before_others_tells_of_lost_modes() -> None:
+    assert oddities(one(of_texts(TWO))) == {Oddity.OPEN_CHUNK}
+    assert oddities(one(of_texts(TWO, "a$offset.0"))) == set()
 
 
 def test_attribute_segments_are_segments() -> None:
@@ -169,7 +174,7 @@ def test_of_two_epochs_the_newer_counts_if_the_older_is_empty() -> None:
 def test_a_replacement_counts_where_the_replaced_is_gone() -> None:
     files = {**TWO, "a$header.replace.tmp": TWO["a$header"], "a$header": ""}
     del files["a$header"]
-    place = of_texts(files)
+    place = of_texts(files, "a$offset.0")
     found = one(place)
     assert bytes_of(place, found) == b"abcde"
     assert oddities(found) == {Oddity.REPLACING}
@@ -279,7 +284,35 @@ def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     found = examine(FolderPlace(tmp_path))
     assert [(one.segment, one.sealed) for one in found.segments] == [("a", True)]
-    assert found.strays == ()
+    assert found.strays == ("link",)
+
+
+LINKED: dict[str, tuple[str, str]] = {
+    "header": ("a$header", "a"),
+    "first chunk": ("a$offset.0", "a"),
+    "last chunk": ("a$offset.3", "a"),
+    "folder": ("s", "s/"),
+    "folder of a chunk": ("s", "b"),
+}
+
+
+@pytest.mark.parametrize(("link", "refused"), LINKED.values(), ids=LINKED)
+def test_what_may_lie_behind_a_link_is_refused(tmp_path: Path, link: str, refused: str) -> None:
+    """What the original reads through it would be missing, and a head looks truncated then."""
+    files = {**TWO, "b$header": "maxsize=3&0=s/b$offset.0&3=b$offset.3&", "b$offset.3": "b"}
+    (tmp_path / "place" / "s").mkdir(parents=True)
+    for key, data in {**files, "s/b$offset.0": "bbb"}.items():
+        (tmp_path / "place" / key).write_text(data)
+    if link == "s":
+        (tmp_path / "place" / "s").rename(tmp_path / "moved")
+    else:
+        (tmp_path / "place" / link).rename(tmp_path / "moved")
+    (tmp_path / "place" / link).symlink_to(tmp_path / "moved")
+    found = {one.segment: one for one in examine(FolderPlace(tmp_path / "place")).segments}
+    assert found[refused].reason is Reason.LINK
+    assert link in found[refused].message
+    others = {"a", "b"} - {refused} - ({"b"} if link == "s" else set())
+    assert {found[name].verdict for name in others} == {Verdict.IMPORTABLE}
 
 
 def test_a_bucket_does_not_tell_what_is_sealed() -> None:
