@@ -57,10 +57,14 @@ class _Piece:
 
 @dataclass(slots=True)
 class Stream:
-    """One sequential reader: the pieces ahead of it, in order, and how many there may be."""
+    """One sequential reader: the pieces ahead of it, in order, and how many there may be.
+
+    ``unsent`` says that the loop may not have come to the tasks of the last ones yet.
+    """
 
     pieces: deque[_Piece] = field(default_factory=deque)
     window: int = 0
+    unsent: bool = False
 
 
 class ReadAhead:
@@ -154,7 +158,7 @@ class ReadAhead:
         while stream.pieces and position < end:
             piece = stream.pieces[0]
             if piece.start <= position < piece.end:
-                found = await self._wait(piece)
+                found = await self._wait(stream, piece)
                 if found is None:
                     self._drop(stream)
                     break
@@ -171,9 +175,13 @@ class ReadAhead:
         return position - offset
 
     @staticmethod
-    async def _wait(piece: _Piece) -> memoryview | None:
+    async def _wait(stream: Stream, piece: _Piece) -> memoryview | None:
         piece.readers += 1
         try:
+            if stream.unsent and piece.task.done():
+                # What was begun is sent first: storage is idle for as long as this thread copies.
+                await asyncio.sleep(0)
+            stream.unsent = False
             return await asyncio.shield(piece.task)
         finally:
             piece.readers -= 1
@@ -206,6 +214,7 @@ class ReadAhead:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             pieces.append(_Piece(start, stop, memory, task))
+            stream.unsent = True
             start, ahead = stop, ahead + 1
 
     async def _read(self, segment_id: int, start: int, view: memoryview) -> memoryview | None:

@@ -154,6 +154,31 @@ def test_memory_that_a_reader_still_waits_for_is_not_used_again() -> None:
     asyncio.run(test())
 
 
+def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are_copied() -> None:
+    target = memoryview(bytearray(4))
+    asked: dict[int, bytes] = {}
+
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        asked[offset] = bytes(target)
+        view[:] = bytes(range(offset, offset + len(view)))
+
+    async def test() -> None:
+        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+        ahead.measured(MIB, CALL_S)
+        ahead.follow(1, 0, 4, 100)
+        ahead.follow(1, 4, 8, 100)
+        await asyncio.gather(*ahead._tasks)
+        assert list(asked) == [8]
+        stream = ahead.follow(1, 8, 12, 100)
+        assert stream is not None
+        assert await ahead.take(stream, 8, target) == 4
+        assert bytes(target) == bytes([8, 9, 10, 11])
+        assert asked == {8: bytes(4), 12: bytes(4), 16: bytes(4)}
+        await ahead.close()
+
+    asyncio.run(test())
+
+
 def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None:
     async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
         view[:] = bytes(range(offset, offset + len(view)))
