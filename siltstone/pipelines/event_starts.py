@@ -25,6 +25,10 @@ SAMPLE: Final = 32
 GUESSED_LENGTH_MAX: Final = 1 << 24
 BUFFER_BYTES_MIN: Final = 1 << 16
 
+TURN_STEPS: Final = 8
+"""Steps of all chains between two looks at which are through."""
+NOWHERE: Final = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class EventStarts:
@@ -149,28 +153,46 @@ def _follow_many(buffer: bytearray, begin: int, end: int, size: int) -> EventSta
     words = _words(buffer)
     guesses = _guess(buffer, words, begin, end, size)
     limits = numpy.append(guesses[1:], end - HEADER_BYTES + 1)
-    ends = guesses.copy()
-    steps: list[tuple[Numbers, Numbers]] = []
-    active = numpy.flatnonzero(guesses < limits)
-    at, until = guesses[active], limits[active]
-    while len(at):
-        steps.append((active, at))
-        at = at + words[at] + HEADER_BYTES
-        inside = at < until
-        if numpy.count_nonzero(inside) < len(at):
-            outside = ~inside
-            ends[active.compress(outside)] = at.compress(outside)
-            active, at, until = (one.compress(inside) for one in (active, at, until))
-    table = numpy.full((len(guesses), len(steps)), -1, dtype=numpy.int64)
-    for number, (which, places) in enumerate(steps):
-        table[which, number] = places
+    table = _walk(words, guesses, limits)
+    inside = table < limits[:, None]
+    ends = table[numpy.arange(len(table)), numpy.count_nonzero(inside, axis=1)]
     wrong = numpy.flatnonzero(ends[:-1] != guesses[1:])
     sure = len(guesses) if not len(wrong) else int(wrong[0]) + 1
-    starts = table[:sure].ravel()
-    found = _checked(words, starts[starts >= 0], int(ends[sure - 1]), end)
+    found = _checked(words, table[:sure][inside[:sure]], int(ends[sure - 1]), end)
     if sure == len(guesses) or found.malformed or found.needed > HEADER_BYTES:
         return found
     return _joined(found, _follow(buffer, found.end, end))
+
+
+def _walk(words: Numbers, begins: Numbers, limits: Numbers) -> Numbers:
+    """Follow some chains at once, and give a row of places for each, ascending.
+
+    One of them is no less than the chain's limit; what stands behind that one means nothing.
+    """
+    last = len(words) - 1
+    which, at, until = numpy.arange(len(begins)), begins, limits
+    turns: list[tuple[Numbers, Numbers]] = []
+    while len(which):
+        turn = numpy.empty((TURN_STEPS, len(which)), dtype=numpy.int64)
+        for here in turn:
+            numpy.add(at, words[numpy.minimum(at, last)], out=here)
+            here += HEADER_BYTES
+            at = here
+        turns.append((which, turn))
+        inside = at < until
+        # Chains that are through go along until they are the half: that costs less than to leave
+        # them out each time.
+        if 2 * numpy.count_nonzero(inside) <= len(which):
+            which, at, until = (one.compress(inside) for one in (which, at, until))
+    table = numpy.full((len(begins), 1 + len(turns) * TURN_STEPS), NOWHERE, dtype=numpy.int64)
+    table[:, 0] = begins
+    for number, (rows, turn) in enumerate(turns):
+        columns = slice(1 + number * TURN_STEPS, 1 + (number + 1) * TURN_STEPS)
+        if len(rows) == len(begins):
+            table[:, columns] = turn.T
+        else:
+            table[rows, columns] = turn.T
+    return table
 
 
 def _checked(words: Numbers, starts: Numbers, behind: int, end: int) -> EventStarts:
