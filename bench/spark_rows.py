@@ -119,6 +119,7 @@ class Bench:
             "lines": lambda: counted(self._load("lines")),
             "blocks": lambda: counted(self._load("lines", mode="bytes")),
             "binary": lambda: counted(self._load("lines", "value BINARY")),
+            "strings": lambda: counted(self._load("events", "value STRING", mode="events")),
             "events": lambda: counted(self._load("events", mode="events")),
             "stream": partial(self._stream, "lines"),
             "one": partial(self._stream, "one"),
@@ -130,9 +131,12 @@ class Bench:
         for what, ours, peer, theirs, goal in (
             ("lines as rows", "lines", "spark.read.text of one file", "text", 0.5),
             ("blocks of 1 MiB as rows", "blocks", "spark.read.text of one file", "text", 0.85),
-            ("the same as events", "events", "lines as rows", "lines", 1.0),
-            # The JVM makes an array of each value that is BINARY, as those of events are.
-            ("the same lines as BINARY", "binary", "lines as rows", "lines", None),
+            ("the same as events, value STRING", "strings", "lines as rows", "lines", 1.0),
+            # The JVM makes an array of each value that is BINARY, as those of events are that come
+            # without a schema.
+            ("the same as events, value BINARY", "events", "lines as rows", "lines", None),
+            ("the same as events, both BINARY", "events", "lines, value BINARY", "binary", 1.0),
+            ("the same lines, value BINARY", "binary", "lines as rows", "lines", None),
             ("a stream, one trigger", "stream", "lines as rows", "lines", 0.8),
         ):
             figures.append(

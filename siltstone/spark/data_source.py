@@ -54,14 +54,10 @@ class SegmentSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream of the schema that the user asked for. Spark calls it by keyword."""
-        from siltstone.spark.rows import RowShape
         from siltstone.spark.stream import SegmentStreamReader
 
         options = parse_stream_options(self.options)
-        read = options.read
-        return SegmentStreamReader(
-            options, RowShape(options=read, schema=arrow_schema(read, schema))
-        )
+        return SegmentStreamReader(options, arrow_schema(options.read, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a data frame. It opens an import session, so no task runs in vain."""

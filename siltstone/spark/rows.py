@@ -23,7 +23,6 @@ from siltstone.pipelines.event_runs import (
 )
 from siltstone.pipelines.event_starts import Numbers
 from siltstone.pipelines.lines import read_lines
-from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.window import Window
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
@@ -171,4 +170,7 @@ def read_task(shape: RowShape, task: Sequence[RecordRange]) -> Iterator[pyarrow.
 
 
 def _window_again(part: RecordRange, offset: int) -> Window:
+    # It opens a whole store, and most tasks never need one.
+    from siltstone.pipelines.look_up import find_window
+
     return find_window(part.store, part.uuid, part.segment, part.segment_id, offset, part.end)

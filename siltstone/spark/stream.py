@@ -1,13 +1,14 @@
-"""The streaming read: what Spark asks of it in the driver, for each micro-batch."""
+"""The streaming read: what Spark asks of it in the driver, for each micro-batch, and in the tasks.
+
+Spark makes a reader in a process that only packs it for the tasks, in one that plans, and in each
+worker. So this loads neither what plans nor what reads before it is asked to.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -17,20 +18,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from siltstone.container.views import SegmentInfo
-from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
-from siltstone.pipelines.open_store import OpenStore
-from siltstone.spark.options import SEGMENTS_MAX, Mode
-from siltstone.spark.ranges import RecordRange, SegmentSpan
-from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
-from siltstone.spark.resolve import append_borders, plan_tasks
-from siltstone.spark.rows import RowShape, read_task
-from siltstone.spark.stream_offsets import Position, offset_of, positions_of, share_bytes
-from siltstone.spark.stream_options import OnTruncation, Starting, StreamOptions
+if TYPE_CHECKING:
+    import pyarrow
 
-T = TypeVar("T")
-
-_GONE: Final = "the stream had not read all of it; the option onTruncation=skip goes on without"
+    from siltstone.spark.stream_options import StreamOptions
+    from siltstone.spark.stream_plan import StreamPlan
 
 
 class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -40,26 +32,24 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     to ``stop``. What travels to tasks with it holds neither handles nor secrets.
     """
 
-    def __init__(self, options: StreamOptions, shape: RowShape) -> None:
+    def __init__(self, options: StreamOptions, schema: pyarrow.Schema) -> None:
         self._options = options
-        self._shape = shape
-        self._store: OpenStore | None = None
+        self._schema = schema
+        self._made: StreamPlan | None = None
         self._initial: dict[str, Any] | None = None
-        self._targets: dict[str, tuple[int, int]] | None = None
-        self._turn = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self._options, "shape": self._shape}
+        return {"options": self._options, "schema": self._schema}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["options"], state["shape"])  # type: ignore[misc]
+        self.__init__(state["options"], state["schema"])  # type: ignore[misc]
 
     # --- what Spark calls in the driver -----------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a stream without a checkpoint begins; the same whenever it is asked again."""
         if self._initial is None:
-            self._initial = offset_of(self._run(self._first_positions))
+            self._initial = self._plan.first_offset()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -81,208 +71,35 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if isinstance(limit, ReadMaxBytes):
             max_rows = self._options.max_rows  # Spark takes one limit, and a user may want both
-        work = partial(self._next_positions, positions_of(start), max_bytes, max_rows)
-        return offset_of(self._run(work))
+        return self._plan.next_offset(start, max_bytes, max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than the segments reach now."""
-        infos = self._run(self._infos)
-        self._targets = {name: (info.segment_id, info.length) for name, info in infos.items()}
+        self._plan.stay()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan the tasks of a batch; the same rows, whenever it is planned again."""
-        work = partial(self._plan, positions_of(start), positions_of(end))
-        return [InputPartition(task) for task in self._run(work)]
+        return [InputPartition(task) for task in self._plan.tasks(start, end)]
 
     def stop(self) -> None:
         """Close the store."""
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        if self._made is not None:
+            self._made.close()
+
+    @property
+    def _plan(self) -> StreamPlan:
+        if self._made is None:
+            from siltstone.spark.stream_plan import StreamPlan
+
+            self._made = StreamPlan(self._options)
+        return self._made
 
     # --- what it calls in the tasks ---------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read the rows of the ranges of one task."""
-        return read_task(self._shape, partition.value or ())
+        from siltstone.spark.rows import RowShape, read_task
 
-    # --- planning ---------------------------------------------------------------------------------
-
-    def _run(self, work: Callable[[OpenStore], Coroutine[Any, Any, T]]) -> T:
-        if self._store is None:
-            self._store = OpenStore(self._options.read.store)
-        return self._store.run(work(self._store))
-
-    async def _infos(self, store: OpenStore) -> dict[str, SegmentInfo]:
-        """The segments that there are, by name, with all that was acknowledged until now."""
-        await store.refresh()
-        read = self._options.read
-        if not read.segments:
-            return {info.name: info for info in await store.list(read.prefix, SEGMENTS_MAX)}
-        found = {}
-        for name in read.segments:
-            try:
-                found[name] = await (await store.container_of(name)).info(name)
-            except SegmentNotFoundError:
-                continue
-        return found
-
-    async def _first_positions(self, store: OpenStore) -> dict[str, Position]:
-        infos = await self._infos(store)
-        for name in self._options.read.segments:
-            if name not in infos:
-                raise SegmentNotFoundError("no such segment", segment=name)
-        positions = {}
-        for name, info in infos.items():
-            offset = info.start_offset
-            if name in (self._options.starting_offsets or {}):
-                offset = (self._options.starting_offsets or {})[name]
-                _check_start(info, offset)
-            elif self._options.starting is Starting.LATEST:
-                ends = await self._ends(store, info, info.start_offset)
-                offset = await ends.last(info.start_offset, info.length)
-            positions[name] = Position(segment_id=info.segment_id, offset=offset)
-        return positions
-
-    async def _next_positions(
-        self,
-        start: Mapping[str, Position],
-        max_bytes: int | None,
-        max_rows: int | None,
-        store: OpenStore,
-    ) -> dict[str, Position]:
-        infos = await self._infos(store)
-        positions: dict[str, Position] = {}
-        reach: dict[str, int] = {}
-        for name in sorted(start.keys() | infos.keys()):
-            position = self._position(name, start.get(name), infos.get(name))
-            if position is not None:
-                positions[name] = position
-                reach[name] = self._reach(infos[name], position)
-        backlogs = {
-            name: end - positions[name].offset
-            for name, end in reach.items()
-            if end > positions[name].offset
-        }
-        shares = share_bytes(backlogs, max_bytes)
-        left = max_rows
-        for name in self._in_turn(sorted(shares)):
-            if left == 0:
-                break
-            info, begin = infos[name], positions[name].offset
-            ends = await self._ends(store, info, begin)
-            end, count = await batch_end(ends, begin, begin + shares[name], reach[name], left)
-            left = None if left is None else left - count
-            positions[name] = Position(segment_id=info.segment_id, offset=end)
-        return {
-            name: Position(
-                segment_id=position.segment_id,
-                offset=position.offset,
-                done=infos[name].sealed and position.offset == infos[name].length,
-            )
-            for name, position in positions.items()
-        }
-
-    def _position(
-        self, name: str, known: Position | None, info: SegmentInfo | None
-    ) -> Position | None:
-        """Where the next batch of a segment begins; ``None`` when it is not read any more."""
-        skip = self._options.on_truncation is OnTruncation.SKIP
-        if known is not None and (info is None or info.segment_id != known.segment_id):
-            if not known.done and not skip:
-                raise SegmentNotFoundError(f"the segment was deleted, and {_GONE}", segment=name)
-            known = None
-        if info is None:
-            return None
-        if known is None:
-            if self._targets is not None and name not in self._targets:
-                return None
-            return Position(segment_id=info.segment_id, offset=info.start_offset)
-        begin = _begin(known, info, skip=skip)
-        return Position(segment_id=info.segment_id, offset=begin)
-
-    def _reach(self, info: SegmentInfo, position: Position) -> int:
-        """How far a segment may be read now."""
-        if self._targets is None:
-            return info.length
-        segment_id, length = self._targets.get(info.name, (info.segment_id, 0))
-        return max(position.offset, length if segment_id == info.segment_id else 0)
-
-    def _in_turn(self, names: list[str]) -> list[str]:
-        """The same names, each first in its turn, so that a limit on rows starves none."""
-        self._turn += 1
-        begin = self._turn % len(names) if names else 0
-        return names[begin:] + names[:begin]
-
-    async def _ends(self, store: OpenStore, info: SegmentInfo, start: int) -> RecordEnds:
-        container = await store.container_of(info.name)
-        read = partial(container.read, info.name)
-        sealed_length = info.length if info.sealed else None
-        options = self._options.read
-        if options.mode is Mode.LINES:
-            return LineEnds(read, sealed_length)
-        if options.mode is Mode.BYTES:
-            return BlockEnds(options.block_bytes, sealed_length)
-        borders = await append_borders(container, info.name, start, info.length)
-        return EventEnds(read, info.length, sealed_length, borders)
-
-    async def _plan(
-        self, start: Mapping[str, Position], end: Mapping[str, Position], store: OpenStore
-    ) -> list[tuple[RecordRange, ...]]:
-        infos = await self._infos(store)
-        skip = self._options.on_truncation is OnTruncation.SKIP
-        spans = []
-        for name, until in end.items():
-            begin, info = start.get(name), infos.get(name)
-            if begin is not None and begin.segment_id != until.segment_id:
-                begin = None
-            if begin is not None and begin.offset >= until.offset:
-                continue
-            if info is None or info.segment_id != until.segment_id:
-                if skip:
-                    continue
-                raise SegmentNotFoundError(f"the segment was deleted, and {_GONE}", segment=name)
-            if until.offset > info.length:
-                raise _behind_the_stream(info, until.offset)
-            first = info.start_offset if begin is None else _begin(begin, info, skip=skip)
-            spans.append(SegmentSpan(info=info, start=first, stop=until.offset, end=until.offset))
-        cores = len(os.sched_getaffinity(0))
-        return await plan_tasks(store, self._shape.options, spans, cores)
-
-
-def _begin(known: Position, info: SegmentInfo, *, skip: bool) -> int:
-    if known.offset > info.length:
-        raise _behind_the_stream(info, known.offset)
-    if known.offset >= info.start_offset:
-        return known.offset
-    if not skip:
-        error = SegmentTruncatedError(
-            segment=info.name, offset=known.offset, start_offset=info.start_offset
-        )
-        error.add_note(_GONE)
-        raise error
-    return info.start_offset
-
-
-def _check_start(info: SegmentInfo, offset: int) -> None:
-    if offset < info.start_offset:
-        raise SegmentTruncatedError(
-            segment=info.name, offset=offset, start_offset=info.start_offset
-        )
-    if offset > info.length:
-        raise OffsetError(
-            "option 'startingOffsets' lies beyond the length",
-            segment=info.name,
-            expected=info.length,
-            actual=offset,
-        )
-
-
-def _behind_the_stream(info: SegmentInfo, offset: int) -> OffsetError:
-    return OffsetError(
-        "the segment is shorter than what the stream has read: it belongs to another store, or to "
-        "one that was recovered with loss",
-        segment=info.name,
-        expected=info.length,
-        actual=offset,
-    )
+        shape = RowShape(options=self._options.read, schema=self._schema)
+        # ``None`` is what Spark makes of an empty list of partitions.
+        return read_task(shape, partition.value or ())

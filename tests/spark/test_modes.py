@@ -37,6 +37,27 @@ def test_events_are_rows(segment: siltstone.Segment, load: Load) -> None:
     assert load(mode="events", split="none", range_bytes=700).rdd.getNumPartitions() == 1
 
 
+def test_events_are_strings_where_the_schema_says_so(
+    spark: SparkSession, folder: Path, segment: siltstone.Segment, load: Load
+) -> None:
+    """Also in SQL. As with lines, that they are UTF-8 is not checked: the bytes are the same."""
+    payloads = [b'{"carrier": "UA"}', "žluťoučký".encode(), b"", b"\xff\xfe is no text"]
+    append_events(segment, payloads)
+    frame = load(mode="events", schema="value STRING", badRecords="skip")
+    assert frame.dtypes == [("value", "string")]
+    found = frame.selectExpr("cast(value AS BINARY) AS raw").collect()
+    assert [bytes(row.raw) for row in found] == payloads
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW bookings (value STRING) USING siltstone "
+        f"OPTIONS (store '{folder}', segment '{segment.name}', mode 'events')"
+    )
+    try:
+        query = "SELECT get_json_object(value, '$.carrier') AS carrier FROM bookings LIMIT 1"
+        assert [row.carrier for row in spark.sql(query).collect()] == ["UA"]
+    finally:
+        spark.catalog.dropTempView("bookings")
+
+
 def test_malformed_events(segment: siltstone.Segment, load: Load) -> None:
     written(segment, PAYLOADS[:40])
     place = segment.append(b"no event at all")

@@ -133,3 +133,14 @@ def test_truncated_bytes_end_the_query_and_are_told(
     )
     assert "onTruncation=skip" in str(caught.value)
     run(follow(onTruncation="skip"), tmp_path)
+
+
+def test_events_of_a_stream_are_strings_where_the_schema_says_so(
+    spark: SparkSession, folder: Path, segment: siltstone.Segment, tmp_path: Path
+) -> None:
+    append_events(segment, [b'{"id": 1}', b'{"id": 2}'])
+    reader = spark.readStream.format("siltstone").option("store", str(folder))
+    reader = reader.option("segment", segment.name).option("mode", "events")
+    frame = reader.schema("value STRING").load().selectExpr("get_json_object(value, '$.id') value")
+    run(frame, tmp_path)
+    assert rows_in(spark, tmp_path) == ["1", "2"]

@@ -14,8 +14,10 @@ from siltstone import events
 from siltstone.events import EventDecoder, MalformedEventError
 from siltstone.pipelines import byte_source, event_starts
 from siltstone.spark import ranges, rows
+from siltstone.spark.columns import arrow_schema
 from siltstone.spark.options import BadRecords, Mode, ReadOptions, Split
 from siltstone.spark.ranges import RecordRange
+from siltstone.spark.rows import RowShape
 from tests.unit.spark.layouts import LaidOut, options
 
 PAYLOADS = [b"", b"a", b"\0\0\0\0\0", b"line\nline", "žluťoučký".encode(), b"x" * 40, b"", b"end"]
@@ -240,6 +242,24 @@ def test_a_text_of_events_may_be_a_string() -> None:
     parts: list[RecordRange] = segment.plan(chosen)
     schema = StructType().add("value", "string")
     assert [row["value"] for row in segment.rows(parts[0], chosen, schema)] == ["žluťoučký", "kun"]
+
+
+@given(st.lists(st.binary(max_size=9), max_size=9), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_a_string_holds_the_bytes_of_any_event(payloads: list[bytes], range_bytes: int) -> None:
+    """Whatever its bytes are: that it is UTF-8 is not checked, as with lines."""
+    data = events.encode_many(payloads)
+    segment = LaidOut(data, [len(data)] if data else [], borders=starts_of(payloads))
+    chosen = options(mode=Mode.EVENTS, range_bytes=range_bytes)
+    schema = arrow_schema(chosen, StructType().add("value", "string"))
+    shape = RowShape(options=chosen, schema=schema)
+    found = [
+        value
+        for part in segment.plan(chosen)
+        for batch in shape.read(segment.storage, part, segment.window)
+        for value in batch.column(0).view("binary").to_pylist()
+    ]
+    assert found == payloads
 
 
 def test_only_offsets() -> None:

@@ -25,7 +25,6 @@ from siltstone.events import MalformedEventError
 from siltstone.pipelines import open_store
 from siltstone.spark import record_ends
 from siltstone.spark.columns import arrow_schema, default_schema
-from siltstone.spark.rows import RowShape
 from siltstone.spark.stream import SegmentStreamReader
 from siltstone.spark.stream_options import parse_stream_options
 from siltstone.store.assemble import assembled
@@ -69,7 +68,7 @@ class Stream:
     def _make(self) -> SegmentStreamReader:
         options = parse_stream_options(self.options)
         schema = arrow_schema(options.read, default_schema(options.read))
-        return SegmentStreamReader(options, RowShape(options=options.read, schema=schema))
+        return SegmentStreamReader(options, schema)
 
     @staticmethod
     def _json(offset: dict[str, Any]) -> dict[str, Any]:
@@ -470,9 +469,9 @@ def test_what_travels_holds_no_store(make: Make, segment: siltstone.Segment) -> 
     segment.append(b"a\n")
     stream = make(segment=segment.name)
     stream.batch()
-    assert stream.reader._store is not None
+    assert stream.reader._made is not None
     copy = pickle.loads(pickle.dumps(stream.reader))
-    assert copy._store is None
+    assert copy._made is None
     assert len(pickle.dumps(stream.reader)) < 3_000
 
 
