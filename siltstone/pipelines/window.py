@@ -6,12 +6,15 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from siltstone.container.segment_map import SegmentMap
 from siltstone.core.block_reads import BlockRange
 from siltstone.core.block_sums import block_count
-from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.words import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from siltstone.container.segment_map import SegmentMap
+    from siltstone.core.operations.inspect import ChunkExtent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from siltstone.container.segment_map import SegmentMap
-from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import CapabilityError, SegmentTruncatedError, SettingsError
 from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.spark.options import ANY, Mode, Offsets, ReadOptions, Split
+
+if TYPE_CHECKING:
+    from siltstone.container.segment_map import SegmentMap
+    from siltstone.container.views import SegmentInfo
 
 RANGE_BYTES: Final = 128 * MIB
 """What Spark reads of files in one task, unless told otherwise. Starting a task costs as much as

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.container.no_log import NoLog
-from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage
@@ -48,6 +47,7 @@ from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
+    from siltstone.container.reader import ReadContainer
 
 OPEN_POOL: Final = Pool(name="siltstone-open", threads=1)
 
@@ -119,6 +119,8 @@ class Assembly:
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
         """Open a container without a claim; ``without_log``, from long-term storage alone."""
+        from siltstone.container.reader import open_reader
+
         metrics = self._metrics(index)
         log, storage = await self._run(
             lambda: self._log_and_storage(index, metrics, without_log=without_log)
