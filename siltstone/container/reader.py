@@ -190,11 +190,15 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
 
     async def _retried(self, call: Callable[[Reading], Awaitable[T]]) -> T:
         """Run a read; when what it needs went away meanwhile, look again and run it once more."""
+        view = self._current()
         try:
-            return await call(self._current().reading)
+            return await call(view.reading)
         except (LostDataError, ChunkNotFoundError):
             await self.refresh()
-            return await call(self._current().reading)
+        except ClosedError:
+            if self._current() is view:
+                raise
+        return await call(self._current().reading)
 
     async def _reading_now(self) -> Reading:
         await self.refresh()

@@ -1,12 +1,15 @@
-"""A read-only open that fails leaves no index open."""
+"""Read-only opens that fail leave no index open; reads outlive the fresh start of their reader."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.metadata.index import Index
-from tests.unit.container.container_world import World, world
+from tests.unit.container.container_world import World, pattern, with_settings, world
 
 
 def test_a_reader_that_fails_at_its_last_step_closes_its_index(
@@ -32,4 +35,32 @@ def test_a_reader_that_fails_at_its_last_step_closes_its_index(
         assert len(closed) == 1
 
     with world() as made:
+        made.run(story(made))
+
+
+def test_a_read_whose_chunks_go_while_its_reader_starts_anew_finds_them_again() -> None:
+    settings = with_settings(garbage_delay_s=0.0, optimiser_interval_s=1e6, flush_age_s=1e6)
+    parts = [pattern(number, 1_000) for number in range(40)]
+
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        for part in parts:
+            await owner.container.append("a", part)
+            await owner.container.flush()
+        reader = await made.open_reader()
+        assert await owner.container._parts.optimiser.round()
+        await owner.container.flush()
+        latency, made.environment.latency = made.environment.latency, lambda *_: 0.05
+        reading = asyncio.ensure_future(reader.read("a", 0, 40_000))
+        await made.environment.sleep(0.01)
+        made.environment.latency = latency
+        assert await owner.container.collect() == 40
+        async with reader._lock:
+            await reader._start()
+        assert await reading == b"".join(parts)
+        await reader.close()
+        await owner.container.close()
+
+    with world(settings=settings, profile=Profile(append=False)) as made:
         made.run(story(made))
