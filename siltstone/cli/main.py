@@ -38,6 +38,7 @@ from siltstone.cli.path_text import PathText
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.spark_commands import spark
+from siltstone.cli.standard_files import fill_closed_files
 from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
 
@@ -149,8 +150,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Run the command of this process."""
+    fill_closed_files()
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # what is left can not be written; the failure was told
+        _forget_output()
+    sys.exit(code)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -229,5 +229,6 @@ def _check_pyarrow() -> None:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise PipelineError(
-            f"Parquet needs {error.name}, which is not installed; --form files needs nothing"
+            f"Parquet needs {error.name}, which is not installed; "
+            'try: pip install "siltstone[spark]"; or --form files, which needs nothing'
         ) from error

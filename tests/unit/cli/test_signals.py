@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from tests.unit.cli.conftest import COMMAND
 
 Process = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -33,6 +34,27 @@ def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
         running.stdout.close()
         assert running.wait(30) == 141
         assert running.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "said"),
+    [
+        (">&-", ("ls",), 1, b"siltstone: [Errno 9] Bad file descriptor\n"),
+        (">&-", ("cat", "a"), 1, b"siltstone: [Errno 9] Bad file descriptor\n"),
+        (">&-", ("create", "b"), 0, b""),
+        ("<&-", ("append", "a"), 1, b"siltstone: [Errno 9] Bad file descriptor\n"),
+        ("2>&-", ("cat", "no"), 3, b""),
+        ("<&- >&- 2>&-", ("create", "b"), 0, b""),
+    ],
+)
+def test_a_closed_standard_file_is_missed_only_by_what_needs_it(
+    folder: Path, closed: str, arguments: tuple[str, ...], code: int, said: bytes
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"bytes")
+    line = ("sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "--store", str(folder), *arguments)
+    ran = subprocess.run(line, capture_output=True, check=False, timeout=120)
+    assert (ran.returncode, ran.stderr) == (code, said)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
