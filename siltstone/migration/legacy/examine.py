@@ -33,7 +33,7 @@ from siltstone.migration.legacy.header import (
     parse_header,
 )
 from siltstone.migration.legacy.links import Links, links_of
-from siltstone.migration.legacy.names import HEADER, naming_of, segment_of_chunk
+from siltstone.migration.legacy.names import HEADER, LegacyLayoutError, naming_of, segment_of_chunk
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.shared import settle_shared
 
@@ -45,7 +45,8 @@ def examine(place: LegacyPlace) -> LayoutFindings:
     """Look at every file of a place, read every header, and write nothing.
 
     Raises:
-        LegacyLayoutError: no file is of a legacy layout, or several layouts are mixed.
+        LegacyLayoutError: no file is of a legacy layout, several layouts are mixed, or the place is
+            a part of one, or more than it.
         OSError, ChunkError: the place can not be listed.
     """
     found = list(place.files())
@@ -95,6 +96,7 @@ class _Examiner:
         parsed = {
             segment: self._parse(file) for segment, file in headers.items() if file.length > 0
         }
+        self._check_folder(parsed)
         listed = {
             chunk.name
             for each in parsed.values()
@@ -112,6 +114,33 @@ class _Examiner:
         ]
         found += self._bare(headers, parsed, listed)
         return found
+
+    def _check_folder(self, parsed: dict[str, _Parsed]) -> None:
+        """See that headers name files from this place, and not all from one above or below."""
+        names = {
+            segment: each.header.chunks[-1].name
+            for segment, each in parsed.items()
+            if each.header is not None and each.header.chunks
+        }
+        if not names or not all(self._is_displaced(*one) for one in names.items()):
+            return
+        segment, name = next(iter(names.items()))
+        raise LegacyLayoutError(
+            "headers name their files from another folder: give the one from which they do",
+            where=self._place.where,
+            header=segment + HEADER,
+            named=name,
+        )
+
+    def _is_displaced(self, segment: str, chunk: str) -> bool:
+        made = segment_of_chunk(chunk)
+        if (
+            made is None
+            or chunk in self._files
+            or segment + chunk[len(made[0]) :] not in self._files
+        ):
+            return False
+        return made[0].endswith(f"/{segment}") or segment.endswith(f"/{made[0]}")
 
     # --- segments with a header -------------------------------------------------------------------
 

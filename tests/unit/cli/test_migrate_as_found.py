@@ -89,3 +89,29 @@ def test_a_reserved_name_says_how_it_can_come_in(
     assert (ran.code, "--under" in ran.out, shown(folder)) == (6, True, {})
     assert command("migrate", "legacy", str(place), "--under", "old/").code == 0
     assert shown(folder) == {f"old/{name}": (0, 3, False, b"abc")}
+
+
+@pytest.mark.parametrize("given", ["above", "below"])
+def test_a_folder_from_which_headers_name_no_files(
+    command: Command, folder: Path, tmp_path: Path, given: str
+) -> None:
+    """All segments would have other names than the original knows."""
+    files = {**one_chunk("s/t/0", "abc"), **one_chunk("s/t/1", ""), "s/t/bare": "bare"}
+    place = laid(tmp_path / "up" / "old", {**files, "s/t/new$header": "maxsize=9&"})
+    wrong = {"above": place.parent, "below": place / "s"}[given]
+    ran = command("migrate", "legacy", str(wrong))
+    assert (ran.code, ran.out) == (2, "")
+    assert "headers name their files from another folder" in ran.err
+    assert "named=s/t/0$offset.0" in ran.err
+    assert shown(folder) == {}
+    assert command("migrate", "legacy", str(place)).code == 0
+
+
+def test_one_segment_that_lists_files_of_another_folder_stops_no_others(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    moved = {"up/a$header": "maxsize=9&0=a$offset.0&", "up/a$offset.0": "abc"}
+    place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), **moved})
+    ran = command("migrate", "legacy", str(place))
+    assert (ran.code, list(shown(folder))) == (6, ["s/t/0"])
+    assert "refused: up/a: missing-last-chunk" in ran.out
