@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -15,15 +16,16 @@ from siltstone.cli.output import (
     flush_bytes,
     print_json,
     print_table,
+    printable,
     progress_bar,
     write_bytes,
 )
 from siltstone.cli.retention_commands import rule_text
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
-from siltstone.container.retention_views import RetentionRule
 
 if TYPE_CHECKING:
+    from siltstone.container.views import SegmentInfo
     from siltstone.store.segment import Segment
 
 PIECE_BYTES: Final = 2**20
@@ -154,6 +156,22 @@ def list_segments(
             )
 
 
+def _lines(info: SegmentInfo) -> Iterator[tuple[str, object]]:
+    """What people are told of a segment."""
+    yield "name", info.name
+    yield "id", info.segment_id
+    yield "start offset", info.start_offset
+    yield "length", info.length
+    yield "flushed length", info.flushed_length
+    yield "state", "sealed" if info.sealed else "open"
+    created = datetime.fromtimestamp(info.created_ms / 1000, UTC)
+    yield "created", created.isoformat(" ", "seconds")
+    if info.retention is not None:
+        yield "retention", rule_text(info.retention)
+    for key, value in sorted(info.attributes.items()):
+        yield "attribute", f"{key}={value}"
+
+
 @click.command()
 @click.argument("segment", required=False)
 @recover_option
@@ -167,14 +185,8 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
             if as_json:
                 print_json(info)
                 return
-            for name in info.__slots__:
-                if name == "attributes":
-                    continue
-                value = getattr(info, name)
-                shown = rule_text(value) if isinstance(value, RetentionRule) else value
-                click.echo(f"{name + ':':<16} {shown}")
-            for key, value in sorted(info.attributes.items()):
-                click.echo(f"{'attribute:':<16} {key}={value}")
+            for label, value in _lines(info):
+                click.echo(f"{label + ':':<16} {printable(str(value))}")
             return
         stats = store.stats()
         if as_json:

@@ -68,8 +68,10 @@ def init(
     variable.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
+    from siltstone.core.hooks import check_plugins
     from siltstone.store.initialisation import init_store
 
+    check_plugins(binding, log)
     if binding != "nfs" and not options:
         raise click.UsageError(f"the binding {binding!r} needs at least one --option")
     if log != "file" and not log_options:

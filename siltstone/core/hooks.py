@@ -98,7 +98,13 @@ def _changed_ns(place: str) -> int:
         return -1  # It is not there, which is nothing new in a list of places to import from.
 
 
-def _plugins(group: str, name: str, hooks: type) -> tuple[pluggy.PluginManager, EntryPoint]:
+def check_plugins(binding: str, log: str) -> None:
+    """See that there are plugins of these names. Raises ``SettingsError``."""
+    for group, name in ((BINDINGS_GROUP, binding), (TIER1_GROUP, log)):
+        _entry(group, name)
+
+
+def _entry(group: str, name: str) -> EntryPoint:
     installed = _installed(group)
     found = [entry for entry in installed if entry.name == name]
     if not found:
@@ -107,11 +113,16 @@ def _plugins(group: str, name: str, hooks: type) -> tuple[pluggy.PluginManager, 
     if len(found) > 1:
         owners = ", ".join(sorted(str(entry.dist and entry.dist.name) for entry in found))
         raise SettingsError(f"{name!r} is defined by more than one distribution: {owners}")
+    return found[0]
+
+
+def _plugins(group: str, name: str, hooks: type) -> tuple[pluggy.PluginManager, EntryPoint]:
+    entry = _entry(group, name)
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hooks)
-    with _imports(found[0]):
-        manager.register(found[0].load(), name=name)
-    return manager, found[0]
+    with _imports(entry):
+        manager.register(entry.load(), name=name)
+    return manager, entry
 
 
 def load_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage:

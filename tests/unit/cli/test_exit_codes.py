@@ -40,6 +40,8 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "lines and bytes": (["tail", "open", "-n", "1", "--bytes", "1"], 2, "exclude"),
     "used folder": (["init", "STORE"], 4, "there is a store here already"),
     "store of an empty path": (["--store", "", "ls"], 2, "the path is empty"),
+    "init of no binding": (["init", "x", "--binding", "no"], 2, "no plugin is called 'no'"),
+    "init of no log": (["init", "x", "--log", "no"], 2, "no plugin is called 'no'"),
     "init in an empty path": (["init", ""], 2, "the path is empty"),
     "export to an empty path": (["export", "open", ""], 2, "the path is empty"),
     "place of backups is an empty path": (["backup", "list", ""], 2, "the path is empty"),

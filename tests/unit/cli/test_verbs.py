@@ -4,6 +4,8 @@ import base64
 import io
 import json
 import os
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,12 @@ def test_a_segment_lives_from_create_to_rm(command: Command, tmp_path: Path) -> 
     assert command("seal", "b{1}", "--json").values[0]["sealed"]
     assert command("concat", "a{1}", "b{1}").out == f"{2 * size}\n"
     assert command("stat", "a{1}", "--json").values[0]["length"] == 3 * size
-    assert f"length:          {3 * size}" in command("stat", "a{1}").out
+    told = command("stat", "a{1}").out.splitlines()
+    assert {f"length:          {3 * size}", "start offset:    7", "state:           open"} < set(
+        told
+    )
+    (created,) = (line.split(maxsplit=1)[1] for line in told if line.startswith("created:"))
+    assert abs(datetime.fromisoformat(created).timestamp() - time.time()) < 3600
     assert command("rm", "a{1}", "--json").values == [{"removed": "a{1}"}]
     assert command("ls", "--json").values == []
 
