@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
@@ -125,9 +126,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED
+        return _stopped(ExitCode.INTERRUPTED)
     except Terminated:
-        return ExitCode.TERMINATED
+        return _stopped(ExitCode.TERMINATED)
     except BrokenPipeError:
         _forget_output()
         return ExitCode.PIPE_CLOSED
@@ -146,6 +147,12 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exception(error)
         click.echo(f"siltstone: {_one_line(error)}", err=True)
         return ExitCode.FAILED if code_found is None else code_found
+
+
+def _stopped(code: ExitCode) -> ExitCode:
+    """The end by a signal. What it met on its way to the loop was never begun: no warning."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    return code
 
 
 def main() -> NoReturn:

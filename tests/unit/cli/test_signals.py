@@ -13,11 +13,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import CoroutineType
+from typing import Any
 
 import pytest
 
 import siltstone
-from tests.unit.cli.conftest import COMMAND
+from siltstone.store.background_loop import BackgroundLoop
+from tests.unit.cli.conftest import COMMAND, Command
 
 Process = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -91,6 +94,26 @@ def test_a_signal_ends_a_follower_cleanly(
             running.send_signal(number)
             error = running.stderr.read()
             assert (running.wait(30), error.strip()) == (code, b"")
+
+
+def test_a_signal_on_the_way_to_the_loop_ends_without_a_warning(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was to be run is dropped unawaited; pytest makes an error of the warning."""
+    command("create", "a")
+
+    run = BackgroundLoop.run
+    hit: list[str] = []
+
+    def interrupted(loop: BackgroundLoop, work: CoroutineType[Any, Any, object]) -> object:
+        if work.cr_code.co_name == "take" and not hit:
+            hit.append("take")
+            raise KeyboardInterrupt
+        return run(loop, work)
+
+    monkeypatch.setattr(BackgroundLoop, "run", interrupted)
+    ran = command("ls")
+    assert (ran.code, ran.out, ran.err.strip(), hit) == (130, "", "", ["take"])
 
 
 def test_a_follower_ends_when_the_segment_is_sealed(process: Process, folder: Path) -> None:

@@ -17,7 +17,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
-from siltstone.pipelines.byte_source import READ_BYTES
+from siltstone.pipelines.byte_source import FAR_READ_BYTES, READ_BYTES
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.spark.columns import arrow_schema, default_schema
 from siltstone.spark.options import ANY, Mode, ReadOptions, Split
@@ -157,11 +157,13 @@ class LaidOut:
         """The rows of one range, as a task reads them."""
         arrow = arrow_schema(wanted, default_schema(wanted) if schema is None else schema)
         shape = RowShape(options=wanted, schema=arrow)
+        # Storage in memory counts as far away; batches of events are cut smaller than reads.
+        most = 2 * (READ_BYTES if wanted.mode is Mode.EVENTS else FAR_READ_BYTES)
         found = []
         # All are held before one is looked at: none may change when the next one is read.
         for batch in list(shape.read(self.storage, part, look_up or self.window)):
             batch.validate()
-            assert batch.nbytes <= 2 * READ_BYTES or batch.num_rows == 1
+            assert batch.nbytes <= most or batch.num_rows == 1
             assert batch.schema == arrow
             found += batch.to_pylist()
         return found
