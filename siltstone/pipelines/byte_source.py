@@ -9,7 +9,7 @@ from typing import Final
 from siltstone.core.block_reads import read_blocks, read_exactly
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
-from siltstone.core.immediate_reads import immediate_reads
+from siltstone.core.streamed_creates import piece_bytes
 from siltstone.core.words import MIB
 from siltstone.pipelines.window import ChunkRun, Window
 
@@ -66,8 +66,7 @@ class ByteSource:
     ) -> None:
         self._stop = stop
         self._buffer = bytearray() if one_buffer else None
-        is_near = immediate_reads(storage) is not None
-        self._read_bytes = read_bytes if is_near else max(read_bytes, FAR_READ_BYTES)
+        self._read_bytes = max(read_bytes, piece_bytes(storage, FAR_READ_BYTES))
         self._storage = storage
         self._window = window
         self._look_up = look_up

@@ -89,7 +89,7 @@ class ImportTarget(Closing):
 
     Attributes:
         storage: the client.
-        chunk_bytes: most bytes of a chunk, unless a writer wants fewer.
+        chunk_bytes_max: most bytes of a chunk.
     """
 
     def __init__(self, store: Path | str, uuid: str = "") -> None:
@@ -103,7 +103,6 @@ class ImportTarget(Closing):
             self.close()
             raise
         limits = (settings.container.chunk_bytes, self.storage.capabilities.chunk_bytes_max)
-        self.chunk_bytes = min(CHUNK_BYTES, *limits)
         self.chunk_bytes_max = min(limits)
 
     def nonce(self) -> str:
@@ -150,10 +149,7 @@ class ImportWriter(Closing):
         if not isinstance(store, ImportTarget):
             store = self._own = ImportTarget(store, ticket.uuid)
         self._target = store
-        most = self._target.chunk_bytes
-        self._chunk_bytes = (
-            most if chunk_bytes is None else min(chunk_bytes, self._target.chunk_bytes_max)
-        )
+        self._chunk_bytes = min(chunk_bytes or CHUNK_BYTES, store.chunk_bytes_max)
         self._prefix = ticket.prefix
         self._partition = partition
         self._attempt = attempt

@@ -73,9 +73,9 @@ def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[F
     """
     came = list(known)
     sources = {one.source for one in came}
-    left = INTERNAL if all(one.info.name == one.source for one in came) else None
+    has_books_aside = all(one.info.name == one.source for one in came)
     return [
         one
         for one in layout.of(Verdict.IMPORTABLE)
-        if one.segment not in sources and not (left and one.segment.startswith(left))
+        if one.segment not in sources and not (has_books_aside and one.segment.startswith(INTERNAL))
     ]

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.container.views import SegmentInfo
+from siltstone.core import streamed_creates
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
 from siltstone.core.words import GIB, MIB, container_of
-from siltstone.pipelines import byte_source, copy_plan
+from siltstone.pipelines import copy_plan
 from siltstone.pipelines.copy_plan import (
     GROUP_BYTES,
     PART_BYTES,
@@ -225,7 +226,7 @@ def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
 
     monkeypatch.setattr("siltstone.store.import_writer.open_storage", opening)
     monkeypatch.setattr(NfsChunkStorage, "read_into", reading)
-    monkeypatch.setattr(byte_source, "immediate_reads", lambda storage: None)
+    monkeypatch.setattr(streamed_creates, "immediate_reads", lambda storage: None)
     monkeypatch.setattr(copy_plan, "GROUP_BYTES", MIB)
     with store_view(source) as view, owned_store(target) as owned:
         index = container_of("a", 2)
