@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
-from siltstone.pipelines.work import OK
+from siltstone.pipelines.work import OK, Outcome
 
 MIB: Final = 2**20
 GOAL: Final = 0.8
@@ -41,16 +41,12 @@ def run(workshop: Workshop) -> list[Figure]:
     chunk_bytes = workshop.pick(64, 2) * MIB
     total = workshop.pick(16, 2) * chunk_bytes
     with workshop.place() as place:
-        file = workshop.store(
-            place,
-            f"\nsegments:\n  chunk_size: {chunk_bytes}\nflush:\n  age: 1h\n"
-            "optimiser:\n  enabled: false\n",
-        )
+        file = workshop.store(place, settings(chunk_bytes))
         append(file, total)
         ways: dict[str, Callable[[Path], None]] = {
             "first backup": lambda to: first(file, to, total),
             "restore": lambda to: restored(place / "backups", to),
-            "copy into another store": lambda to: copied(file, to),
+            "copy into another store": lambda to: copied(file, siltstone.init(to)),
             PLAIN: lambda to: plain(file, to, sync=False),
             SYNCED: lambda to: plain(file, to, sync=True),
         }
@@ -74,6 +70,14 @@ def run(workshop: Workshop) -> list[Figure]:
             for peer in (PLAIN, SYNCED)
         ]
         return [*figures, later(file, place / "backups", chunk_bytes)]
+
+
+def settings(chunk_bytes: int) -> str:
+    """Of a store whose chunks are whole and stay as they are."""
+    return (
+        f"\nsegments:\n  chunk_size: {chunk_bytes}\nflush:\n  age: 1h\n"
+        "optimiser:\n  enabled: false\n"
+    )
 
 
 def append(file: Path, length: int) -> None:
@@ -111,15 +115,21 @@ def restored(backups: Path, to: Path) -> None:
     restore_backup(backups, to)
 
 
-def copied(file: Path, to: Path) -> None:
-    target = siltstone.init(to)
-    with store_view(file) as view, owned_store(target) as owned:
-        for outcome in copy(view, owned, LocalExecutor(), view.segments()):
-            if outcome.status != OK:
-                raise SystemExit(f"{outcome.status}: {outcome.message}")
+def copied(source: Path, target: Path) -> None:
+    """Copy a store into another one that is there."""
+    with store_view(source) as view, owned_store(target) as owned:
+        check(copy(view, owned, LocalExecutor(), view.segments()))
+
+
+def check(outcomes: Iterable[Outcome]) -> None:
+    """See that all of a job is well."""
+    for outcome in outcomes:
+        if outcome.status != OK:
+            raise SystemExit(f"{outcome.subject}: {outcome.status}: {outcome.message}")
 
 
 def plain(file: Path, to: Path, *, sync: bool) -> None:
+    """Let ``cp`` copy the chunks of a store into a folder that is not there."""
     subprocess.run(["cp", "-r", file.parent / "chunks" / "data", to], check=True)
     if sync:
         subprocess.run(["sync", "-f", to], check=True)

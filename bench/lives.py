@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import Any
 
@@ -27,6 +27,7 @@ WRITTEN_TWICE_GOAL = 0.8
 LARGE_AIM = 753e6 / MIB_BYTES
 LARGE_SHARE = 0.86
 """What it does with 1 MiB each, every byte written once, and how much of its disk that is."""
+NEW_BLOCKS = "write, fdatasync 1 MiB: new blocks"
 UNFLUSHED = "\nflush:\n  bytes: 1GiB\n  age: 1h\nback_pressure:\n  bytes: 1GiB\n"
 
 
@@ -50,58 +51,19 @@ def run(workshop: Workshop) -> list[Figure]:
 
 def _once(workshop: Workshop, loop: Loop, log: PlainFile) -> list[Figure]:
     """One append of 1 MiB after the other, durable each, and flushed when the clock has stopped."""
-    make = distinct(MIB_BYTES)
-    total = workshop.pick(200, 10)
     with workshop.place() as place, async_store(loop, workshop.store(place, UNFLUSHED)) as store:
-        segment = loop(store.create("once"))
-
-        def ours() -> float:
-            seconds = seconds_of(
-                lambda: loop(in_flight(1, total, lambda number: segment.append(make(number))))
-            )
-            loop(store.flush())
-            return total / seconds
-
-        def write_all() -> None:
-            for number in range(total):
-                log.write([make(number)])
-
+        ours, write_all, total = _large_ways(workshop, loop, store, "once", log)
         values, plain = alternate(workshop.rounds, ours, lambda: total / seconds_of(write_all))
-    return [
-        Figure(
-            what="append 1 MiB, 1 in flight, flushed later",
-            peer=peer,
-            unit=MIB_PER_SECOND,
-            ours=values,
-            theirs=theirs,
-            goal=goal,
-        )
-        for peer, theirs, goal in (
-            ("write, fdatasync 1 MiB: new blocks", plain, LARGE_SHARE),
-            ("bound", [LARGE_AIM] * len(values), 1),
-        )
-    ]
+    return _large_figures("flushed later", values, ((NEW_BLOCKS, plain, LARGE_SHARE),))
 
 
 def _large(
     workshop: Workshop, loop: Loop, store: AsyncStore, files: tuple[PlainFile, PlainFile]
 ) -> list[Figure]:
     """One append of 1 MiB after the other, durable each, while what was appended is flushed."""
-    segment = loop(store.create("large"))
-    make = distinct(MIB_BYTES)
-    total = workshop.pick(200, 10)
     log, chunk = files
-
-    def ours() -> float:
-        seconds = seconds_of(
-            lambda: loop(in_flight(1, total, lambda number: segment.append(make(number))))
-        )
-        loop(store.flush())
-        return total / seconds
-
-    def write_all() -> None:
-        for number in range(total):
-            log.write([make(number)])
+    ours, write_all, total = _large_ways(workshop, loop, store, "large", log)
+    make = distinct(MIB_BYTES)
 
     def beside_a_flush() -> float:
         """What the disk leaves to a log while the same bytes go to chunks, by two threads."""
@@ -125,22 +87,51 @@ def _large(
     values, plain, both = alternate(
         workshop.rounds, ours, lambda: total / seconds_of(write_all), beside_a_flush
     )
-    aim = [LARGE_AIM] * len(values)
     peers = (
-        ("write, fdatasync 1 MiB: new blocks", plain, None),
+        (NEW_BLOCKS, plain, None),
         ("the same, while a thread writes as much in 8 MiB", both, None),
-        ("bound", aim, 1),
     )
+    return _large_figures("flushed meanwhile", values, peers)
+
+
+def _large_ways(
+    workshop: Workshop, loop: Loop, store: AsyncStore, name: str, log: PlainFile
+) -> tuple[Callable[[], float], Callable[[], None], int]:
+    """The rate of appends of 1 MiB, as many plain writes, and how many they are."""
+    segment = loop(store.create(name))
+    make = distinct(MIB_BYTES)
+    total = workshop.pick(200, 10)
+
+    def ours() -> float:
+        seconds = seconds_of(
+            lambda: loop(in_flight(1, total, lambda number: segment.append(make(number))))
+        )
+        loop(store.flush())
+        return total / seconds
+
+    def write_all() -> None:
+        for number in range(total):
+            log.write([make(number)])
+
+    return ours, write_all, total
+
+
+def _large_figures(
+    how: str,
+    values: Sequence[float],
+    peers: Sequence[tuple[str, Sequence[float], float | None]],
+) -> list[Figure]:
+    """Appends of 1 MiB beside peers, and beside the bound."""
     return [
         Figure(
-            what="append 1 MiB, 1 in flight, flushed meanwhile",
+            what=f"append 1 MiB, 1 in flight, {how}",
             peer=peer,
             unit=MIB_PER_SECOND,
             ours=values,
             theirs=theirs,
             goal=goal,
         )
-        for peer, theirs, goal in peers
+        for peer, theirs, goal in (*peers, ("bound", [LARGE_AIM] * len(values), 1))
     ]
 
 

@@ -1,8 +1,8 @@
 """Copies between folders and a bucket, and what compares them, beside ``cp`` and the SDK.
 
 The peer of a folder is ``cp`` of the same chunks, with a ``sync`` behind it where what is compared
-is durable; the peer of a bucket is boto3's own transfer of the same files, at its best setting on
-this machine. None of them verifies anything. A comparison reads each byte twice, once on either
+is durable; the peer of a bucket is boto3, which puts and gets the same files whole, four at a time.
+None of them verifies anything. A comparison reads each byte twice, once on either
 side; it is rated by the bytes of one side. What is read is in memory, and so are the server's
 objects.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import siltstone
-from bench.backup import append, read_all
+from bench.backup import GOAL, MIB, PLAIN, SYNCED, append, check, copied, plain, read_all, settings
 from bench.figure import MIB_PER_SECOND, Figure, alternate
 from bench.s3_place import BUCKET, S3Place, s3_place
 from bench.workshop import Workshop, seconds_of
@@ -34,18 +34,11 @@ from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import verify
 from siltstone.migration.verify_backup import verify_backups
-from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
-from siltstone.pipelines.work import OK, Outcome
 
-MIB: Final = 2**20
-GOAL: Final = 0.8
 WIDTH: Final = 4
-PLAIN: Final = "cp of the chunks"
-SYNCED: Final = "cp of the chunks, and sync"
 
 
 def run(workshop: Workshop) -> list[Figure]:
@@ -70,9 +63,7 @@ class _Moves:
         self._workshop = workshop
         self._place = place
         self._total = total
-        self._settings = (
-            f"\nsegments:\n  chunk_size: {chunk}\nflush:\n  age: 1h\noptimiser:\n  enabled: false\n"
-        )
+        self._settings = settings(chunk)
         self._file = workshop.store(place, self._settings)
         append(self._file, total)
         self._chunks = sorted(
@@ -84,11 +75,11 @@ class _Moves:
         """A copy compared, a backup verified, a legacy layout brought and compared."""
         with self._workshop.place() as place:
             target = self._workshop.store(place, self._settings)
-            _copied(self._file, target)
+            copied(self._file, target)
             create_backup(self._file, place / "backups")
             legacy = place / "legacy"
             with siltstone.open(self._file, read_only=True) as store:
-                _check(export(store, store.list(), legacy))
+                check(export(store, store.list(), legacy))
             brought = siltstone.init(place / "brought")
             _brought(brought, legacy)
             read_all(place)
@@ -108,8 +99,8 @@ class _Moves:
 
     def in_bucket(self, place: S3Place) -> list[Figure]:
         """Copies into a bucket, out of it, and within it, and a comparison with it."""
-        source = self._bucket_store(place, "source", self._place / "bucket")
-        _copied(self._file, source)
+        source = place.store(self._place / "bucket", "source", self._settings)
+        copied(self._file, source)
         for number, path in enumerate(self._chunks):
             place.boto3.upload_file(str(path), BUCKET, f"sdk/{number}")
         figures = self._figures(
@@ -138,18 +129,12 @@ class _Moves:
         )
         return figures
 
-    def _bucket_store(self, place: S3Place, prefix: str, folder: Path) -> Path:
-        file = siltstone.init(folder, binding="s3", options={**place.options, "prefix": prefix})
-        with file.open("a", encoding="utf-8") as text:
-            text.write(self._settings)
-        return file
-
     def _into(self, place: S3Place, source: Path) -> float:
         """Copy into a new store in the bucket."""
         prefix = f"into-{next(self._numbers)}"
         with self._workshop.place() as folder:
-            target = self._bucket_store(place, prefix, folder / "store")
-            seconds = seconds_of(lambda: _copied(source, target))
+            target = place.store(folder / "store", prefix, self._settings)
+            seconds = seconds_of(lambda: copied(source, target))
         shutil.rmtree(place.server.data / BUCKET / prefix)
         return seconds
 
@@ -157,7 +142,7 @@ class _Moves:
         """Copy into a new store in a folder."""
         with self._workshop.place() as folder:
             target = self._workshop.store(folder, self._settings)
-            return seconds_of(lambda: _copied(source, target))
+            return seconds_of(lambda: copied(source, target))
 
     def _sdk(self, place: S3Place, call: Callable[[S3Place, int], object]) -> float:
         """Let the SDK do something with every chunk; what it makes is removed."""
@@ -204,13 +189,7 @@ class _Moves:
 
     def _cp(self, *, sync: bool) -> float:
         with self._workshop.place() as folder:
-
-            def work() -> None:
-                subprocess.run(["cp", *self._chunks, folder], check=True)
-                if sync:
-                    subprocess.run(["sync", "-f", folder], check=True)
-
-            return seconds_of(work)
+            return seconds_of(lambda: plain(self._file, folder / "chunks", sync=sync))
 
     def _figures(
         self, ways: Mapping[str, Callable[[], float]], peer: str, theirs: Callable[[], float]
@@ -226,16 +205,11 @@ class _Moves:
         ]
 
 
-def _copied(source: Path, target: Path) -> None:
-    with store_view(source) as view, owned_store(target) as owned:
-        _check(copy(view, owned, LocalExecutor(), view.segments()))
-
-
 def _compared(source: Path, target: Path) -> float:
     def work() -> None:
         with store_view(source) as view, store_view(target) as other:
             items, known = plan_verify_copy(view, other, view.segments())
-            _check([*known, *verify_copy(view, other, LocalExecutor(), items)])
+            check([*known, *verify_copy(view, other, LocalExecutor(), items)])
 
     return seconds_of(work)
 
@@ -253,7 +227,7 @@ def _brought(target: Path, legacy: Path) -> None:
         plan = plan_migration(
             examine(place.place), {}, migration=place.migration, way=Way.COPY, under=""
         )
-        _check(bring(plan, place.for_workers(store.uuid), store, LocalExecutor(), None))
+        check(bring(plan, place.for_workers(store.uuid), store, LocalExecutor(), None))
 
 
 def _legacy_verified(target: Path, legacy: Path) -> float:
@@ -261,12 +235,6 @@ def _legacy_verified(target: Path, legacy: Path) -> float:
         with located(str(legacy), target) as place, store_view(target) as view:
             layout = examine(place.place)
             known = imported(view.segments(), place.migration, layout)
-            _check(verify(layout, known, place, view, LocalExecutor()))
+            check(verify(layout, known, place, view, LocalExecutor()))
 
     return seconds_of(work)
-
-
-def _check(outcomes: Iterable[Outcome]) -> None:
-    for outcome in outcomes:
-        if outcome.status != OK:
-            raise SystemExit(f"{outcome.subject}: {outcome.status}: {outcome.message}")

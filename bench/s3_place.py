@@ -15,6 +15,7 @@ import boto3
 from botocore.config import Config
 from obstore.store import S3Store
 
+import siltstone
 from services.catalogue import SERVICES
 from services.s3_server import REGION
 from services.versitygw import Versitygw
@@ -68,6 +69,13 @@ class S3Place:
             yield storage
         finally:
             storage.close()
+
+    def store(self, folder: Path, prefix: str, settings: str = "") -> Path:
+        """Make a store whose chunks are in the bucket, as ``Workshop.store`` does in a folder."""
+        file = siltstone.init(folder, binding="s3", options={**self.options, "prefix": prefix})
+        with file.open("a", encoding="utf-8") as text:
+            text.write(settings)
+        return file
 
     def empty(self) -> None:
         """Remove all objects, without a request."""

@@ -66,10 +66,6 @@ def _over_a_link(workshop: Workshop, text: str, rate: str) -> list[Figure]:
     return in_order_figures(json.loads(done.stdout), f", over {text}")
 
 
-def _store(place: S3Place, folder: Path, name: str) -> Path:
-    return siltstone.init(folder / name, binding="s3", options={**place.options, "prefix": name})
-
-
 def _changed(file: Path, transport: str, more: str = "") -> None:
     """Let the store read by another transport from its next opening on."""
     settings = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -85,7 +81,7 @@ def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
     with workshop.place() as folder, Loop() as loop, ExitStack() as stores:
         calls = []
         for transport in TRANSPORTS:
-            file = _store(place, folder, transport)
+            file = place.store(folder / transport, transport)
             append(file, count)
             _changed(file, transport)
             segment = stores.enter_context(siltstone.open(file)).segment("large")
@@ -171,7 +167,7 @@ def _at_random(workshop: Workshop, place: S3Place) -> list[Figure]:
     buffer = bytearray(SMALL_BYTES)
     offsets = [number * 7919 % (16 * size - 1) * SMALL_BYTES for number in range(count)]
     with workshop.place() as folder:
-        file = _store(place, folder, "random")
+        file = place.store(folder / "random", "random")
         append(file, size)
         with siltstone.open(file) as store:
             chunks = list(store.segment("large").chunks())
@@ -221,7 +217,7 @@ def _large(workshop: Workshop, place: S3Place) -> list[Figure]:
     contest = SegmentContest(
         workshop=workshop,
         peer="boto3: puts of 64 MiB",
-        make_store=lambda folder: _store(place, folder, "large"),
+        make_store=lambda folder: place.store(folder / "large", "large"),
         put=lambda number, body: place.boto3.put_object(
             Bucket=BUCKET, Key=f"d/{number}", Body=body
         ),
