@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from siltstone.container.found import check_frames, check_lineage, check_log, found
-from siltstone.core.errors import CapabilityError, CorruptDataError, LogLostError, StoreInUseError
+from siltstone.core.errors import (
+    CapabilityError,
+    CorruptDataError,
+    LogLostError,
+    LogTruncatedError,
+    StoreInUseError,
+)
 from siltstone.core.fenced_log import FencedLog, ReplaceableLog
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
 
 
 def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...]]:
-    """Why the log is not the one of the journal, and its frames if it is of its lineage."""
+    """Why the log is not the one of the journal, and its frames if it is of its lineage.
+
+    An owner at work may truncate it meanwhile; its journal is a newer one then, too.
+    """
     where = found(recovered.checkpoint.lineage, recovered)
     reader = log.open_read()
     frames: tuple[Frame, ...] = ()
@@ -26,7 +35,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         if not damage:
             check_log(where, epoch, reader.first(), reader.end())
             check_frames(where, frames)
-    except (LogLostError, CorruptDataError) as error:
+    except (LogLostError, LogTruncatedError, CorruptDataError) as error:
         return str(error), frames
     else:
         return damage, frames

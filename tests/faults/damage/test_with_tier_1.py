@@ -19,6 +19,7 @@ import pytest
 import siltstone
 from siltstone import RecoveryReport, RecoveryState, Store
 from siltstone.core.words import BLOCK_BYTES
+from siltstone.tier1.file.reader import FileLogReader
 
 SETTINGS = """
 flush:
@@ -222,6 +223,30 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
             looks += siltstone.recover(folder)
     owner.join()
     assert {look.state for look in looks} == {RecoveryState.HEALTHY}
+
+
+def test_a_log_that_is_truncated_under_a_look(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner does so between the look at the first frame and the read from there on."""
+    folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
+    first_of = FileLogReader.first
+    moved: list[int] = []
+    with siltstone.open(folder) as store:
+
+        def first(reader: FileLogReader) -> int:
+            index = first_of(reader)
+            if not moved:
+                store.flush()
+                store.checkpoint()
+                store.flush()
+                moved.append(first_of(reader) - index)
+            return index
+
+        monkeypatch.setattr(FileLogReader, "first", first)
+        (report,) = siltstone.recover(folder)
+    assert moved[0] > 0
+    assert report.state is RecoveryState.HEALTHY
 
 
 def test_each_chunk_of_segments(whole: Whole, harmed: Harmed) -> None:
