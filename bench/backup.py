@@ -3,9 +3,12 @@
 ``cp`` reads each file and writes it once; it verifies nothing, and syncs nothing: when it ends, the
 bytes are in memory, and the disk has few of them. So what is durable comes beside it only where the
 disk is as fast as memory. A second peer is ``cp`` with a ``sync`` of the file system behind it,
-since all that a backup made is durable. What is read is in memory before the first measure. A
-backup of what was appended since has to move that and no more, whatever the store holds besides:
-its bytes are counted here, and compared with those of the new chunks.
+since all that a backup made is durable. Of the small store, all that is read is in memory before
+the first measure. The large one has half as many bytes as the machine has memory: more than the
+kernel lets anybody leave unwritten, so that ``cp`` waits for the disk as well; and none of them is
+in memory before a measure. A backup of what was appended since has to move that and no more,
+whatever the store holds besides: its bytes are counted here, and compared with those of the new
+chunks.
 """
 
 from __future__ import annotations
@@ -33,13 +36,32 @@ MIB: Final = 2**20
 GOAL: Final = 0.8
 PLAIN: Final = "cp of the chunks"
 SYNCED: Final = "cp of the chunks, and sync"
+ROUNDS_LARGE: Final = 3
+"""Alternations of the large store: each is minutes."""
 MOVED: Final = Unit(text="MiB", better=Better.LOWER)
 
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure backups, restores and copies by wall."""
     chunk_bytes = workshop.pick(64, 2) * MIB
-    total = workshop.pick(16, 2) * chunk_bytes
+    small = workshop.pick(16, 2) * chunk_bytes
+    large = workshop.pick(memory_bytes() // 2 // chunk_bytes, 3) * chunk_bytes
+    return [
+        *of_size(workshop, chunk_bytes, small, workshop.rounds, prepare=read_all),
+        *of_size(workshop, chunk_bytes, large, workshop.pick(ROUNDS_LARGE, 1), prepare=forget_all),
+    ]
+
+
+def of_size(
+    workshop: Workshop,
+    chunk_bytes: int,
+    total: int,
+    rounds: int,
+    *,
+    prepare: Callable[[Path], None],
+) -> list[Figure]:
+    """Measure a store of so many bytes, in so many alternations; each begins with ``prepare``."""
+    size = f"{total / MIB:,.0f} MiB"
     with workshop.place() as place:
         file = workshop.store(place, settings(chunk_bytes))
         append(file, total)
@@ -51,14 +73,15 @@ def run(workshop: Workshop) -> list[Figure]:
             SYNCED: lambda to: plain(file, to, sync=True),
         }
         create_backup(file, place / "backups")
-        read_all(place / "backups")
         rates: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(workshop.rounds):
+        for _ in range(rounds):
             for name, way in ways.items():
+                os.sync()
+                prepare(place)
                 rates[name].append(total / MIB / timed(way, place / "there"))
         figures = [
             Figure(
-                what=name,
+                what=f"{name}, {size}",
                 peer=peer,
                 unit=MIB_PER_SECOND,
                 ours=rates[name],
@@ -69,7 +92,12 @@ def run(workshop: Workshop) -> list[Figure]:
             if name not in (PLAIN, SYNCED)
             for peer in (PLAIN, SYNCED)
         ]
-        return [*figures, later(file, place / "backups", chunk_bytes)]
+        return [*figures, later(file, place / "backups", chunk_bytes, size)]
+
+
+def memory_bytes() -> int:
+    """Of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def settings(chunk_bytes: int) -> str:
@@ -90,14 +118,23 @@ def append(file: Path, length: int) -> None:
 
 
 def read_all(folder: Path) -> None:
-    """A backup leaves none of its bytes in memory."""
+    """Have all files in memory: a backup leaves none of its bytes there."""
     for path in folder.rglob("*"):
         if path.is_file():
-            path.read_bytes()
+            with path.open("rb", buffering=0) as file:
+                while file.read(MIB):
+                    pass
+
+
+def forget_all(folder: Path) -> None:
+    """Have no byte of the files in memory."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def timed(way: Callable[[Path], None], to: Path) -> float:
-    os.sync()
     begun = time.perf_counter()
     way(to)
     took = time.perf_counter() - begun
@@ -135,12 +172,12 @@ def plain(file: Path, to: Path, *, sync: bool) -> None:
         subprocess.run(["sync", "-f", to], check=True)
 
 
-def later(file: Path, backups: Path, chunk_bytes: int) -> Figure:
+def later(file: Path, backups: Path, chunk_bytes: int, size: str) -> Figure:
     """Back up a store that has grown by one chunk."""
     append(file, chunk_bytes)
     report = create_backup(file, backups)
     return Figure(
-        what="bytes of a backup of what is new",
+        what=f"bytes of a backup of what is new, {size}",
         peer="bytes of the new chunks",
         unit=MOVED,
         ours=[report.copied_bytes / MIB],
