@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Buffer
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Gate(NfsChunkStorage):

@@ -89,7 +89,7 @@ def test_a_killed_owner_leaves_what_it_acknowledged(tmp_path: Path) -> None:
             if line.endswith("\n"):
                 index, body = line.split(" ", 1)
                 acknowledged[int(index)] = body.strip()
-        owner.wait(20)
+        owner.wait(120)
         owner.stdout.close()
         assert owner.stdin is not None
         owner.stdin.close()
@@ -107,7 +107,7 @@ def test_a_killed_owner_leaves_what_it_acknowledged(tmp_path: Path) -> None:
 def test_two_processes_race_to_claim(tmp_path: Path, takeover: bool) -> None:
     first = _start(tmp_path, "setup", new=True, takeover=False, count=1)
     _go(first)
-    first.communicate("\n", timeout=20)
+    first.communicate("\n", timeout=120)
     for turn in range(3):
         racers = [
             _start(tmp_path, f"{name}{turn}", new=False, takeover=takeover, count=5)
@@ -117,7 +117,7 @@ def test_two_processes_race_to_claim(tmp_path: Path, takeover: bool) -> None:
             _go(racer)
         said = [_said(racer) for racer in racers]
         for racer in racers:
-            racer.communicate("\n", timeout=20)
+            racer.communicate("\n", timeout=120)
         found = _bodies(tmp_path)
         for lines in said:
             for line in lines:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 METADATA = 3
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
-ENDS_S = 20.0
+ENDS_S = 120.0
 
 Answer = Callable[[int, int, bytes], bytes | None]
 """Takes kind and version of a request and what follows its head; returns the body of the answer."""

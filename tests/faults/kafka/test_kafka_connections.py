@@ -115,11 +115,11 @@ class TestConnections(KafkaCase):
 
         thread = threading.Thread(target=zombie)
         thread.start()
-        assert self.relay.is_holding.wait(30)
+        assert self.relay.is_holding.wait(120)
         new = self.claim(takeover=True)
         assert new.end() == 1
         self.relay.release_held()
-        thread.join(30)
+        thread.join(120)
         assert [type(error) for error in failures] == [FencedError]
         assert len(self.frames_outside()) == 2, "the void frame is in the topic"
         assert put(new, b"b", b"c") == [1, 2]
@@ -141,11 +141,11 @@ class TestConnections(KafkaCase):
             },
         )
         claimed.start()
-        assert self.relay.is_holding.wait(30)
+        assert self.relay.is_holding.wait(120)
         fast = self.claim(takeover=True)
         put(fast, b"b")
         self.relay.release_held()
-        claimed.join(30)
+        claimed.join(120)
         assert (slow.epoch, slow.end()) == (fast.epoch + 1, 2)
         with pytest.raises(FencedError):
             put(fast, b"void")

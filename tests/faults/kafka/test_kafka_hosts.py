@@ -22,7 +22,7 @@ from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put
 
 SILENCE_S = 1.0
 BEAT_S = 0.05
-ENDS_S = 20.0
+ENDS_S = 120.0
 
 # A process that thinks that it is on another machine, and has container 1.
 CHILD = """

@@ -50,7 +50,7 @@ class TestOwners(KafkaCase):
             acknowledged += [owner.stdout.readline().strip() for _ in range(lines)]
             owner.send_signal(signal.SIGKILL)
             acknowledged += owner.stdout.read().split()
-            owner.wait(30)
+            owner.wait(120)
             owner.stdout.close()
         found = [body.decode() for body in self.bodies()]
         assert len(found) == len(set(found)) <= len(acknowledged) + count
@@ -76,7 +76,7 @@ class TestOwners(KafkaCase):
         owner.send_signal(signal.SIGCONT)
         rest = owner.stdout.read().split()
         owner.stdout.close()
-        assert owner.wait(30) != 0
+        assert owner.wait(120) != 0
         bodies = self.bodies()
         assert bodies[end] == b"new"
         # What it said afterwards was acknowledged before.

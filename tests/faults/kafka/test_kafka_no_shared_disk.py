@@ -85,7 +85,7 @@ def test_one_machine_takes_over_what_another_one_had(machines: tuple[Path, Path]
         with pytest.raises(StoreInUseError, match=f"pid={child.pid}"):
             siltstone.open(mine, containers=[2])
         child.send_signal(signal.SIGKILL)
-        child.wait(30)
+        child.wait(120)
         shutil.rmtree(theirs.parent)
         with open_inspection(mine) as inspection:
             alive = [head.alive for head in inspection.log_heads()]

@@ -33,7 +33,7 @@ from tests.conftest import KAFKA_PASSWORDS
 from tests.contract.kafka_services import CONTAINER, Outside, new_topic, settings_of
 from tests.faults.kafka.log_case import LINEAGE, put
 
-SOON_S = 15.0
+SOON_S = 30.0
 """Long before the deadline, also on a machine that is busy."""
 DEADLINE_S = 60.0
 MANY = 5000

@@ -135,7 +135,7 @@ class Nursery:
     def close(self) -> None:
         """End all children and the nursery."""
         self._socket.close()
-        self._process.wait(30)
+        self._process.wait(120)
 
 
 def serve(requests: socket.socket) -> None:

@@ -35,7 +35,7 @@ def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
         assert running.stderr is not None
         assert running.stdout.read(10) == bytes(10)
         running.stdout.close()
-        assert running.wait(30) == 141
+        assert running.wait(120) == 141
         assert running.stderr.read() == b""
 
 
@@ -71,7 +71,7 @@ def test_a_signal_ends_an_append_cleanly(
         running.stdin.flush()
         _wait_for_bytes(folder, 11)
         running.send_signal(number)
-        assert running.wait(30) == code
+        assert running.wait(120) == code
         assert b"Traceback" not in running.stderr.read()
     with siltstone.open(folder) as store:
         assert store.segment("a").read(0, 100) == b"first piece"
@@ -93,7 +93,7 @@ def test_a_signal_ends_a_follower_cleanly(
             assert running.stdout.readline() == b"two\n"
             running.send_signal(number)
             error = running.stderr.read()
-            assert (running.wait(30), error.strip()) == (code, b"")
+            assert (running.wait(120), error.strip()) == (code, b"")
 
 
 def test_a_signal_on_the_way_to_the_loop_ends_without_a_warning(
@@ -124,7 +124,7 @@ def test_a_follower_ends_when_the_segment_is_sealed(process: Process, folder: Pa
             assert running.stdout is not None
             assert running.stdout.readline() == b"one\n"
             segment.seal()
-            assert running.wait(30) == 0
+            assert running.wait(120) == 0
 
 
 AS_NOBODY = """

@@ -13,7 +13,7 @@ from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.container.container_world import SETTINGS, World, world
 
-GIVE_UP_S = 20
+GIVE_UP_S = 120
 
 
 async def agree(made: World) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from siltstone.core.pool_threads import PoolThreads
 
-WAIT_S = 30
+WAIT_S = 120
 
 
 @pytest.fixture

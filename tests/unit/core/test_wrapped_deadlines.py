@@ -73,7 +73,7 @@ def test_a_call_that_hangs_ends_for_its_caller(wrap: Wrap, operation: str, tmp_p
 
     def wait(verb: str, name: str) -> None:
         if verb == operation:
-            assert gate.wait(20), "the test lets every call go"
+            assert gate.wait(120), "the test lets every call go"
 
     memory = MemoryChunkStorage()
     memory.create("a", [b"x"])

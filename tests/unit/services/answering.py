@@ -40,7 +40,7 @@ class AnsweringServer(Server):
         self._ask("POST", content)
 
     def _ask(self, method: str, content: bytes | None = None) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, "/", content)
             return connection.getresponse().read()

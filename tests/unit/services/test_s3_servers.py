@@ -102,7 +102,7 @@ def test_the_command_runs_servers_until_it_is_interrupted(versitygw: S3Server) -
                 break
         endpoints = re.findall(r"(https?)://127\.0\.0\.1:\d+ key=", "".join(lines))
         command.send_signal(signal.SIGINT)
-        assert command.wait(30) == 0
+        assert command.wait(120) == 0
     assert endpoints == ["http", "https"]
 
 

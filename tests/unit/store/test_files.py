@@ -173,7 +173,7 @@ def test_what_arrives_on_a_pipe_is_appended_at_once(segment: siltstone.Segment) 
     def feed() -> None:
         for piece in (b"first", b"second"):
             os.write(sink, piece)
-            assert seen.acquire(timeout=20)
+            assert seen.acquire(timeout=120)
         os.close(sink)
 
     feeder = threading.Thread(target=feed)
@@ -196,5 +196,5 @@ def _watched(
     watcher.start()
     made = segment.append_from(stream)
     segment.seal()
-    watcher.join(20)
+    watcher.join(120)
     return made

@@ -85,9 +85,9 @@ def test_a_call_in_progress_ends_with_its_store(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert started.wait(20)
+    assert started.wait(120)
     store.close()
-    thread.join(20)
+    thread.join(120)
     assert [type(error) for error in errors] == [siltstone.ClosedError]
 
 

@@ -196,7 +196,7 @@ def test_metrics_are_shown_on_this_machine_alone(shown: tuple[Path, int]) -> Non
     folder, port = shown
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as answer:
             text = answer.read().decode()
         assert f'siltstone_log_frames_total{{container="0",store="{store.uuid}"}}' in text
         with siltstone.open(folder, read_only=True) as reader:

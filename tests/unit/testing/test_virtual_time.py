@@ -31,7 +31,7 @@ def test_a_year_takes_no_time() -> None:
         runner.run(work())
     assert environment.monotonic() == pytest.approx(365 * 86_400 + 3_600)
     assert environment.time() == pytest.approx(START_S + 365 * 86_400 + 3_600)
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 60
 
 
 def test_waiting_for_nothing_is_an_error() -> None:

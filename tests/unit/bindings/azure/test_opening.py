@@ -148,8 +148,8 @@ def test_a_fork_and_a_pickle_are_told(counted: NewCounted) -> None:
     results = context.Queue()
     child = context.Process(target=_use, args=(storage, results))
     child.start()
-    assert "belongs to the process" in results.get(timeout=30)
-    child.join(30)
+    assert "belongs to the process" in results.get(timeout=120)
+    child.join(120)
 
 
 def test_a_shared_access_signature_is_enough(counted: NewCounted) -> None:

@@ -12,6 +12,7 @@ import pytest
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.remote.deadline import Deadline
 from siltstone.core.words import KIB
 
 
@@ -29,7 +30,7 @@ class LateReader:
         return b"".join(self.read_range_stream(offset, length))
 
     def read_range_stream(self, offset: int, length: int) -> Iterator[bytes]:
-        self.go_on.wait(30)
+        self.go_on.wait(120)
         yield b"x" * length
 
 
@@ -45,7 +46,9 @@ class LateClients:
 
 
 @pytest.mark.parametrize("length", [10, 200 * KIB])
-def test_a_late_answer_leaves_the_buffer_alone(length: int) -> None:
+def test_a_late_answer_leaves_the_buffer_alone(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = HdfsSettings(namenode="hdfs://127.0.0.1:1", path="/a", deadline_s=0.2)
     storage, reader = HdfsChunkStorage(settings), LateReader(length)
     clients: Any = LateClients(reader)
@@ -57,11 +60,12 @@ def test_a_late_answer_leaves_the_buffer_alone(length: int) -> None:
     calls = storage.service._calls
     assert len(calls._hanging) == 1, "the call goes on by itself"
     reader.go_on.set()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while calls._hanging and time.monotonic() < until:
         time.sleep(0.001)
     assert not calls._hanging
     assert buffer == used_again
+    monkeypatch.setattr(storage.service, "deadline", lambda _: Deadline(120))
     assert storage.read_into("b", 0, buffer) == length
     assert buffer == b"x" * length
     storage.close()

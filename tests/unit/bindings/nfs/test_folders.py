@@ -323,7 +323,7 @@ def test_a_write_leaves_others_to_their_chunks(root: Path) -> None:
 
         def write_another(call: Call) -> None:
             if call == Call(kind="pwritev", target="a"):
-                pool.submit(storage.write, "d/b", 3, [b"XYZ"]).result(timeout=5)
+                pool.submit(storage.write, "d/b", 3, [b"XYZ"]).result(timeout=120)
 
         layer.before = write_another
         storage.write("d/a", 3, [b"def"])

@@ -28,7 +28,7 @@ from tests.unit.tier1.file.log_world import (
     shown,
 )
 
-WAIT_S = 20
+WAIT_S = 120
 
 
 class Stop(FileLayer):

@@ -9,7 +9,7 @@ from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.heartbeat import Beats, Heart
 
 NONCE = bytes(range(16))
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class Shown:

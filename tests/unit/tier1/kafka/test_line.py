@@ -127,7 +127,7 @@ class Broker:
     def close(self) -> None:
         self.sock.close()
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(120)
         self.ours.close()
 
 
