@@ -30,6 +30,13 @@ def held_uncollected() -> Counter[str]:
     return Counter([*descriptors, *(thread.name for thread in threading.enumerate())])
 
 
+def held_below(folder: Path) -> int:
+    """How many descriptors of this process are of ``folder`` or of what is there."""
+    return sum(
+        count for name, count in held_uncollected().items() if Path(name).is_relative_to(folder)
+    )
+
+
 def check_cycles(cycle: Callable[[int], object], count: int) -> None:
     """Call ``cycle`` with each number below ``count``: it must leave nothing that it took.
 

@@ -24,6 +24,7 @@ from siltstone.core.metrics import METRICS, NO_METRICS, MetricKind
 from siltstone.store import exposition
 from siltstone.store.prometheus_metrics import PrometheusMetrics
 from siltstone.store.spans import Spans
+from tests.faults.held import held_uncollected
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 
@@ -296,6 +297,6 @@ def test_a_span_that_ended_has_its_times() -> None:
 
 def test_nothing_listens_without_a_port() -> None:
     settings = exposition.MetricsSettings(enabled=True)
-    before = threading.active_count()
+    before = held_uncollected()
     exposition.expose(settings)()
-    assert threading.active_count() == before
+    assert not held_uncollected() - before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.testing.file_layer import FileLayer
+from tests.faults.held import held_uncollected
 
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 
@@ -148,10 +148,9 @@ def test_a_failed_write_is_not_hidden_by_a_failed_close(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_leaks_from_failures(tmp_path: Path) -> None:
-    gc.collect()  # What other tests left must not be closed in between.
-    before = len(os.listdir("/proc/self/fd"))
+    before = held_uncollected()
     for operation, call, number, error, kind, outcome in CASES:
         folder = tmp_path / f"{operation}-{call}-{number}-{error}"
         folder.mkdir()
         test_failing_calls(folder, operation, call, number, error, kind, outcome)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not held_uncollected() - before

@@ -25,6 +25,7 @@ from siltstone.core.errors import (
 from siltstone.core.posix import PathName, SystemFileCalls
 from siltstone.core.words import MIB
 from siltstone.testing.file_layer import Call, FileLayer
+from tests.faults.held import held_below, held_uncollected
 
 LITTER = ".nfs000000000123abcd00000001"
 
@@ -120,13 +121,13 @@ def test_a_read_opens_one_file_and_reads_once(root: Path) -> None:
         assert storage.read_into("a/b/c", 0, buffer) == 5
     assert calls.opened == [str(root), "a/b/c", "a/b/c"]
     assert calls.reads == 2
-    before = len(os.listdir("/proc/self/fd"))
+    before = held_uncollected()
     for name in ("a/b", "a/b/c/d", "x"):
         with pytest.raises(ChunkNotFoundError):
             storage.read_into(name, 0, buffer)
     with pytest.raises(ChunkOffsetError):
         storage.read_into("a/b/c", 6, buffer)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not held_uncollected() - before
 
 
 def test_the_root_itself_may_be_a_link(tmp_path: Path, root: Path) -> None:
@@ -282,11 +283,11 @@ def test_a_close_waits_for_nobody_and_breaks_nobody(root: Path) -> None:
     layer = FileLayer()
     storage = NfsChunkStorage(root, calls=layer)
     storage.create("a", [b"abc"])
-    before = len(os.listdir("/proc/self/fd"))
+    assert held_below(root) == 1
     layer.before = lambda call: storage.close() if call == Call(kind="open", target="a") else None
     buffer = bytearray(3)
     assert storage.read_into("a", 0, buffer) == 3
-    assert len(os.listdir("/proc/self/fd")) == before - 1
+    assert held_below(root) == 0
 
 
 @pytest.mark.parametrize("second", ["write", "seal"])
@@ -333,12 +334,12 @@ def test_a_write_leaves_others_to_their_chunks(root: Path) -> None:
 def test_abandoned_listings_leave_no_descriptor(storage: NfsChunkStorage) -> None:
     for name in ("d/e/a", "d/e/b", "f"):
         storage.create(name, [b"x"])
-    before = len(os.listdir("/proc/self/fd"))
+    before = held_uncollected()
     listing = storage.list()
     assert next(listing).name == "d/e/a"
-    assert len(os.listdir("/proc/self/fd")) > before
+    assert held_uncollected() - before
     del listing
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not held_uncollected() - before
 
 
 def test_locks_do_not_pile_up(storage: NfsChunkStorage) -> None:

@@ -13,12 +13,9 @@ from siltstone.bindings.nfs.chunk_storage import KEPT_BYTES_MAX, NfsChunkStorage
 from siltstone.bindings.nfs.kept_files import FILES_MAX
 from siltstone.core.posix import SystemFileCalls
 from siltstone.testing.file_layer import FileLayer
+from tests.faults.held import held_below
 
 CONTENT = bytes(range(256)) * 40
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 def can_tell(folder: Path) -> bool:
@@ -78,21 +75,21 @@ class Forgetful(SystemFileCalls):
 
 
 def test_what_is_not_in_memory_is_not_waited_for(tmp_path: Path) -> None:
-    before = descriptors()
+    before = held_below(tmp_path)
     storage = NfsChunkStorage(tmp_path / "chunks", calls=Forgetful())
     storage.create("a/b", [CONTENT])
     read(storage)
     assert read_now(storage, 0, 100)[1] is None
-    assert descriptors() == before + 2, "the root and the chunk, which may be in memory later"
+    assert held_below(tmp_path) == before + 2, "the root, and a chunk that may be in memory later"
     storage.close()
-    assert descriptors() == before
+    assert held_below(tmp_path) == before
 
 
 @pytest.mark.parametrize("how", ["deleted", "deleted by another", "replaced"])
 def test_a_chunk_that_is_gone_is_let_go(storage: NfsChunkStorage, tmp_path: Path, how: str) -> None:
-    before = descriptors()
+    before = held_below(tmp_path)
     read(storage)
-    assert descriptors() == before + 1
+    assert held_below(tmp_path) == before + 1
     path = tmp_path / "chunks" / "a" / "b"
     if how == "deleted":
         storage.delete("a/b")
@@ -102,7 +99,7 @@ def test_a_chunk_that_is_gone_is_let_go(storage: NfsChunkStorage, tmp_path: Path
     else:
         path.unlink()
     assert read_now(storage, 0, 100)[1] is None
-    assert descriptors() == before
+    assert held_below(tmp_path) == before
     storage.close()
 
 
@@ -117,28 +114,30 @@ def test_a_chunk_that_was_shortened_has_another_version(
     storage.close()
 
 
-def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage) -> None:
-    before = descriptors()
+def test_so_many_are_kept_and_none_behind_the_end(storage: NfsChunkStorage, tmp_path: Path) -> None:
+    before = held_below(tmp_path)
     for number in range(FILES_MAX + 5):
         storage.create(f"many/{number}", [CONTENT])
         read(storage, f"many/{number}")
         read(storage, f"many/{number}")
-    assert descriptors() == before + FILES_MAX
+    assert held_below(tmp_path) == before + FILES_MAX
     assert storage.immediate_reads()("many/0", 0, memoryview(bytearray(9))) is None
     storage.close()
-    assert descriptors() < before
+    assert held_below(tmp_path) < before
     assert storage.immediate_reads()(f"many/{FILES_MAX}", 0, memoryview(bytearray(9))) is None
 
 
-def test_who_reads_much_of_a_chunk_comes_back_unless_it_was_all(storage: NfsChunkStorage) -> None:
-    before = descriptors()
+def test_who_reads_much_of_a_chunk_comes_back_unless_it_was_all(
+    storage: NfsChunkStorage, tmp_path: Path
+) -> None:
+    before = held_below(tmp_path)
     length = KEPT_BYTES_MAX + 1
     storage.create("large", [bytes(length)])
     read(storage, "large", length)
-    assert descriptors() == before
+    assert held_below(tmp_path) == before
     storage.write("large", length, [b"more"])
     read(storage, "large", length)
-    assert descriptors() == before + 1
+    assert held_below(tmp_path) == before + 1
     storage.close()
 
 
@@ -169,11 +168,11 @@ def test_what_is_let_go_during_a_read_is_closed_behind_it(tmp_path: Path) -> Non
     for number in range(FILES_MAX):
         storage.create(f"other/{number}", [bytes(100)])
     read(storage)
-    before = descriptors()
+    before = held_below(tmp_path)
     calls.storage = storage
     assert read_now(storage, 5, 10) == (CONTENT[5:15], storage.stat("a/b").version)
     assert read_now(storage, 5, 10)[1] is None
-    assert descriptors() == before - 1 + FILES_MAX
+    assert held_below(tmp_path) == before - 1 + FILES_MAX
     storage.close()
 
 
@@ -190,9 +189,9 @@ def test_a_file_system_that_can_not_tell_is_asked_once(tmp_path: Path) -> None:
     layer = FileLayer()
     storage = NfsChunkStorage(tmp_path / "chunks", calls=layer)
     storage.create("a/b", [CONTENT])
-    before = descriptors()
+    before = held_below(tmp_path)
     for _ in range(3):
         read(storage)
         assert read_now(storage, 0, 10)[1] is None
-    assert descriptors() == before
+    assert held_below(tmp_path) == before
     storage.close()

@@ -22,6 +22,7 @@ from siltstone.tier1.file.marker import (
 )
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
+from tests.faults.held import held_uncollected
 from tests.unit.tier1.file.log_world import claim, create, put, shown
 
 EMPTY = bytes(SLOT_BYTES)
@@ -140,11 +141,11 @@ def test_a_write_goes_to_the_free_slot_and_shows_both(folder: LogFolder) -> None
 def test_a_failed_creation_leaves_no_descriptor(folder: LogFolder) -> None:
     layer = folder.calls
     assert isinstance(layer, FileLayer)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = held_uncollected()
     layer.fail_call("fsync", 1, error=errno.EIO)
     with pytest.raises(OSError, match="error"):
         Marker.create(folder)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not held_uncollected() - before
 
 
 def test_the_newest_epoch_is_that_of_the_marker_or_of_a_name(folder: LogFolder) -> None:

@@ -14,6 +14,7 @@ from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem, file_system_of
 from siltstone.tier1.file.plugin import siltstone_fenced_log
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
+from tests.faults.held import held_uncollected
 from tests.unit.tier1.file.log_world import LINEAGE, claim, create, files, put, shown
 
 EXT4, NFS, FUSE = 0xEF53, 0x6969, 0x65735546
@@ -144,10 +145,7 @@ def test_void_files_go_once_the_new_owner_has_a_frame(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    def count() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
-    before = count()
+    before = held_uncollected()
     log = create(tmp_path)
     put(log, *[b"x" * 5000] * 7)
     list(log.read(0))
@@ -158,7 +156,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         claim(tmp_path, _Broken())
     log.close()
     reader.close()
-    assert count() == before
+    assert not held_uncollected() - before
 
 
 class _Broken(FileLayer):
