@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from siltstone.container.health_state import HealthReason as HealthReason
     from siltstone.container.health_state import HealthState as HealthState
     from siltstone.container.import_views import Adoption as Adoption
+    from siltstone.container.import_views import AdoptionNotFoundError as AdoptionNotFoundError
     from siltstone.container.import_views import ImportBatch as ImportBatch
     from siltstone.container.import_views import ImportedChunk as ImportedChunk
     from siltstone.container.import_views import ImportedSegment as ImportedSegment
@@ -159,6 +160,7 @@ _PLACES = {
     "AsyncTableSnapshot": (f"{_STORE}.async_table_snapshot", "AsyncTableSnapshot"),
     "TableSnapshot": (f"{_STORE}.table_snapshot", "TableSnapshot"),
     "Adoption": (_IMPORTS, "Adoption"),
+    "AdoptionNotFoundError": (_IMPORTS, "AdoptionNotFoundError"),
     "ImportBatch": (_IMPORTS, "ImportBatch"),
     "ImportMode": (_IMPORTS, "ImportMode"),
     "ImportOutput": (_IMPORTS, "ImportOutput"),
@@ -176,6 +178,7 @@ _PLACES = {
 
 __all__ = [
     "Adoption",
+    "AdoptionNotFoundError",
     "Append",
     "AppendTooLargeError",
     "AsyncBufferedWriter",

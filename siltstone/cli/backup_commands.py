@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table
@@ -81,7 +82,7 @@ def new_store_options(verb: F) -> F:
     return verb
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def backup() -> None:
     """Backups of a store, made beside its owner; PLACE is a folder or a settings file."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from siltstone.container.import_views import AdoptionNotFoundError
 from siltstone.core import errors
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError
@@ -36,6 +37,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.LogLostError, ExitCode.DAMAGE),
     (errors.SegmentNotFoundError, ExitCode.NOT_FOUND),
     (errors.TableNotFoundError, ExitCode.NOT_FOUND),
+    (AdoptionNotFoundError, ExitCode.NOT_FOUND),
     (errors.SegmentExistsError, ExitCode.CONFLICT),
     (errors.TableExistsError, ExitCode.CONFLICT),
     (errors.StoreExistsError, ExitCode.CONFLICT),

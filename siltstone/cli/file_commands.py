@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.output import counting_bar, print_json, print_table
 from siltstone.cli.path_text import PathText
@@ -162,7 +163,7 @@ def export(
                     click.echo(f"{file.target}: {file.length} bytes of {file.segment}")
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def adoption() -> None:
     """Files and objects that were taken in place."""
 

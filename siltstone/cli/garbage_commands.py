@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from siltstone.store.store import Store
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def gc() -> None:
     """Garbage: chunks that nothing names any more."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import print_json
 from siltstone.cli.session import (
     Session,
@@ -31,7 +32,7 @@ container_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def log() -> None:
     """The tier-1 log. These verbs claim nothing."""
 
@@ -75,7 +76,7 @@ def show_log(
                     _tell_frame(frame)
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def journal() -> None:
     """The system journal on long-term storage: where a boot starts."""
 

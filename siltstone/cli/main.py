@@ -33,6 +33,7 @@ from siltstone.cli.backup_commands import backup
 from siltstone.cli.copy_command import copy
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migrate_commands import migrate
 from siltstone.cli.output import printable
 from siltstone.cli.path_text import PathText
@@ -44,7 +45,7 @@ from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
 
 
-class Verbs(click.Group):
+class Verbs(ListedVerbs):
     """All verbs. A closed pipe ends them quietly, with the code of a shell's own tools."""
 
     def invoke(self, context: click.Context) -> Any:

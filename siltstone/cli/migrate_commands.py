@@ -13,6 +13,7 @@ import click
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.code_only import migrate_code_only, plan_code_only
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.path_text import PathText
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MODES = ("no_upgrade", "code_only", "layout_upgrade", "install_new")
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def migrate() -> None:
     """Data of older layouts: in by copy or in place, compared, and back out again."""
 
@@ -289,4 +290,6 @@ def export(
         quiet = frozenset((OK, SAME))
         shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
         counts = Counter(outcome.status for outcome in shown)
-    finish(session, "export", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)
+    finish(session, "export", counts, frozenset(), FAILED, conflict=CONFLICT)
+    if counts[REFUSED]:
+        raise click.exceptions.Exit(ExitCode.USAGE)

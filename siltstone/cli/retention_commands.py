@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.store.units import format_size, format_time, parse_size, parse_time
@@ -36,7 +37,7 @@ class _Unit(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def retention() -> None:
     """Rules by which the oldest bytes of segments are truncated in the background."""
 

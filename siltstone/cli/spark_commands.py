@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
@@ -31,7 +32,7 @@ from siltstone.cli.spark_migration import (
 from siltstone.store.settings_file import FILE_NAME
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def spark() -> None:
     """Jobs over many chunks, in tasks of Spark or on threads of our own."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.output import print_json
 from siltstone.cli.path_text import PathText
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 NEW = click.argument("new", type=PathText(exists=True, dir_okay=False, path_type=Path))
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def storage() -> None:
     """Another long-term storage for the store; NEW is a settings file beside the store's own."""
 

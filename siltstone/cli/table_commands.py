@@ -11,6 +11,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
+from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, write_bytes
 from siltstone.cli.session import (
     Session,
@@ -36,7 +37,7 @@ expect_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=ListedVerbs)
 def table() -> None:
     """Read and change tables."""
 

@@ -25,6 +25,10 @@ class ImportSessionError(StoreError):
         self.session = session
 
 
+class AdoptionNotFoundError(ImportSessionError):
+    """No object was taken in place under this name. ``session`` is the name."""
+
+
 class ImportMode(Enum):
     """What becomes of the segment that gets the imported bytes."""
 

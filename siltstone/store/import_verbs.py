@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from siltstone.container.import_checks import already_known
 from siltstone.container.import_views import (
     Adoption,
+    AdoptionNotFoundError,
     ImportBatch,
     ImportOutput,
     ImportResult,
-    ImportSessionError,
     ImportTicket,
     ReleasedAdoption,
 )
@@ -153,13 +153,13 @@ class ImportVerbs:
             How many were dropped before and are garbage now.
 
         Raises:
-            ImportSessionError: there is no such adoption in the containers that are open here.
+            AdoptionNotFoundError: there is none of this name in the containers that are open here.
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
         """
         found = [await slot.container.adoptions.finalise(name) for slot in self._here]
         known = [count for count in found if count is not None]
         if not known:
-            raise ImportSessionError("no such adoption", session=name)
+            raise AdoptionNotFoundError("no such adoption", session=name)
         return sum(known)
 
     async def release_adoption(self, name: str) -> ReleasedAdoption:
@@ -169,14 +169,14 @@ class ImportVerbs:
         before.
 
         Raises:
-            ImportSessionError: there is no such adoption in the containers that are open here, or
-                it is finalised.
+            AdoptionNotFoundError: there is none of this name in the containers that are open here.
+            ImportSessionError: it is finalised.
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
         """
         found = [await slot.container.adoptions.release(name) for slot in self._here]
         known = [each for each in found if each is not None]
         if not known:
-            raise ImportSessionError("no such adoption", session=name)
+            raise AdoptionNotFoundError("no such adoption", session=name)
         return ReleasedAdoption(
             released=sum(each.released for each in known),
             in_use=sum(each.in_use for each in known),

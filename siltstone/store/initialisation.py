@@ -16,6 +16,7 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     ChunkError,
     Outcome,
+    SettingsError,
     SiltstoneError,
     StoreError,
     StoreExistsError,
@@ -157,11 +158,11 @@ def _make(site: Site, manifest: StoreManifest) -> Path:
         make_folders(site, made)
         made.append(draft)
         write_durably(draft, site.settings_text(manifest.store_id))
-        with closing(storage_at(draft)) as storage:
+        with _named_as(draft, settings), closing(storage_at(draft)) as storage:
             if next(iter(storage.list()), None) is not None:
                 raise StoreExistsError("long-term storage is not empty")
             create_manifest(storage, manifest)
-        with _emptied_on_failure(site, draft):
+        with _named_as(draft, settings), _emptied_on_failure(site, draft):
             open_store(draft).close()
             try:
                 settings.hardlink_to(draft)  # exclusive: of two makers one wins
@@ -198,6 +199,15 @@ def refuse_used(site: Site) -> None:
         folder = place / name
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StoreExistsError("a folder that a store needs is in use", path=folder)
+
+
+@contextmanager
+def _named_as(draft: Path, settings: Path) -> Iterator[None]:
+    """Name the settings file in what is wrong with its draft."""
+    try:
+        yield
+    except SettingsError as error:
+        raise SettingsError(str(error).replace(str(draft), str(settings))) from error
 
 
 @contextmanager

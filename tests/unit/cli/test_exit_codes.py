@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -22,6 +23,8 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "unknown segment": (["cat", "no"], 3, "no such segment"),
     "append to an unknown segment": (["append", "no", "/dev/null"], 3, "no such segment"),
     "unknown table": (["table", "get", "no", "k"], 3, "no such table"),
+    "finalise an unknown adoption": (["adoption", "finalise", "no"], 3, "no such adoption"),
+    "release an unknown adoption": (["adoption", "release", "no"], 3, "no such adoption"),
     "existing segment": (["create", "open"], 4, "segment exists"),
     "sealed segment": (["append", "sealed", "INPUT"], 4, "sealed"),
     "source not sealed": (["concat", "sealed{1}", "open{1}"], 4, "sealed"),
@@ -42,6 +45,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "store of an empty path": (["--store", "", "ls"], 2, "the path is empty"),
     "init of no binding": (["init", "x", "--binding", "no"], 2, "no plugin is called 'no'"),
     "init of no log": (["init", "x", "--log", "no"], 2, "no plugin is called 'no'"),
+    "init with wrong settings": (["init", "x", "--log-option", "fly=1"], 2, "x/siltstone.yaml: "),
     "init in an empty path": (["init", ""], 2, "the path is empty"),
     "export to an empty path": (["export", "open", ""], 2, "the path is empty"),
     "place of backups is an empty path": (["backup", "list", ""], 2, "the path is empty"),
@@ -116,6 +120,12 @@ def test_help_is_there_for_everything(capfd: pytest.CaptureFixture[str]) -> None
     for verb in _verbs(main_module.siltstone):
         assert run([*verb.split(), "--help"]) == 0
         assert "--json" in capfd.readouterr().out
+    for group, verbs in _groups(main_module.siltstone):
+        assert run([*group, "--help"]) == 0
+        shown = " ".join(capfd.readouterr().out.split())
+        for each in verbs.commands.values():
+            assert each.get_short_help_str(limit=1_000) in shown
+        assert "..." not in shown.partition("Commands:")[2]
     assert run([]) == 2
     assert "Usage" in capfd.readouterr().err
 
@@ -155,6 +165,13 @@ def test_the_page_names_every_code() -> None:
     assert rows == {kind.__name__: str(int(code)) for kind, code in EXIT_CODES}
     codes = {int(code) for code in re.findall(r"(?m)^\| (\d+) \| ", PAGE)}
     assert codes == {int(code) for code in ExitCode}
+
+
+def _groups(group: click.Group, *above: str) -> Iterator[tuple[tuple[str, ...], click.Group]]:
+    yield above, group
+    for name, verb in group.commands.items():
+        if isinstance(verb, click.Group):
+            yield from _groups(verb, *above, name)
 
 
 def _verbs(group: click.Group) -> set[str]:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from siltstone.cli.main import siltstone
-from siltstone.container.import_views import ImportSessionError
+from siltstone.container.import_views import AdoptionNotFoundError, ImportSessionError
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.legacy_layout import LegacyChangedError
@@ -39,6 +39,7 @@ CLASSES = {
         PartialAppendError,
         BufferedWriteError,
         PipelineError,
+        AdoptionNotFoundError,
         ImportSessionError,
         LegacyChangedError,
         LegacyLayoutError,

@@ -1,0 +1,17 @@
+"""The list of verbs in a help."""
+
+from __future__ import annotations
+
+import click
+
+
+class ListedVerbs(click.Group):
+    """Verbs whose help is a whole sentence each; click itself cuts it at the end of the line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs."""
+        verbs = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, verb.get_short_help_str(limit=1_000)) for name, verb in verbs if verb]
+            )
