@@ -46,6 +46,7 @@ from siltstone.core.errors import (
     ChunkNotFoundError,
     CorruptDataError,
     LogLostError,
+    LogTruncatedError,
     StoreInUseError,
 )
 from siltstone.core.fenced_log import FencedLog
@@ -166,7 +167,10 @@ class _Recovering:
         for start in range(STARTS_MAX):
             if start:
                 await self._environment.sleep(PAUSE_S * 2 ** (start - 1))
-            look = await self._look(EPOCH_END)
+            try:
+                look = await self._look(EPOCH_END)
+            except LogTruncatedError:
+                continue
             lost = accept_loss and look.state is RecoveryState.LOST  # looked at behind the fence
             if look.recovered is None or lost or look.state is RecoveryState.UNFINISHED:
                 return look, self._plain(look)
@@ -178,7 +182,7 @@ class _Recovering:
             else:
                 if report.state is RecoveryState.HEALTHY:
                     return look, report
-            if look.recovered == (await self._look(EPOCH_END)).recovered:
+            if look.recovered == await self._newest():
                 if failure is not None:
                     raise failure
                 return look, report
@@ -238,6 +242,12 @@ class _Recovering:
         return replace(look, harm=harm, aged=aged)
 
     # --- looking ----------------------------------------------------------------------------------
+
+    async def _newest(self) -> Recovered | None:
+        standing = await newest_standing(
+            self._storage, self._environment, self._container, EPOCH_END
+        )
+        return None if standing is None else standing.recovered
 
     async def _look(self, below_epoch: int) -> _Look:
         standing = await newest_standing(

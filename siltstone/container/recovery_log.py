@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from siltstone.container.found import check_frames, check_lineage, check_log, found
+from siltstone.container.owner import READS_MAX
 from siltstone.core.errors import (
     CapabilityError,
     CorruptDataError,
@@ -12,7 +14,7 @@ from siltstone.core.errors import (
     LogTruncatedError,
     StoreInUseError,
 )
-from siltstone.core.fenced_log import FencedLog, ReplaceableLog
+from siltstone.core.fenced_log import FencedLog, LogReader, ReplaceableLog
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
 
@@ -20,14 +22,15 @@ from siltstone.journal.recovery import Recovered
 def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...]]:
     """Why the log is not the one of the journal, and its frames if it is of its lineage.
 
-    An owner at work may truncate it meanwhile; its journal is a newer one then, too.
+    Raises:
+        LogTruncatedError: an owner truncated it under each of several reads.
     """
     where = found(recovered.checkpoint.lineage, recovered)
     reader = log.open_read()
     frames: tuple[Frame, ...] = ()
     try:
         check_lineage(where, reader.lineage())
-        frames, damage = _whole_frames(reader.read(reader.first()))
+        frames, damage = _frames_of(reader)
         epoch = reader.epoch()
         if epoch < recovered.stated_epoch:
             # A copy, and nothing tells which of its frames were appended beside that owner.
@@ -35,12 +38,20 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         if not damage:
             check_log(where, epoch, reader.first(), reader.end())
             check_frames(where, frames)
-    except (LogLostError, LogTruncatedError, CorruptDataError) as error:
+    except (LogLostError, CorruptDataError) as error:
         return str(error), frames
     else:
         return damage, frames
     finally:
         reader.close()
+
+
+def _frames_of(reader: LogReader) -> tuple[tuple[Frame, ...], str]:
+    """Those that the log keeps; from its new first index when an owner truncates it meanwhile."""
+    for _ in range(READS_MAX):
+        with suppress(LogTruncatedError):
+            return _whole_frames(reader.read(reader.first()))
+    return _whole_frames(reader.read(reader.first()))
 
 
 def _whole_frames(source: Iterator[Frame]) -> tuple[tuple[Frame, ...], str]:

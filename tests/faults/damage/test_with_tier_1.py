@@ -222,6 +222,7 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
         with suppress(siltstone.StoreInUseError):  # it was faster in each of several looks
             looks += siltstone.recover(folder)
     owner.join()
+    looks += siltstone.recover(folder)
     assert {look.state for look in looks} == {RecoveryState.HEALTHY}
 
 

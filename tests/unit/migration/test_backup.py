@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -200,10 +201,10 @@ def test_the_owner_goes_on_beside_a_backup(folder: Path, place: Path, tmp_path: 
     and all of it is of one moment for each container.
     """
     stop = threading.Event()
-    bounds = []
+    bounds: list[tuple[int, int]] = []
     with siltstone.open(folder) as store:
         store.create("log")
-        others, data = noise(300 * KIB), noise(4 * MIB)
+        others, data = noise(300 * KIB), noise(16 * MIB)
         store.create("other").append(others)
         acknowledged = [0]
 
@@ -225,7 +226,9 @@ def test_the_owner_goes_on_beside_a_backup(folder: Path, place: Path, tmp_path: 
         worker = threading.Thread(target=work)
         worker.start()
         try:
-            for _ in range(4):
+            for number in range(4):
+                while number == 3 and acknowledged[0] <= bounds[0][1] and worker.is_alive():
+                    time.sleep(0.001)
                 low = acknowledged[0]
                 create_backup(folder, place)
                 bounds.append((low, acknowledged[0]))
