@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from typing import Final
 
 import pyarrow
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.pipelines.local_executor import THREADS_MAX, do_pack, on_threads
@@ -78,16 +78,12 @@ class SparkExecutor:
             self._spark.stop()
 
     def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
-        at_most = self.workers * (TASKS_PER_CORE if work.rate is None else 1)
-        tasks = min(len(packs), at_most)
-        table = pyarrow.table(
-            {
-                "task": pyarrow.array([n % tasks for n in range(len(packs))], pyarrow.int32()),
-                "items": pyarrow.array([pickle.dumps(tuple(p)) for p in packs], pyarrow.binary()),
-            }
-        )
-        frame = self._spark.createDataFrame(table).repartitionById(tasks, "task")
-        task = _task(work, self._threads, openings=tasks)
+        frames = TASKS_PER_CORE if work.rate is None else 1
+        # Dealt out so that a heap of packs is a frame, of which Spark makes a task for each core:
+        # to have it deal them costs a shuffle, as much as all else that is not work.
+        dealt = (packs[first::frames] for first in range(min(frames, len(packs))))
+        frame = reduce(lambda one, other: one.union(other), map(self._frame, dealt))
+        task = _task(work, self._threads, openings=min(len(packs), frames * self.workers))
         try:
             found = frame.mapInArrow(task, _SCHEMA).toArrow()
         except PySparkException as error:
@@ -104,6 +100,11 @@ class SparkExecutor:
                 yield Outcome(
                     subject=subject, status=status, length=length, message=message, detail=detail
                 )
+
+    def _frame(self, packs: Sequence[Sequence[Item]]) -> DataFrame:
+        """A row for each pack, in no more parts than there are workers."""
+        items = pyarrow.array([pickle.dumps(tuple(pack)) for pack in packs], pyarrow.binary())
+        return self._spark.createDataFrame(pyarrow.table({"items": items})).coalesce(self.workers)
 
 
 def _partitions(spark: SparkSession) -> int:
