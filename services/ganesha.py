@@ -85,9 +85,11 @@ class Ganesha(Server):
         pid.unlink(missing_ok=True)  # One that was killed left it.
         self._own_log.unlink(missing_ok=True)
         options = ["-F", "-f", self._configuration, "-L", self._own_log, "-p", pid]
-        # The mount is in a namespace of the server alone, so it ends with it.
+        # The mount is in a namespace of the server alone, so it ends with it. Where mounts of this
+        # machine are shared, the server sees others go; elsewhere it holds what it has copied.
         mounted = f'mount -t tmpfs -o size={FULL_BYTES},mode=777 none "$0" && exec "$@"'
-        inside = ["unshare", "--mount", "sh", "-c", mounted, str(self._full)]
+        inside = ["unshare", "--mount", "--propagation", "slave"]
+        inside += ["sh", "-c", mounted, str(self._full)]
         return self._guest.beside(*inside, str(self._program), *map(str, options))
 
     def environment(self) -> Mapping[str, str]:

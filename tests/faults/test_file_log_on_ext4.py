@@ -6,7 +6,6 @@ that were acknowledged are there afterwards, after any number of cuts and takeov
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,25 +15,15 @@ import pytest
 from siltstone.core.errors import LogError
 from siltstone.core.words import KIB
 from siltstone.tier1.file.fenced_log import FileFencedLog
-from tests.faults.crash_file_system import CrashFileSystem, why_not
+from tests.faults.crash_file_system import CrashFileSystem
+from tests.faults.real_disk import real_disk
 
 LINEAGE = bytes(range(16))
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[CrashFileSystem]:
-    reason = why_not()
-    if reason is None:
-        try:
-            with CrashFileSystem(tmp_path) as disk:
-                yield disk
-            return
-        except OSError as error:
-            # A root of a container may not mount; a root of CI should.
-            if os.environ.get("CI") == "true":
-                raise
-            reason = str(error)
-    pytest.skip(f"no real power cut here: {reason}")
+    yield from real_disk(tmp_path, 64)
 
 
 def _claim(disk: CrashFileSystem, *, new: bool) -> FileFencedLog:

@@ -17,13 +17,13 @@ from siltstone.core.errors import (
     ChunkStorageFullError,
     Outcome,
 )
-from tests.unit.bindings.nfs.loop_mount import LoopMount, loop_mount
+from tests.faults.crash_file_system import CrashFileSystem
+from tests.faults.real_disk import real_disk
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LoopMount]:
-    with loop_mount(tmp_path) as mounted:
-        yield mounted
+def disk(tmp_path: Path) -> Iterator[CrashFileSystem]:
+    yield from real_disk(tmp_path, 8)
 
 
 def read(storage: NfsChunkStorage, name: str) -> bytes:
@@ -32,7 +32,7 @@ def read(storage: NfsChunkStorage, name: str) -> bytes:
     return bytes(buffer)
 
 
-def test_a_full_disk(disk: LoopMount) -> None:
+def test_a_full_disk(disk: CrashFileSystem) -> None:
     storage = NfsChunkStorage(disk.folder / "chunks")
     storage.create("d/first", [b"first"])
     with pytest.raises(ChunkStorageFullError) as caught:
@@ -50,7 +50,7 @@ def test_a_full_disk(disk: LoopMount) -> None:
     storage.close()
 
 
-def test_a_read_only_disk(disk: LoopMount) -> None:
+def test_a_read_only_disk(disk: CrashFileSystem) -> None:
     storage = NfsChunkStorage(disk.folder / "chunks")
     storage.create("d/a", [b"abc"])
     storage.close()
@@ -71,7 +71,7 @@ def test_a_read_only_disk(disk: LoopMount) -> None:
     storage.close()
 
 
-def test_a_power_cut(disk: LoopMount) -> None:
+def test_a_power_cut(disk: CrashFileSystem) -> None:
     storage = NfsChunkStorage(disk.folder / "chunks")
     for number in range(5):
         storage.create(f"d{number}/e/a", [b"abc"])
@@ -80,7 +80,8 @@ def test_a_power_cut(disk: LoopMount) -> None:
     storage.delete("gone/a")
     storage.seal("d0/e/a")
     storage.close()
-    disk.cut_power()
+    disk.cut()
+    disk.restart()
     storage = NfsChunkStorage(disk.folder / "chunks")
     assert [chunk.name for chunk in storage.list()] == [f"d{number}/e/a" for number in range(5)]
     assert {read(storage, f"d{number}/e/a") for number in range(5)} == {b"abcdef"}
@@ -89,11 +90,12 @@ def test_a_power_cut(disk: LoopMount) -> None:
     storage.close()
 
 
-def test_the_cut_does_lose_what_was_not_synced(disk: LoopMount) -> None:
+def test_the_cut_does_lose_what_was_not_synced(disk: CrashFileSystem) -> None:
     """Without this the test above would prove nothing."""
     storage = NfsChunkStorage(disk.folder / "chunks")
     storage.create("a", [b"x"])
     (disk.folder / "chunks" / "unsynced").write_bytes(b"x")
     storage.close()
-    disk.cut_power()
+    disk.cut()
+    disk.restart()
     assert [path.name for path in (disk.folder / "chunks").iterdir()] == ["a"]
