@@ -112,7 +112,7 @@ class Faults:
                 return action()
             return self._storage_call(operation, name, action, torn)
 
-        storage._call = call  # type: ignore[method-assign]
+        storage._fated = call  # type: ignore[method-assign]
 
     def _storage_call(
         self,
@@ -467,6 +467,12 @@ def play_every(operation: Operation) -> None:
     """Play every case of this share of a soak."""
     for number, fate in shared(cases(operation)):
         play(operation, number, fate)
+
+
+def test_calls_of_every_kind_meet_faults() -> None:
+    names = ("append and flush", "checkpoint", "collect", "optimise", "sweep")
+    seen = {call.split()[0] for name in names for call in play(OPERATIONS[name]).seen}
+    assert seen >= {"create", "write", "concat", "list", "read_into", "delete", "log"}
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

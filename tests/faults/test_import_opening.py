@@ -1,0 +1,170 @@
+"""Opening an import session, with a fault at every call: of the boot, the opening and the end.
+
+A driver claims the container, opens a session and gives the container up again. What may fail: one
+call of that to long-term storage or the log; its process may die ahead of the call or behind it.
+What must hold: whoever repeats it has one session, the same that an earlier try was told of; where
+nobody does, it expires, and nothing of it is left; other sessions, of before and behind it, bring
+what they have, once.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from siltstone.container.container import Container
+from siltstone.container.import_views import ImportOutput, ImportTicket
+from siltstone.container.imports import KEPT_MS
+from siltstone.core.errors import ChunkError, ClosedError, LogError, OutcomeUnknownError
+from siltstone.core.records.import_row import ImportRow, ImportState
+from siltstone.core.records.task import TaskKind
+from siltstone.metadata.import_rows import import_pages
+from tests.faults.test_every_call import (
+    DAYS_S,
+    Mortal,
+    Operation,
+    open_chunk,
+    play_every,
+    play_some,
+)
+from tests.faults.test_imports import brought, given
+from tests.model.container_model import ModelSegment
+from tests.unit.container.importing import bring, left
+
+SAMPLE = 12
+"""Runs of each operation without ``soak``."""
+LENGTHS = (500, 300)
+BRIEF_S = 3_600.0
+"""The lifetime of a session that nobody comes back to."""
+LIFETIME_S = DAYS_S
+"""That of all others."""
+
+
+async def opened(
+    life: Mortal, name: str, told: list[ImportTicket], lifetime_s: float = LIFETIME_S
+) -> ImportTicket:
+    """Open a session, again and again until that is told; ``told`` gets what every try is told."""
+
+    async def step(container: Container) -> None:
+        told.append(await container.imports.open(name, lifetime_s=lifetime_s))
+
+    await life.do(step)
+    assert len({(ticket.session_id, ticket.prefix) for ticket in told}) == 1
+    return told[-1]
+
+
+async def sessions(life: Mortal) -> dict[str, ImportRow]:
+    """The rows of sessions, each of which has the one task that it needs, and no other one has."""
+    rows = (await life.opened())._parts.pipeline.replica.rows
+    found = [row for page in import_pages(rows.tables) for row in page]
+    tasks = {
+        (task.subject, task.name, task.due_ms)
+        for page in rows.task_pages()
+        for task in page
+        if task.kind is TaskKind.CLOSE_IMPORT
+    }
+    due = {
+        row.name: row.expires_ms if row.state is ImportState.OPEN else row.closed_ms + KEPT_MS
+        for row in found
+    }
+    assert tasks == {(row.session_id, row.name, due[row.name]) for row in found}
+    return {row.name: row for row in found}
+
+
+async def _commit(name: str, output: ImportOutput, container: Container) -> None:
+    await container.imports.commit(name, [output])
+
+
+async def come_to_their_end(life: Mortal, tickets: list[ImportTicket]) -> None:
+    """Each of these sessions brings a segment of its name, and then nothing else is left."""
+    prefixes = {ticket.prefix for ticket in tickets}
+    assert len(prefixes) == len(tickets), "no two sessions share a prefix"
+    chunks = {ticket.name: brought(life, ticket, *LENGTHS) for ticket in tickets}
+    await life.sweep()
+    assert len(left(life.world)) > len(LENGTHS) * len(tickets), "open sessions keep what they have"
+    for name, some in chunks.items():
+        output, data = given(name, some)
+        await life.do(partial(_commit, name, output))
+        life.model.segments[name] = ModelSegment(data=bytearray(data), sealed=True)
+    await life.sweep()
+    assert left(life.world) == sorted(chunk.name for some in chunks.values() for chunk, _ in some)
+
+
+async def another_session(life: Mortal) -> None:
+    """A session of another driver, which is open meanwhile."""
+    await open_chunk(life)
+    await opened(life, "other", [])
+
+
+async def nobody_has_it(life: Mortal) -> None:
+    """Begin with the boot of a driver: the end of the owner of before is not looked at."""
+    life.faults.armed = False
+    await life.close()
+    life.faults.armed = True
+
+
+async def later(life: Mortal, seconds: float) -> None:
+    """Nobody has the store for so long; then its owner collects garbage."""
+    await life.close()
+    life.world.environment.clock.now += seconds
+    await life.do(lambda container: container.garbage.run())
+
+
+async def a_driver_repeats(life: Mortal) -> None:
+    told: list[ImportTicket] = []
+    await nobody_has_it(life)
+    await opened(life, "job", told)
+    await life.close()
+    ticket = await opened(life, "job", told)
+    life.faults.armed = False
+    other = await opened(life, "other", [])
+    third = await opened(life, "third", [])
+    found = await sessions(life)
+    assert {name: row.session_id for name, row in found.items()} == {
+        each.name: each.session_id for each in (ticket, other, third)
+    }
+    assert {row.state for row in found.values()} == {ImportState.OPEN}
+    await come_to_their_end(life, [ticket, other, third])
+
+
+async def a_driver_is_gone(life: Mortal) -> None:
+    ticket = None
+    await nobody_has_it(life)
+    with suppress(ChunkError, LogError, ClosedError, OutcomeUnknownError):
+        container = await life.opened()
+        ticket = await container.imports.open("job", lifetime_s=BRIEF_S)
+    await life.close()
+    life.faults.armed = False
+    if ticket is not None:
+        # A task that began before the driver died; what it makes is of no use to anybody.
+        bring(life.world.new_storage(), ticket, [b"orphaned"])
+    assert (await sessions(life)).keys() in ({"other"}, {"other", "job"})
+    assert ticket is None or "job" in await sessions(life), "what is told of is durable"
+    await later(life, BRIEF_S)
+    assert left(life.world) == []
+    await later(life, KEPT_MS / 1000)
+    other = await opened(life, "other", [])
+    assert (await sessions(life)).keys() == {"other"}
+    again = await opened(life, "job", [])
+    assert ticket is None or again.session_id != ticket.session_id
+    await come_to_their_end(life, [other, again])
+
+
+OPERATIONS = {
+    "a driver repeats": Operation(before=another_session, act=a_driver_repeats),
+    "a driver is gone": Operation(before=another_session, act=a_driver_is_gone),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_some_calls_fail(name: str) -> None:
+    play_some(name, OPERATIONS[name], SAMPLE)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_every_call_fails(name: str) -> None:
+    play_every(OPERATIONS[name])
