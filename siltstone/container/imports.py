@@ -81,6 +81,8 @@ class Imports:
     ) -> ImportTicket:
         """Open a session, durably, or return what is known of the one of this name.
 
+        One that has expired is aborted.
+
         Args:
             name: of the session.
             lifetime_s: then it is aborted.
@@ -100,6 +102,10 @@ class Imports:
             raise ValueError(f"a session lives 1 to {LIFETIME_S_MAX:.0f} seconds")
         await self._pipeline.admit_update()
         row = pending_import(self._tables, name)
+        if row is not None and self._has_expired(row):
+            # Its task may come any moment, and would take away what is brought from now on.
+            await self.abort(name)
+            row = pending_import(self._tables, name)
         if row is not None:
             await self._pipeline.barrier()
             if row.adoption != (adoption or ""):
@@ -242,8 +248,11 @@ class Imports:
         return row
 
     def _check_open(self, row: ImportRow) -> None:
-        if row.state is ImportState.OPEN and self._now_ms() >= row.expires_ms:
+        if self._has_expired(row):
             raise ImportSessionError("import session has expired", session=row.name)
+
+    def _has_expired(self, row: ImportRow) -> bool:
+        return row.state is ImportState.OPEN and self._now_ms() >= row.expires_ms
 
     async def _came_with_another(self, row: ImportRow | None, batch: ImportBatch) -> bool:
         """Whether a batch was imported, and by another session than that of ``row``."""

@@ -54,7 +54,8 @@ class ImportVerbs:
 
         They create chunks under the ticket's prefix with ``siltstone.ImportWriter``, on any host
         and without owning the store, and say what they made; ``commit_import`` gives that to
-        segments. Repeated, it returns what is known of the session of this name.
+        segments. Repeated, it returns what is known of the session of this name, which is aborted
+        if it has expired.
 
         Args:
             name: of the session, at most 256 bytes; a repeat is known by it for a day after the

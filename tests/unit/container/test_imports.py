@@ -478,3 +478,40 @@ def test_what_is_swept_was_stated_and_a_fenced_owner_sweeps_nothing() -> None:
 
     with world() as made:
         made.run(story(made))
+
+
+def test_a_repeat_behind_the_expiry_is_told_and_the_next_name_is_free() -> None:
+    """Whoever repeats it would bring everything, and hear only then that it has expired."""
+
+    async def story(made: World) -> None:
+        owner = await made.open(settings=with_settings(garbage_interval_s=1e6))
+        ticket = await opened(owner, lifetime_s=100.0)
+        bring(made.new_storage(), ticket, [b"half of it"])
+        await owner.container.close()
+        made.environment.clock.now += 100.0
+        owner = await made.open(settings=with_settings(garbage_interval_s=1e6))
+        again = await opened(owner)
+        assert (again.state, again.session_id) == (ImportState.ABORTED, ticket.session_id)
+        assert left(made) == []
+        chunks = bring(made.new_storage(), await opened(owner, "job 1"), [b"all of it"])
+        await owner.container.imports.commit("job 1", [gives("new", chunks)])
+        assert await content(owner, "new") == b"all of it"
+        await made.check(owner)
+        await close_quietly(owner)
+
+    with world() as made:
+        made.run(story(made))
+
+
+def test_a_session_that_is_committed_stays_so_behind_its_expiry() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        chunks = bring(made.new_storage(), await opened(owner, lifetime_s=100.0), [b"abc"])
+        await owner.container.imports.commit("job", [gives("new", chunks)])
+        made.environment.clock.now += 100.0
+        assert (await opened(owner)).state is ImportState.COMMITTED
+        assert await content(owner, "new") == b"abc"
+        await close_quietly(owner)
+
+    with world() as made:
+        made.run(story(made))
