@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siltstone.cli.migration_plans import note_missing_sealed
+from siltstone.cli.output import printable
 from siltstone.cli.pipeline_options import finish, told
 from siltstone.cli.session import Session
 
@@ -70,5 +72,6 @@ def end_of_bringing(session: Session, plan: MigrationPlan, counts: Counter[str])
     from siltstone.pipelines.work import FAILED
 
     for key in plan.layout.strays:
-        session.note(f"left alone: {key}")
+        session.note(f"left alone: {printable(key)}")
+    note_missing_sealed(session, plan)
     finish(session, "migrate", counts, frozenset((REFUSED,)), FAILED, conflict=CONFLICT)

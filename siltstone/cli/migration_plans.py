@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, printable
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ def _fields(planned: PlannedSegment) -> dict[str, Any]:
     }
 
 
+def note_missing_sealed(session: Session, plan: MigrationPlan) -> None:
+    """Say which keys of ``--sealed`` name no file: what they were meant for may stay open."""
+    for key in plan.layout.missing_sealed:
+        session.note(f"named by --sealed, and no such file: {printable(key)}")
+
+
 def end_of_plan(session: Session, plan: MigrationPlan) -> None:
     """Say how much of what there is, and end with the exit code that fits."""
     from siltstone.migration.legacy.plan import Action
@@ -73,7 +79,8 @@ def end_of_plan(session: Session, plan: MigrationPlan) -> None:
     counts = Counter(planned.action for planned in plan.segments)
     session.note(", ".join(f"{count:,} {action}" for action, count in sorted(counts.items())))
     for key in plan.layout.strays:
-        session.note(f"to be left alone: {key}")
+        session.note(f"to be left alone: {printable(key)}")
+    note_missing_sealed(session, plan)
     if counts[Action.REFUSED]:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
     if counts[Action.CONFLICT]:

@@ -60,6 +60,7 @@ def examine(place: LegacyPlace) -> LayoutFindings:
         naming=naming,
         segments=tuple(sorted(findings, key=lambda finding: finding.segment)),
         strays=tuple(sorted((*files.strays, *examiner.strays, *links.strays))),
+        missing_sealed=tuple(sorted(place.told_sealed.difference(file.key for file in found))),
     )
 
 

@@ -156,12 +156,14 @@ class LayoutFindings:
         naming: which binding wrote it.
         segments: in the order of their names.
         strays: files that belong to no segment; left alone.
+        missing_sealed: keys of which a person said that their files are sealed, and there is none.
     """
 
     where: str
     naming: Naming
     segments: tuple[Finding, ...]
     strays: tuple[str, ...]
+    missing_sealed: tuple[str, ...] = ()
 
     def of(self, verdict: Verdict) -> Iterable[Finding]:
         """The segments with that verdict."""

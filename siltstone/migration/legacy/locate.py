@@ -85,7 +85,7 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
     settings = load_settings(store)
     path = str(Path(settings.file).absolute())
     root = _root(settings)
-    names = None if sealed is None else frozenset(sealed.read_text("utf-8").split("\n"))
+    names = None if sealed is None else frozenset(sealed.read_text("utf-8").split("\n")) - {""}
     if not text.startswith(STORAGE) or root is not None:
         folder = _folder(text, root)
         prefix = _prefix(folder, root)

@@ -53,6 +53,11 @@ class LegacyPlace(Protocol):
         ...
 
     @property
+    def told_sealed(self) -> frozenset[str]:
+        """Keys of which a person said that their files are sealed."""
+        ...
+
+    @property
     def piece_bytes(self) -> int:
         """How many bytes are best read at a time by who moves them on."""
         ...
@@ -91,6 +96,11 @@ class FolderPlace:
     def where(self) -> str:
         """The folder."""
         return str(self._folder)
+
+    @property
+    def told_sealed(self) -> frozenset[str]:
+        """See ``LegacyPlace.told_sealed``."""
+        return self._sealed
 
     @property
     def piece_bytes(self) -> int:
@@ -160,6 +170,11 @@ class StoragePlace:
     def where(self) -> str:
         """The prefix."""
         return self._prefix or "long-term storage"
+
+    @property
+    def told_sealed(self) -> frozenset[str]:
+        """See ``LegacyPlace.told_sealed``."""
+        return self._sealed or frozenset()
 
     @property
     def piece_bytes(self) -> int:

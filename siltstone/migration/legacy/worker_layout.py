@@ -73,6 +73,11 @@ class PacedPlace:
         return self._inner.where
 
     @property
+    def told_sealed(self) -> frozenset[str]:
+        """See ``LegacyPlace.told_sealed``."""
+        return self._inner.told_sealed
+
+    @property
     def piece_bytes(self) -> int:
         """See ``LegacyPlace.piece_bytes``."""
         return self._inner.piece_bytes

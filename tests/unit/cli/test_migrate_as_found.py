@@ -43,6 +43,21 @@ def test_a_file_tells_what_is_sealed_in_a_copy_without_modes(
     assert fingerprint(place) == before
 
 
+@pytest.mark.parametrize("way", [("--dry-run",), ()], ids=["plan", "bringing"])
+def test_a_key_that_is_told_to_be_sealed_and_names_no_file_is_told(
+    command: Command, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    place = written(tmp_path / "old", MANY)
+    told = tmp_path / "sealed"
+    told.write_text("b$header\nold/b$offset.0\n\nc\t$header\n")
+    ran = command("migrate", "legacy", str(place), *way, "--sealed", str(told))
+    assert ran.code == 0
+    named = [line for line in ran.err.splitlines() if "--sealed" in line]
+    assert named == [
+        f"named by --sealed, and no such file: {key}" for key in (r"c\t$header", "old/b$offset.0")
+    ]
+
+
 def test_what_was_sealed_since_goes_back_beside_what_is_told(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

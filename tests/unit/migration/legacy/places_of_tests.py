@@ -25,6 +25,7 @@ class MemoryPlace:
     broken: frozenset[str] = frozenset()
     where: str = "memory"
     piece_bytes: int = 7
+    told_sealed: frozenset[str] = frozenset()
 
     def files(self) -> Iterator[PlacedFile]:
         for key, (data, sealed) in self.held.items():
