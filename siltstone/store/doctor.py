@@ -14,7 +14,13 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
 from siltstone.core.words import GIB
 from siltstone.store.inspection import Inspection, open_inspection
-from siltstone.store.storage_probes import PROBES_PREFIX, Probe, StorageProbes, remove_leftovers
+from siltstone.store.storage_probes import (
+    NOTHING_CREATED,
+    PROBES_PREFIX,
+    Probe,
+    StorageProbes,
+    remove_leftovers,
+)
 
 SKEW_S = 5.0
 """More than clocks differ that are kept by anything."""
@@ -40,17 +46,24 @@ def diagnose(path: Path | str) -> Iterator[Probe]:
         other = inspection.assembly.new_storage()
         try:
             environment = inspection.assembly.environment
-            yield from StorageProbes(inspection.storage, other, environment).run()
-            yield from Doctor(inspection).rest()
+            probes = StorageProbes(inspection.storage, other, environment)
+            yield from probes.run()
+            yield from Doctor(inspection, creates_nothing=probes.creates_nothing).rest()
         finally:
             other.close()
 
 
 class Doctor:
-    """All probes but those of long-term storage itself."""
+    """All probes but those of long-term storage itself.
 
-    def __init__(self, inspection: Inspection) -> None:
+    Args:
+        inspection: of the store.
+        creates_nothing: the probes before could create no chunk, and have said why.
+    """
+
+    def __init__(self, inspection: Inspection, *, creates_nothing: bool) -> None:
         self._inspection = inspection
+        self._creates_nothing = creates_nothing
         self._assembly = inspection.assembly
         self._storage = inspection.storage
         self._environment = inspection.assembly.environment
@@ -76,6 +89,8 @@ class Doctor:
 
     def _clock(self) -> tuple[str, str]:
         """Compare this machine's clock with that of the service, by a chunk that is made now."""
+        if self._creates_nothing:
+            return "skipped", NOTHING_CREATED
         name = f"{PROBES_PREFIX}{self._environment.random_bytes(8).hex()}/clock"
         before = self._environment.time()
         self._storage.create(name, [b"clock"])

@@ -20,6 +20,7 @@ from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNotFoundError,
     ChunkOffsetError,
+    ChunkStorageFullError,
     SiltstoneError,
 )
 from siltstone.core.words import KIB, MIB
@@ -32,6 +33,9 @@ CONCAT_BYTES_MAX = 16 * MIB
 SMALL_CALLS = 10
 LONG_PART = "p" * 120
 """Names of chunks have up to six parts of so many bytes."""
+
+NOTHING_CREATED = "no chunk can be created"
+"""Of a probe whose cause an earlier one has told."""
 
 E = TypeVar("E", bound=SiltstoneError)
 
@@ -76,6 +80,13 @@ class StorageProbes:
         self._environment = environment
         self._prefix = f"{PROBES_PREFIX}{environment.random_bytes(8).hex()}/"
         self._made: list[str] = []
+        self._created = 0
+        self._refused = 0
+
+    @property
+    def creates_nothing(self) -> bool:
+        """Whether the service refused every chunk; the first probe that made one says why."""
+        return bool(self._refused) and not self._created
 
     @property
     def prefix(self) -> str:
@@ -131,7 +142,15 @@ class StorageProbes:
 
     def _new(self, last: str, data: bytes = b"probe") -> str:
         name = self._name(last)
-        self._one.create(name, [data])
+        try:
+            self._one.create(name, [data])
+        except (ChunkAccessDeniedError, ChunkStorageFullError) as error:
+            told = self.creates_nothing
+            self._refused += 1
+            if told:
+                raise _SkippedError(NOTHING_CREATED) from error
+            raise
+        self._created += 1
         return name
 
     def _read(self, name: str, offset: int, length: int) -> bytes:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import siltstone
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ChunkAccessDeniedError
 from siltstone.store import doctor as doctor_module
 from tests.unit.cli.conftest import Command
 
@@ -56,6 +58,23 @@ def test_storage_that_can_not_be_written(command: Command, written: Path) -> Non
     code, found = _by_name(command)
     assert code == 1
     assert found["storage", "create is exclusive"]["outcome"] == "failed"
+
+
+def test_storage_that_refuses_every_chunk_says_why_once(
+    command: Command, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: NfsChunkStorage, name: str, buffers: object) -> None:
+        raise ChunkAccessDeniedError("read-only", chunk=name, operation="create")
+
+    monkeypatch.setattr(NfsChunkStorage, "create", refuse)
+    code, found = _by_name(command)
+    assert code == 1
+    failed = [name for name, value in found.items() if value["outcome"] == "failed"]
+    assert failed == [("storage", "create is exclusive")]
+    assert "read-only" in found[failed[0]]["detail"]
+    for name in (("storage", "ranges"), ("storage", "deletion"), ("clock", "long-term storage")):
+        assert found[name]["outcome"] == "skipped"
+        assert found[name]["detail"] == "no chunk can be created"
 
 
 def test_leftovers_are_told_and_removed(command: Command, written: Path) -> None:
