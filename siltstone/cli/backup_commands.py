@@ -16,6 +16,7 @@ from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.uuid_text import uuid_text
 
 if TYPE_CHECKING:
     from siltstone.core.records.backup import Backup
@@ -359,7 +360,7 @@ def site_from(folder: Path, choice: dict[str, Any]) -> Site:
 def _backup_facts(backup: Backup) -> dict[str, object]:
     containers = backup.containers
     return {
-        "store": backup.store_id.hex(),
+        "store": uuid_text(backup.store_id),
         "generation": backup.generation,
         "begun_ms": backup.begun_ms,
         "containers": [container.container for container in containers],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from siltstone.core.errors import LogLostError
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.frame import Frame
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.recovery import Recovered
 
@@ -89,8 +90,8 @@ def check_lineage(where: Found, lineage: bytes | None) -> None:
     if recovered is not None and lineage != where.lineage:
         raise LogLostError(
             "the log is of another lineage" if lineage else "the log is empty",
-            found=lineage.hex() if lineage else None,
-            expected=where.lineage.hex(),
+            found=uuid_text(lineage) if lineage else None,
+            expected=uuid_text(where.lineage),
             journal=recovered.newest_file,
         )
 

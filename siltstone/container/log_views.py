@@ -17,6 +17,7 @@ from siltstone.core.records.piece import (
     decode_pieces,
 )
 from siltstone.core.records.table_record import TableEntry, decode_table_record
+from siltstone.core.uuid_text import uuid_text
 from siltstone.metadata.row_views import key_view, row_view
 
 _NUMBER = struct.Struct("<Q")
@@ -31,7 +32,7 @@ class LogHead:
         epoch: the newest one that was claimed; 0 if none ever was.
         alive: whether a live holder is known.
         owner: who holds it or held it last, in its own words.
-        lineage: uuid as hex; empty for a log without history.
+        lineage: its uuid; empty for a log without history.
         first: index of the first frame that is kept.
         end: one above the newest frame that may be shown.
         dropped_tail: bytes of a torn last frame.
@@ -54,7 +55,7 @@ class FrameView:
     Attributes:
         index: its place in the log.
         epoch: of the owner that wrote it.
-        lineage: uuid as hex.
+        lineage: its uuid.
         kind: ``batch``, or ``end``: the owner closed cleanly.
         made_ms: when, milliseconds since 1970; ``None`` for an end.
         size: bytes in the log.
@@ -97,7 +98,7 @@ def frame_view(frame: Frame, *, rows: bool) -> FrameView:
     return FrameView(
         index=frame.index,
         epoch=frame.epoch,
-        lineage=frame.lineage.hex(),
+        lineage=uuid_text(frame.lineage),
         kind="end" if frame.kind == KIND_END else "batch",
         made_ms=made_ms,
         size=frame.size,

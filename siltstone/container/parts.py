@@ -48,6 +48,7 @@ from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -358,7 +359,7 @@ class Parts:
         return ContainerStats(
             container=self.container,
             epoch=claimed.epoch,
-            lineage=claimed.found.lineage.hex(),
+            lineage=uuid_text(claimed.found.lineage),
             unflushed_bytes=sum(segment.tail.size for segment in dirty),
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),

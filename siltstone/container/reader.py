@@ -46,6 +46,7 @@ from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.operations.near_reads import Place
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import MIB
 from siltstone.metadata.checkpoint import INDEX_POOL
@@ -317,15 +318,14 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         view = self._current()
         replica, recovered, log = view.replica, view.recovered, self._log_facts
         now = self._environment.monotonic()
-        dirty = list(replica.dirty.values())
         warnings = view.where.warnings
         if log.dropped_tail:
             warnings = (*warnings, f"tier-1 log ends in {log.dropped_tail} bytes of a torn frame")
         return ContainerStats(
             container=self._container,
             epoch=log.epoch,
-            lineage=view.where.lineage.hex(),
-            unflushed_bytes=sum(segment.tail.size for segment in dirty),
+            lineage=uuid_text(view.where.lineage),
+            unflushed_bytes=sum(segment.tail.size for segment in list(replica.dirty.values())),
             exposed_bytes=replica.exposure.size,
             exposed_age_s=now - replica.exposure.since(now),
             unflushed_table_bytes=replica.table_tail.size,

@@ -54,6 +54,7 @@ from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.recovery import decode_recovery
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
 from siltstone.journal.recovery import PAUSE_S, STARTS_MAX, Recovered, list_epochs, recover
@@ -207,7 +208,7 @@ class _Recovering:
             state=look.state,
             reason=look.reason,
             damage=look.damage,
-            lineage="" if recovered is None else recovered.checkpoint.lineage.hex(),
+            lineage="" if recovered is None else uuid_text(recovered.checkpoint.lineage),
             warnings=() if recovered is None else recovered.warnings,
         )
 
@@ -352,7 +353,7 @@ class _Recovering:
             return place
 
         place = await self._blocking(finish)
-        lineage = recovered.checkpoint.lineage.hex()
+        lineage = uuid_text(recovered.checkpoint.lineage)
         return replace(
             report, done=True, new_lineage=lineage, epoch=recovered.epoch, set_aside=place
         )

@@ -77,7 +77,7 @@ class RecoveryReport:
             back to; a recovery writes them anew. Nothing is lost by them alone. Behind a lost log
             only a look tells them.
         done: whether anything was written; false for a dry run and for what needs no recovery.
-        lineage: of the history that ends here, in hex; empty for a new container.
+        lineage: of the history that ends here, a uuid; empty for a new container.
         new_lineage: of the one that begins; ``None`` when none does.
         epoch: that the recovery worked under; ``None`` when it wrote nothing.
         cut_version: table version up to which the tables were found on long-term storage.

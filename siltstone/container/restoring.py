@@ -29,6 +29,7 @@ from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.records.frame import Frame
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import run_whole
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
@@ -73,7 +74,7 @@ def check_log_free(log: FencedLog, lineage: bytes) -> None:
     finally:
         reader.close()
     if found is not None and found != lineage:
-        raise LogLostError("the tier-1 log is in use by another container", found=found.hex())
+        raise LogLostError("the tier-1 log is in use by another container", found=uuid_text(found))
 
 
 async def restore_container(

@@ -67,7 +67,7 @@ class ContainerStats:
     Attributes:
         container: its index.
         epoch: of the owner, or the newest one that a reader saw.
-        lineage: uuid as hex.
+        lineage: its uuid.
         unflushed_bytes: acknowledged user bytes that are in no chunk yet.
         exposed_bytes: user bytes that would be lost at most if tier 1 were gone: those in no chunk,
             and those whose chunks no table-log flush on long-term storage covers yet.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siltstone.core.errors import CorruptDataError
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import Buffer
 from siltstone.journal.journal_file import JournalFile, read_journal_file
 from siltstone.journal.retention import file_epoch, journal_number
@@ -65,7 +66,7 @@ class JournalFileView:
         name: the key on long-term storage.
         length: bytes.
         kind: ``checkpoint``, ``batches``, ``broken checkpoint``, ``unreadable`` or ``damaged``.
-        lineage: uuid as hex; empty when nothing of it is whole.
+        lineage: its uuid; empty when nothing of it is whole.
         checkpoint: what it holds, if that is a checkpoint.
         batches: what it holds otherwise.
         damage: why not all of it is whole; empty if it is.
@@ -118,8 +119,8 @@ def journal_file_view(container: int, name: str, data: Buffer) -> JournalFileVie
 
 def _lineage(file: JournalFile) -> str:
     if file.checkpoint is not None:
-        return file.checkpoint.lineage.hex()
-    return file.batches[0][0].lineage.hex() if file.batches else ""
+        return uuid_text(file.checkpoint.lineage)
+    return uuid_text(file.batches[0][0].lineage) if file.batches else ""
 
 
 def _checkpoint(file: JournalFile) -> CheckpointView | None:

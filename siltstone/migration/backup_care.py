@@ -11,6 +11,7 @@ from typing import Final
 from siltstone.core.chunk_care import delete_many
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
+from siltstone.core.uuid_text import uuid_text
 from siltstone.migration.backup_place import (
     CHUNKS,
     FILES,
@@ -20,7 +21,6 @@ from siltstone.migration.backup_place import (
 )
 from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.turns import turn
-from siltstone.store.manifest import uuid_text
 from siltstone.store.place_settings import find_place, open_place
 
 DELETES: Final = 1_000

@@ -22,6 +22,7 @@ from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.records.store_manifest import encode_store_manifest
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import LINEAGE_BYTES
 from siltstone.migration.backup import ROUNDS_MAX, Progress
 from siltstone.migration.backup_care import backups_of
@@ -35,7 +36,7 @@ from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, PipelineError, packed
 from siltstone.store.filling import NewStore, fill_store
 from siltstone.store.initialisation import Site, site_of
-from siltstone.store.manifest import COPY_NAME, uuid_text
+from siltstone.store.manifest import COPY_NAME
 from siltstone.store.place_settings import Place, find_place, open_place
 
 

@@ -17,10 +17,10 @@ from siltstone.container.views import SegmentInfo
 from siltstone.core.closing import Closing
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CapabilityError
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import container_of
 from siltstone.store.assemble import assembled
 from siltstone.store.background_loop import BackgroundLoop
-from siltstone.store.manifest import uuid_text
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from siltstone.container.container import Container
 from siltstone.core.environment import SystemEnvironment
+from siltstone.core.uuid_text import uuid_text
 from siltstone.store.assemble import Assembly, assembled
 from siltstone.store.background_loop import BackgroundLoop
-from siltstone.store.manifest import uuid_text
 
 
 @dataclass(slots=True)

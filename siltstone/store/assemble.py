@@ -39,11 +39,12 @@ from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import MIB
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
-from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
+from siltstone.store.manifest import check_uuid, read_manifest
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container

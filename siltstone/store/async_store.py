@@ -27,6 +27,7 @@ from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.store.arguments import common_container, name_of
@@ -38,7 +39,6 @@ from siltstone.store.container_verbs import refusing_container
 from siltstone.store.file_verbs import FileVerbs
 from siltstone.store.import_verbs import ImportVerbs
 from siltstone.store.legacy_verbs import LegacyVerbs
-from siltstone.store.manifest import uuid_text
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
 

@@ -23,13 +23,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.records.store_manifest import StoreManifest
+from siltstone.core.uuid_text import uuid_text
 from siltstone.store.arguments import check_offset
 from siltstone.store.effective_settings import load_settings
-from siltstone.store.manifest import (
-    CONTAINERS_MAX,
-    create_manifest,
-    uuid_text,
-)
+from siltstone.store.manifest import CONTAINERS_MAX, create_manifest
 from siltstone.store.settings_file import FILE_NAME
 from siltstone.store.settings_template import (
     CHUNKS_BESIDE,

@@ -18,6 +18,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
 from siltstone.core.fenced_log import LogReader
+from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.journal.recovery import Recovered, recover
 from siltstone.store.assemble import Assembly, assembled
@@ -58,7 +59,7 @@ class Inspection:
                 epoch=reader.epoch(),
                 alive=holder.alive,
                 owner=holder.description,
-                lineage="" if lineage is None else lineage.hex(),
+                lineage="" if lineage is None else uuid_text(lineage),
                 first=reader.first(),
                 end=reader.end(),
                 dropped_tail=reader.dropped_tail(),

@@ -22,6 +22,7 @@ from siltstone.core.records.store_manifest import (
     decode_store_manifest,
     encode_store_manifest,
 )
+from siltstone.core.uuid_text import uuid_text
 
 MANIFEST_NAME: Final = "system/store"
 COPY_NAME: Final = "system/store-copy"
@@ -88,9 +89,3 @@ def check_uuid(manifest: StoreManifest, expected: str | None) -> None:
             found=uuid_text(manifest.store_id),
             expected=expected,
         )
-
-
-def uuid_text(raw: bytes) -> str:
-    """Write sixteen bytes as a uuid."""
-    digits = raw.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from siltstone.core.errors import FencedError
@@ -17,7 +19,7 @@ def test_a_boot_that_finds_frames_of_a_newer_epoch_is_fenced() -> None:
         first = await made.open()
         await first.container.create("a")
         await first.container.append("a", pattern(1, 500))
-        lineage = bytes.fromhex(first.container.stats().lineage)
+        lineage = UUID(first.container.stats().lineage).bytes
         await first.container.close()
         plan = FaultPlan()
 

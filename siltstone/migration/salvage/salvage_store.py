@@ -14,6 +14,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, StoreError, StoreNotFoundError
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.uuid_text import uuid_text
 from siltstone.migration.salvage.bringing import bring
 from siltstone.migration.salvage.judging import judged, target_name
 from siltstone.migration.salvage.looking import look_at_container
@@ -26,7 +27,7 @@ from siltstone.migration.salvage.report import (
 from siltstone.store.assemble import open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.lost_manifest import highest_container
-from siltstone.store.manifest import check_uuid, read_manifest, uuid_text
+from siltstone.store.manifest import check_uuid, read_manifest
 from siltstone.store.opening import open_async_store
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -196,3 +197,20 @@ def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
             patch.setattr(Inspection, "_reader", moving)
             assert [frame.index for frame in inspection.frames(1)] == whole
         assert Moving.looks == 2
+
+
+def test_uuids_have_one_form_wherever_they_are_shown(command: Command, written: Path) -> None:
+    place = str(written.parent / "place")
+    made = command("backup", "create", place, "--json").values[-1]["store"]
+    assert made == command("stat", "--json").values[0]["uuid"]
+    assert made in command("stat").out
+    assert [one["store"] for one in command("backup", "list", place, "--json").values] == [made]
+    assert command("backup", "verify", place, "--of", made).code == 0
+    shown = [
+        value["lineage"]
+        for verb in (("log", "show"), ("journal", "show"))
+        for value in command(*verb, "--json").values
+        if "lineage" in value
+    ]
+    assert len(shown) > 4
+    assert [str(UUID(text)) for text in (made, *shown)] == [made, *shown]

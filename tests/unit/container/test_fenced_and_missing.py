@@ -7,6 +7,7 @@ has it in its rows. That is no loss, and must not be called one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import pytest
 
@@ -69,7 +70,7 @@ def remove(made: World, kind: str) -> None:
 def test_a_fenced_owner_is_told_that_it_is_fenced(verb: Verb, kind: str) -> None:
     async def story(made: World) -> None:
         old = await started(made, kind)
-        lineage = bytes.fromhex(old.container.stats().lineage)
+        lineage = UUID(old.container.stats().lineage).bytes
 
         def stand_still(operation: str, name: str) -> None:
             """Just ahead of its first call on the chunk, the owner is overtaken."""

@@ -18,6 +18,7 @@ from siltstone.core.errors import LogLostError
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.core.records.layout import Layout
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.recovery import Recovered
 
@@ -142,8 +143,11 @@ def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None
 @pytest.mark.parametrize(
     ("lineage", "message"),
     [
-        (OTHER, f"the log is of another lineage found={OTHER.hex()} expected={LINEAGE.hex()}"),
-        (None, f"the log is empty expected={LINEAGE.hex()}"),
+        (
+            OTHER,
+            f"the log is of another lineage found={uuid_text(OTHER)} expected={uuid_text(LINEAGE)}",
+        ),
+        (None, f"the log is empty expected={uuid_text(LINEAGE)}"),
     ],
 )
 def test_a_log_of_another_lineage_is_refused(

@@ -10,6 +10,7 @@ import pytest
 from siltstone.core.chunk_names import journal_file, system_chunk
 from siltstone.core.records.checkpoint import decode_checkpoint, encode_checkpoint
 from siltstone.core.records.journal_batch import decode_journal_batch
+from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import (
     BatchView,
     CheckpointView,
@@ -77,7 +78,7 @@ def batch_views() -> tuple[BatchView, BatchView]:
 
 
 def test_batches() -> None:
-    shown, expected = view(3, BATCHES, "batches", lineage=LINEAGE.hex(), batches=batch_views())
+    shown, expected = view(3, BATCHES, "batches", lineage=uuid_text(LINEAGE), batches=batch_views())
     assert shown == expected
 
 
@@ -87,7 +88,7 @@ def test_a_checkpoint() -> None:
         4,
         CHECKPOINT,
         "checkpoint",
-        lineage=LINEAGE.hex(),
+        lineage=uuid_text(LINEAGE),
         checkpoint=CheckpointView(
             sequence=2,
             index_version=20,
@@ -121,7 +122,7 @@ def test_a_torn_batch(whole: int) -> None:
         3,
         data,
         "batches",
-        lineage=LINEAGE.hex() if whole else "",
+        lineage=uuid_text(LINEAGE) if whole else "",
         batches=batch_views()[:whole],
         damage=damage,
     )

@@ -18,14 +18,9 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
+from siltstone.core.uuid_text import uuid_text
 from siltstone.store import initialisation
-from siltstone.store.manifest import (
-    MANIFEST_NAME,
-    check_uuid,
-    create_manifest,
-    read_manifest,
-    uuid_text,
-)
+from siltstone.store.manifest import MANIFEST_NAME, check_uuid, create_manifest, read_manifest
 
 MANIFEST = StoreManifest(store_id=bytes(range(16)), container_count=3, created_ms=5)
 
