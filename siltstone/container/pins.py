@@ -1,4 +1,9 @@
-"""Pins: promises, made by anyone without a claim, that nothing a table version names is deleted."""
+"""Pins: promises, made by anyone without a claim, that nothing a table version names is deleted.
+
+A pin promises something from the end of its create on, and what counts is what its maker reads
+behind that. A folder shows a file before all of its bytes are there: one whose record is cut was
+never told to its maker, and so promises as little as one that is not there yet. He may have died.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from siltstone.core.chunk_names import PINS_PREFIX
+from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.records.pin import Pin, decode_pin, encode_pin
+from siltstone.core.records.envelope import is_cut
+from siltstone.core.records.pin import PIN_BYTES, Pin, decode_pin, encode_pin
 from siltstone.core.threads import AsyncChunkStorage
 
 
@@ -34,18 +41,32 @@ async def list_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin
         CorruptDataError: a pin is damaged.
         ChunkError: long-term storage did not answer.
     """
-    found = []
+    return [
+        found for found in await look_at_pins(storage, container) if isinstance(found, FoundPin)
+    ]
+
+
+async def look_at_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin | ChunkStat]:
+    """Return all pins, and of those which were never finished what the service says of them.
+
+    Raises what ``list_pins`` raises.
+    """
+    looked: list[FoundPin | ChunkStat] = []
     start_after = ""
     while page := await storage.list(f"{PINS_PREFIX}{container}-", start_after):
         start_after = page[-1].name
         for stat in page:
             try:
-                data = await storage.read_all(stat.name, stat.length)
+                # It may have been finished behind the listing, and then it promises something.
+                data = await storage.read_all(stat.name, max(stat.length, PIN_BYTES))
             except ChunkNotFoundError:
                 continue
+            if is_cut(data):
+                looked.append(stat)
+                continue
             pin = decode_pin(bytes(data), where=stat.name)
-            found.append(FoundPin(name=stat.name, length=stat.length, pin=pin))
-    return found
+            looked.append(FoundPin(name=stat.name, length=len(data), pin=pin))
+    return looked
 
 
 async def living_pins(

@@ -16,7 +16,7 @@ from siltstone.container.fence import Fence
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.import_sweep import ImportSweep, look_at_imports
 from siltstone.container.manifest_expiry import expired_manifests
-from siltstone.container.pins import list_pins
+from siltstone.container.pins import FoundPin, look_at_pins
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.sweep_plan import (
@@ -143,19 +143,20 @@ async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
 
 
 async def _expired(ground: Ground) -> list[SweepFinding]:
-    """Pins and file manifests that promised something once."""
+    """Pins and file manifests that promised something once, and pins that never did."""
     limit_ms = int(ground.environment.time() * 1000) - PIN_KEPT_MS
-    return [
-        SweepFinding(
-            kind="pin",
-            name=found.name,
-            length=found.length,
-            modified_ms=0,
-            reason="it expired more than 7 days ago",
-        )
-        for found in await list_pins(ground.storage, ground.container)
-        if found.pin.expires_ms < limit_ms
-    ] + await expired_manifests(ground.storage, ground.container, limit_ms)
+    findings = []
+    for found in await look_at_pins(ground.storage, ground.container):
+        if isinstance(found, FoundPin):
+            if found.pin.expires_ms < limit_ms:
+                findings.append(_pin(found.name, found.length, "it expired more than 7 days ago"))
+        elif 0 < found.modified_s * 1000 < limit_ms:
+            findings.append(_pin(found.name, found.length, "it was begun more than 7 days ago"))
+    return findings + await expired_manifests(ground.storage, ground.container, limit_ms)
+
+
+def _pin(name: str, length: int, reason: str) -> SweepFinding:
+    return SweepFinding(kind="pin", name=name, length=length, modified_ms=0, reason=reason)
 
 
 class Sweeper:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from siltstone.core.records.envelope import RecordKind, open_only, seal
+from siltstone.core.records.envelope import OVERHEAD_BYTES, RecordKind, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
 from siltstone.core.words import LINEAGE_BYTES, Buffer
 
@@ -22,6 +22,8 @@ VERSION = 1
 
 _LINEAGE = struct.Struct("16s")
 _HEAD = struct.Struct("<QQ")
+
+PIN_BYTES = OVERHEAD_BYTES + _LINEAGE.size + _HEAD.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

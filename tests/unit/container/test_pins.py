@@ -11,7 +11,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.pins import FoundPin, list_pins, living_pins, oldest_pin
 from siltstone.core.errors import ChunkError, CorruptDataError
-from siltstone.core.records.pin import Pin, encode_pin
+from siltstone.core.records.pin import PIN_BYTES, Pin, encode_pin
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage
 from siltstone.testing.virtual_time import START_S, VirtualEnvironment
@@ -107,6 +107,27 @@ def test_a_damaged_pin_is_named_and_allows_nothing() -> None:
     for question in (service.all, service.living, service.oldest):
         with pytest.raises(CorruptDataError, match="system/pins/1-b"):
             question()
+
+
+@pytest.mark.parametrize("length", [1, 4, 11, 12, PIN_BYTES - 1])
+def test_a_pin_whose_create_has_not_ended_promises_nothing_yet(length: int) -> None:
+    """A folder shows a file before its bytes; who died meanwhile must not hold all garbage."""
+    service = Service({"1-a": pin(3)})
+    service.storage.inner.create("system/pins/1-b", [encode_pin(pin(1))[:length]])
+    assert service.living() == [3]
+
+
+def test_a_pin_that_is_finished_behind_the_listing_promises_what_it_says() -> None:
+    service = Service({"1-a": pin(3)})
+    name, data = "system/pins/1-b", encode_pin(pin(1))
+    service.storage.inner.create(name, [data[:5]])
+
+    def finished(operation: str, read: str) -> None:
+        if operation == "read_into" and read == name:
+            service.storage.inner.write(name, 5, [data[5:]])
+
+    service.storage.before = finished
+    assert service.living() == [3, 1]
 
 
 @pytest.mark.parametrize("operation", ["list", "read_into"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.sweeper import PIN_KEPT_MS
 from siltstone.core.errors import OutcomeUnknownError
@@ -48,6 +50,22 @@ def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
         assert expired in made.names()
         assert await told(owner) == found
         assert made.names("system/pins/") == kept
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> None:
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        week_ago_s = made.environment.time() - PIN_KEPT_MS / 1000
+        beginning = encode_pin(Pin(lineage=bytes(16), version=1, expires_ms=0))[:9]
+        for name, begun_s in {"0-x": week_ago_s - 1, "0-y": week_ago_s + 1}.items():
+            storage = MemoryChunkStorage(made.bucket, clock=partial(float, begun_s))
+            storage.create(f"system/pins/{name}", [beginning])
+        assert await swept(owner) == ["pin system/pins/0-x"]
+        assert made.names("system/pins/") == ["system/pins/0-y"]
         await close_quietly(owner)
 
     with world(settings=SETTINGS) as made:

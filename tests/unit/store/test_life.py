@@ -189,3 +189,14 @@ def test_an_iterator_that_is_interrupted_ends_cleanly() -> None:
         signal.signal(signal.SIGUSR1, before)
     assert ended.is_set()
     loop.close()
+
+
+def test_whoever_died_while_he_made_a_pin_holds_no_garbage(tmp_path: Path) -> None:
+    """The name of a file is there before its bytes."""
+    siltstone.init(tmp_path)
+    pins = tmp_path / "chunks" / "system" / "pins"
+    with siltstone.open(tmp_path) as store:
+        pins.mkdir(parents=True, exist_ok=True)
+        (pins / "0-0123456789abcdef").touch()
+        (garbage,) = store.garbage()
+        assert garbage.pins == ()
