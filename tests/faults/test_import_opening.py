@@ -4,7 +4,8 @@ A driver claims the container, opens a session and gives the container up again.
 call of that to long-term storage or the log; its process may die ahead of the call or behind it.
 What must hold: whoever repeats it has one session, the same that an earlier try was told of; where
 nobody does, it expires, and nothing of it is left; other sessions, of before and behind it, bring
-what they have, once.
+what they have, once. An owner that stands still there, and goes on when a newer one has opened the
+session, tells nobody of another one.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from tests.faults.test_every_call import (
     play_every,
     play_some,
 )
-from tests.faults.test_imports import brought, given
+from tests.faults.test_imports import NEVER, brought, given
+from tests.faults.zombie import OldOwner, PausingEnvironment
 from tests.model.container_model import ModelSegment
-from tests.unit.container.importing import bring, left
+from tests.unit.container.container_world import Owner, World, close_quietly, world
+from tests.unit.container.importing import bring, content, gives, left
 
 SAMPLE = 12
 """Runs of each operation without ``soak``."""
@@ -168,3 +171,64 @@ def test_some_calls_fail(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_call_fails(name: str) -> None:
     play_every(OPERATIONS[name])
+
+
+# --- an owner is overtaken ------------------------------------------------------------------------
+
+
+def overtake(number: int, *, behind: bool) -> range:
+    """Stop an owner at a call of an opening or its repeat; a newer one opens the session as well.
+
+    Returns the numbers of those calls; if ``number`` is none of them, no one takes over.
+    """
+
+    async def story(made: World) -> range:
+        environment = PausingEnvironment(made, number, behind=behind)
+        first: list[int] = []
+        told: list[ImportTicket] = []
+
+        async def life(owner: Owner) -> None:
+            await owner.container.create("a")
+            first.append(environment.calls + 1)
+            told.append(await open_in_container(owner, "job"))
+            told.append(await open_in_container(owner, "job"))
+
+        older = OldOwner(made, environment, life)
+        last = await older.begin()
+        if number == NEVER:
+            environment.resume.set()
+            assert older.owner is not None, "its life is over"
+            await close_quietly(older.owner)
+            return range(first[0], last + 1)
+        before = [*told]
+        newer = await made.open(index="newer", takeover=True)
+        tickets = [await open_in_container(newer, name) for name in ("between", "job")]
+        await older.go_on()
+        assert {ticket.session_id for ticket in told} <= {tickets[1].session_id}
+        assert behind or told == before, "who was overtaken before a call tells nothing more"
+        for ticket in tickets:
+            bring(made.new_storage(), ticket, [b"lost"], attempt=7)
+            chunks = bring(made.new_storage(), ticket, [b"data"])
+            await newer.container.imports.commit(ticket.name, [gives(ticket.name, chunks)])
+            assert await content(newer, ticket.name) == b"data"
+        assert len(left(made)) == len(tickets)
+        await made.check(newer)
+        await close_quietly(newer)
+        return range(0)
+
+    with world() as made:
+        found = made.run(story(made))
+    assert isinstance(found, range)
+    return found
+
+
+async def open_in_container(owner: Owner, name: str) -> ImportTicket:
+    return await owner.container.imports.open(name, lifetime_s=LIFETIME_S)
+
+
+def test_an_owner_is_overtaken_at_every_call_of_an_opening() -> None:
+    calls = overtake(NEVER, behind=False)
+    assert len(calls) >= 2, "one for the session, one for its repeat"
+    for number in calls:
+        for behind in (False, True):
+            overtake(number, behind=behind)
