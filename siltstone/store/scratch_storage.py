@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -12,6 +12,7 @@ from siltstone.core.chunk_arguments import check_chunk_name, check_listing
 from siltstone.core.chunk_care import delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, SiltstoneError
+from siltstone.core.streamed_creates import create_from
 
 T = TypeVar("T")
 
@@ -84,6 +85,11 @@ class ScratchStorage:
         """``ChunkStorage.create``."""
         with self._called(name, "create", _length(buffers)) as key:
             self._inner.create(key, buffers)
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        """``create_from`` of ``streamed_creates``."""
+        with self._called(name, "create", length) as key:
+            create_from(self._inner, key, length, pieces)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""

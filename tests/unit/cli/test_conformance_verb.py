@@ -24,12 +24,13 @@ def test_it_reports_and_leaves_nothing(process: Process, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
     before = files(folder)
-    with process("doctor", "--conformance", "--only", "delete or longest") as running:
+    with process("doctor", "--conformance", "--only", "delete or longest or streamed") as running:
         out, errors = running.communicate(timeout=120)
     assert (running.returncode, errors) == (0, b"")
     lines = out.decode().splitlines()
     assert "ok       conformance: delete removes the chunk: 1 case" in lines
     assert "ok       conformance: the longest name: 1 case" in lines
+    assert "ok       conformance: streamed create takes all pieces from one buffer: 1 case" in lines
     assert lines[-1].startswith("ok       conformance: cost: ")
     assert files(folder) == before
 
