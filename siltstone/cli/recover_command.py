@@ -105,11 +105,16 @@ def _tell_loss(report: RecoveryReport, *, to_end: bool) -> None:
     if report.left_because:
         click.echo(f"  left out because: {report.left_because}")
     for segment in report.segments:
-        if segment.lost or not to_end:
+        if segment.lost or segment.kept or not to_end:
             click.echo(f"  {_line(segment, to_end=to_end)}")
         for lost in segment.lost:
             end = lost.offset + lost.length
             click.echo(f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}")
+        kept_as = "put back from" if report.done else "kept in"
+        for kept in segment.kept:
+            end = kept.offset + kept.length
+            what = f"bytes {kept.offset} to {end} are {kept_as} tier 1"
+            click.echo(f"    {what}: {kept.chunk} is {kept.reason}")
     if to_end and not any(segment.lost for segment in report.segments):
         click.echo("  nothing is lost")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from siltstone.container.damaged_blocks import SumsOf, damaged_blocks
+from siltstone.container.kept_bytes import KeptBytes
 from siltstone.container.recovery_report import LostRange
 from siltstone.container.replica import Replica
 from siltstone.core.chunk_names import data_prefix, import_prefix
@@ -37,21 +38,63 @@ class _Gone:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """Bytes of one extent that its chunk has lost, and frames hold.
+
+    Attributes:
+        segment_id: the segment.
+        offset: of the first of them in the segment.
+        length: how many there are.
+        kept_bytes: holds them.
+    """
+
+    segment_id: int
+    offset: int
+    length: int
+    kept_bytes: KeptBytes
+
+    def read(self, begin: int, end: int) -> list[memoryview]:
+        """The bytes from ``begin`` to ``end`` of these; not copied."""
+        return self.kept_bytes.read(self.segment_id, self.offset + begin, self.offset + end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """What long-term storage lacks, by segment id and in order; the whole segments are left out.
+
+    Attributes:
+        lost: what nothing holds.
+        kept: what frames hold.
+        put_back: the same, for who writes it.
+    """
+
+    lost: dict[int, list[LostRange]]
+    kept: dict[int, list[LostRange]]
+    put_back: tuple[PutBack, ...]
+
+
 async def lost_ranges(
     replica: Replica,
     storage: AsyncChunkStorage,
     container: int,
-    sums_of: SumsOf | None = None,
-) -> dict[int, tuple[LostRange, ...]]:
-    """Return what is missing of each segment, by its id, in order; the whole segments are left out.
+    sums_of: SumsOf,
+    *,
+    kept_bytes: KeptBytes,
+    deep: bool,
+) -> Lacking:
+    """Return what is missing of each segment, and what of that frames still hold.
 
-    What lies below the start of a segment was truncated and is not missing.
+    What lies below the start of a segment was truncated and is not missing. What a concat placed
+    behind its flushed length is still the source's.
 
     Args:
         replica: the state.
         storage: long-term storage.
         container: its index.
-        sums_of: read every byte and compare it with these; ``None`` looks at lengths alone.
+        sums_of: sums of a chunk, to compare what is read with.
+        kept_bytes: what frames hold; each chunk of bytes that they hold is read.
+        deep: read all others too; else their lengths alone are looked at.
 
     Raises:
         ChunkError: long-term storage did not answer.
@@ -59,18 +102,42 @@ async def lost_ranges(
     lengths = await chunk_lengths(storage, container)
     lengths.update(await in_place_lengths(storage, chunks_of(replica.tables)))
     gone: dict[int, _Gone] = {}
+    held = set(_chunks_held(replica, kept_bytes))
     for chunk in chunks_of(replica.tables):
-        found = await _gone(chunk, lengths.get(chunk.name), storage, sums_of)
+        read_with = sums_of if deep or chunk.chunk_id in held else None
+        found = await _gone(chunk, lengths.get(chunk.name), storage, read_with)
         if found is not None:
             gone[chunk.chunk_id] = found
-    if not gone:
-        return {}
     lost: dict[int, list[LostRange]] = {}
-    for extent in _extents(replica.tables):
+    kept: dict[int, list[LostRange]] = {}
+    put_back: list[PutBack] = []
+    for extent in _extents(replica.tables) if gone else ():
         wrong = gone.get(extent.chunk_id)
-        if wrong is not None:
-            lost.setdefault(extent.segment_id, []).extend(_lost(replica, extent, wrong))
-    return {segment_id: tuple(ranges) for segment_id, ranges in lost.items() if ranges}
+        if wrong is None:
+            continue
+        segment_id = extent.segment_id
+        for begin, end, is_kept in _lacking(replica, extent, wrong, kept_bytes):
+            length = end - begin
+            found_range = LostRange(
+                offset=begin, length=length, chunk=wrong.chunk.name, reason=wrong.reason
+            )
+            into = kept if is_kept else lost
+            into.setdefault(segment_id, []).append(found_range)
+            if is_kept:
+                put_back.append(
+                    PutBack(
+                        segment_id=segment_id, offset=begin, length=length, kept_bytes=kept_bytes
+                    )
+                )
+    return Lacking(lost=lost, kept=kept, put_back=tuple(put_back))
+
+
+def _chunks_held(replica: Replica, kept_bytes: KeptBytes) -> Iterator[int]:
+    """Ids of chunks that hold bytes of segments which frames hold, too."""
+    for segment_id, begin, end in kept_bytes.ranges():
+        while page := replica.rows.extents(segment_id, begin, end, ROWS_PER_SLICE):
+            yield from (extent.chunk_id for extent in page)
+            begin = page[-1].end
 
 
 async def _gone(
@@ -135,18 +202,24 @@ async def _length(storage: AsyncChunkStorage, name: str) -> int | None:
         return None
 
 
-def _lost(replica: Replica, extent: Extent, gone: _Gone) -> Iterator[LostRange]:
-    """The parts of an extent that are not there."""
+def _lacking(
+    replica: Replica, extent: Extent, gone: _Gone, kept_bytes: KeptBytes
+) -> Iterator[tuple[int, int, bool]]:
+    """The parts of an extent that are not there, and whether frames hold them."""
     state = replica.rows.state(extent.segment_id)
     if state is None or state.deleted:
         return
+    flushed = replica.flushed_length(extent.segment_id)
     to_segment = extent.start - extent.chunk_offset
     for begin, stop in gone.ranges:
         start = max(begin + to_segment, extent.start, state.start_offset)
-        end = min(stop + to_segment, extent.end)
-        if start < end:
-            chunk = gone.chunk.name
-            yield LostRange(offset=start, length=end - start, chunk=chunk, reason=gone.reason)
+        end = min(stop + to_segment, extent.end, flushed)
+        if start >= end:
+            continue
+        if gone.chunk.in_place:
+            yield start, end, False  # never replaced: it is somebody else's
+        else:
+            yield from kept_bytes.split(extent.segment_id, start, end)
 
 
 def chunks_of(tables: Tables) -> Iterator[Chunk]:

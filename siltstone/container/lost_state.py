@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from siltstone.container.found import found
-from siltstone.container.lost_chunks import lost_ranges
+from siltstone.container.kept_bytes import KeptBytes
+from siltstone.container.lost_chunks import PutBack, lost_ranges
 from siltstone.container.new_lineage import segment_reports
 from siltstone.container.no_writer import NoWriter
 from siltstone.container.owner import segment_storage
@@ -45,11 +46,13 @@ class Loss:
             when nothing shows that there are any.
         signs: what else files show to have been there.
         segments: each segment of the state, and what it lacks.
+        put_back: what of that frames still hold.
     """
 
     version: int | None
     signs: tuple[str, ...]
     segments: tuple[SegmentRecovery, ...]
+    put_back: tuple[PutBack, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +174,7 @@ async def loss_of(
     storage: AsyncChunkStorage,
     environment: Environment,
     below_epoch: int,
+    frames: Sequence[Frame] = (),
     *,
     deep: bool = False,
 ) -> Loss:
@@ -181,6 +185,7 @@ async def loss_of(
         storage: long-term storage.
         environment: gives time.
         below_epoch: of the epochs below this one.
+        frames: of the tier-1 log; chunks whose bytes they hold are always read.
         deep: read every byte of segments; else presence and lengths are looked at.
 
     Raises:
@@ -198,11 +203,15 @@ async def loss_of(
     def sums_of(chunk: Chunk) -> tuple[int, ...]:
         return sums_between(layouts, chunk, 0, block_count(chunk.length))
 
-    lost = await lost_ranges(cut.replica, storage, container, sums_of if deep else None)
+    kept_bytes = KeptBytes(frames, recovered.epoch)
+    lacking = await lost_ranges(
+        cut.replica, storage, container, sums_of, kept_bytes=kept_bytes, deep=deep
+    )
     return Loss(
         version=seen if seen > cut.replica.tables.applied_version else None,
         signs=signs,
-        segments=segment_reports(cut, lost),
+        segments=segment_reports(cut, lacking.lost, lacking.kept),
+        put_back=lacking.put_back,
     )
 
 

@@ -7,8 +7,10 @@ has only its log left to begin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from siltstone.container.lost_chunks import PutBack
 from siltstone.container.new_lineage import DirectWriter, make_base
 from siltstone.container.owner import packing_storage
 from siltstone.container.recovery_cut import Cut
@@ -37,6 +39,7 @@ async def write_beginning(
     settings: ContainerSettings,
     scratch: Path,
     owner: str,
+    put_back: Sequence[PutBack] = (),
 ) -> None:
     """Write the state of ``cut``, and the checkpoint that makes it count.
 
@@ -49,6 +52,7 @@ async def write_beginning(
         settings: knobs.
         scratch: a folder for a copy of the index.
         owner: what to say of who did it.
+        put_back: bytes that chunks of the state have lost; they go into new ones.
 
     Raises:
         ChunkError: long-term storage failed; nothing of it counts.
@@ -61,7 +65,7 @@ async def write_beginning(
     segments = packing_storage(storage, layouts, environment, settings)
     policy = settings.resolved(storage.capabilities)
     position = await make_base(
-        cut, writer, segments, environment, settings, policy, journal.lineage
+        cut, writer, segments, environment, settings, policy, journal.lineage, put_back
     )
     uploaded = await upload_index(
         cut.index, storage, environment, container, journal.epoch, (), scratch / "copy", {}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from siltstone.container.living_states import living_states
+from siltstone.container.lost_chunks import PutBack
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.recovery_cut import Cut
@@ -73,10 +74,12 @@ async def make_base(
     settings: ContainerSettings,
     policy: FlushPolicy,
     lineage: bytes,
+    put_back: Sequence[PutBack] = (),
 ) -> Position:
     """Turn the index of ``cut`` into the first one of ``lineage``; return its position.
 
-    Bytes that frames held are written to chunks. Nothing of it counts before a checkpoint names it.
+    Bytes that frames held are written to chunks, those of ``put_back`` in the place of chunks that
+    lost them. Nothing of it counts before a checkpoint names it.
 
     Raises:
         ChunkError: long-term storage failed; what was written is garbage.
@@ -87,6 +90,10 @@ async def make_base(
     far = FAR + (writer.epoch << _IDS_BITS)
     counters = [put_counter(kind, rows.counter(kind) + far) for kind in CounterKind]
     await writer.update(counters)
+    for part in put_back:
+        for begin in range(0, part.length, policy.chunk_bytes):
+            end = min(begin + policy.chunk_bytes, part.length)
+            await segments.put_back(part.segment_id, part.offset + begin, part.read(begin, end))
     flusher = StorageWriter(
         cast("Pipeline", writer),  # of a pipeline it uses what ``writer`` has
         segments,
@@ -113,14 +120,25 @@ async def make_base(
 
 
 def segment_reports(
-    cut: Cut, lost: Mapping[int, tuple[LostRange, ...]]
+    cut: Cut,
+    lost: Mapping[int, Sequence[LostRange]],
+    kept: Mapping[int, Sequence[LostRange]],
 ) -> tuple[SegmentRecovery, ...]:
-    """What is left of each segment; the tails of ``cut`` count. ``lost`` is by segment id."""
-    return tuple(_report(cut, state, lost) for state in living_states(cut.replica))
+    """What is left of each segment; the tails of ``cut`` count.
+
+    Args:
+        cut: the state.
+        lost: what long-term storage lacks and nothing holds, by segment id.
+        kept: what it lacks and frames hold.
+    """
+    return tuple(
+        _report(cut, state, lost.get(state.segment_id, ()), kept.get(state.segment_id, ()))
+        for state in living_states(cut.replica)
+    )
 
 
 def _report(
-    cut: Cut, state: SegmentState, lost: Mapping[int, tuple[LostRange, ...]]
+    cut: Cut, state: SegmentState, lost: Sequence[LostRange], kept: Sequence[LostRange]
 ) -> SegmentRecovery:
     segment = cut.replica.by_id.get(state.segment_id)
     flushed = cut.replica.flushed_length(state.segment_id)
@@ -135,5 +153,6 @@ def _report(
         replayed=max(0, length - max(before, state.start_offset)),
         sealed=sealed is not None,
         missing=0 if sealed is None else max(0, sealed - reached),
-        lost=lost.get(state.segment_id, ()),
+        lost=tuple(lost),
+        kept=tuple(kept),
     )

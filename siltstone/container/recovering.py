@@ -4,7 +4,8 @@
 2. A claim object in a new epoch tells every owner with another log, and a listing behind it is what
    the recovery reads: what such an owner writes later is in nobody's way.
 3. The state at the last table-log flush is built, frames of the older log that continue it are
-   applied, and what they held is written to chunks.
+   applied, and what they held is written to chunks: what was not flushed, and what was flushed into
+   chunks that have lost it.
 4. The checkpoint of a new lineage makes all of this count. Before it nothing has changed.
 5. The older log is set aside and the new one begun. A recovery that died before that is unfinished,
    and the next one does only this.
@@ -22,6 +23,7 @@ from typing import TypeVar
 
 from siltstone.container.harmed_files import damaged_journal_files, harmed_files
 from siltstone.container.lost_state import (
+    Loss,
     loss_of,
     newest_cut,
     newest_standing,
@@ -197,7 +199,8 @@ class _Recovering:
     async def _dry(self, look: _Look) -> RecoveryReport:
         cut = await self._cut(look, EPOCH_END)
         try:
-            return await self._report(await self._harmed(look, cut), cut, EPOCH_END)
+            look = await self._harmed(look, cut)
+            return self._report(look, cut, await self._loss(look, cut, EPOCH_END))
         finally:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)
 
@@ -212,10 +215,14 @@ class _Recovering:
             warnings=() if recovered is None else recovered.warnings,
         )
 
-    async def _report(self, look: _Look, cut: Cut, below_epoch: int) -> RecoveryReport:
-        loss = await loss_of(cut, self._storage, self._environment, below_epoch, deep=self._deep)
+    async def _loss(self, look: _Look, cut: Cut, below_epoch: int) -> Loss:
+        return await loss_of(
+            cut, self._storage, self._environment, below_epoch, look.frames, deep=self._deep
+        )
+
+    def _report(self, look: _Look, cut: Cut, loss: Loss) -> RecoveryReport:
         plain, damage = self._plain(look), look.damage or cut.damage
-        lacking = any(segment.lost or segment.missing for segment in loss.segments)
+        lacking = any(s.lost or s.kept or s.missing for s in loss.segments)
         if look.state is RecoveryState.HEALTHY:
             if not (look.harm or damage or lacking or cut.frames_left):
                 return replace(plain, warnings=(*plain.warnings, *look.aged))
@@ -324,7 +331,8 @@ class _Recovering:
         )
         cut = await self._cut(look, epoch)
         try:
-            report = await self._report(look, cut, epoch)
+            loss = await self._loss(look, cut, epoch)
+            report = self._report(look, cut, loss)
             journal = Journal(self._storage, self._environment, self._container, epoch, lineage)
             await write_beginning(
                 self._container,
@@ -335,6 +343,7 @@ class _Recovering:
                 self._settings,
                 self._scratch,
                 self._owner,
+                loss.put_back,
             )
         finally:
             await run_whole(self._environment, INDEX_POOL, cut.index.close)

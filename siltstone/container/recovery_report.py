@@ -52,6 +52,8 @@ class SegmentRecovery:
         missing: bytes that are lost for certain: those of a sealed segment up to its seal, and
             those below its start that were truncated anyway are not counted. 0 when none is known.
         lost: what lies below ``length`` and is on no chunk any more; reads of it fail.
+        kept: what is on no chunk any more either, and kept in tier 1: frames of the log hold it. A
+            recovery writes it into new chunks; without one reads of it fail.
     """
 
     name: str
@@ -61,6 +63,7 @@ class SegmentRecovery:
     sealed: bool
     missing: int
     lost: tuple[LostRange, ...] = ()
+    kept: tuple[LostRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ class RecoveryReport:
         """Whether a recovery has something to do that was not done."""
         if self.done:
             return False
-        mends = self.state is RecoveryState.DAMAGED and bool(self.harm or self.damage)
+        kept = any(segment.kept for segment in self.segments)
+        mends = self.state is RecoveryState.DAMAGED and bool(self.harm or self.damage or kept)
         lost = self.state in (RecoveryState.LOST, RecoveryState.UNFINISHED)
         return lost or mends or bool(self.store)

@@ -30,6 +30,7 @@ from siltstone.core.operations.inspect import (
 from siltstone.core.operations.mishaps import Mishaps
 from siltstone.core.operations.near_reads import NearReads
 from siltstone.core.operations.pieces import piece_end
+from siltstone.core.operations.put_back import run_put_back
 from siltstone.core.operations.read import fetch, run_read, sums_between
 from siltstone.core.operations.read_ahead import ReadAhead
 from siltstone.core.operations.remove import run_remove
@@ -308,6 +309,23 @@ class ChunkedSegmentStorage(SegmentJoins):
         """
         with self._timed("rewrite", rewrite.segment_id, rewrite.length):
             return await run_rewrite(self._context, self.lock(rewrite.segment_id), rewrite)
+
+    async def put_back(self, segment_id: int, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Let a new chunk stand for flushed bytes of a segment that their chunk has lost.
+
+        Args:
+            segment_id: the segment.
+            offset: of the first of them; all lie in one extent.
+            buffers: the very bytes; kept until the call ends, never copied. At least one byte, and
+                not more than a chunk takes.
+
+        Raises:
+            ValueError: no extent holds these, or they lie in an object in place; nothing was done.
+            SegmentNotFoundError: the segment was deleted; nothing was committed.
+            ChunkError: storage failed; nothing was committed.
+            LogError: from the transaction: whether it took place is unknown, this owner must stop.
+        """
+        await run_put_back(self._context, self.lock(segment_id), segment_id, offset, buffers)
 
     def chunks(self, segment_id: int, start: int = 0, limit: int = 1_000) -> list[ChunkExtent]:
         """Where the flushed bytes from ``start`` on lie: the next ``limit`` extents, in order."""

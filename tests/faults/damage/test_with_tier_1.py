@@ -2,7 +2,8 @@
 
 Injected: each file of a small store is deleted, cut to its half, and changed by one bit, in turn.
 What must hold: the report says so wherever the store needs the file; it names exactly the bytes
-that are lost; and after the recovery all others are read as they were appended.
+that are lost, and those that tier 1 keeps; and after the recovery all but the lost ones are read as
+they were appended.
 """
 
 from __future__ import annotations
@@ -77,12 +78,14 @@ class Whole:
         segments: all bytes of each.
         tables: content of each.
         runs: offset, end, chunk and offset in it of what lies in chunks, by segment.
+        appends: begin and end of each append, by segment.
     """
 
     folder: Path
     segments: dict[str, bytes]
     tables: Tables
     runs: dict[str, list[tuple[int, int, str, int]]]
+    appends: dict[str, Ranges]
 
     def files(self, folder: str, kind: str = "") -> list[str]:
         found = (path for path in (self.folder / folder).rglob(f"{kind}*") if path.is_file())
@@ -104,7 +107,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             ]
             for name in segments
         }
-        return Whole(folder, segments, tables_of(store), runs)
+        appends = {
+            "long": [(0, LONG), (LONG, len(segments["long"]))],
+            "sealed": [(0, 500)],
+            "short": [(0, 700), (700, len(segments["short"]))],
+        }
+        return Whole(folder, segments, tables_of(store), runs, appends)
 
 
 def tables_of(store: Store) -> Tables:
@@ -154,6 +162,14 @@ class Harmed:
 @pytest.fixture(params=HARMS)
 def harmed(request: pytest.FixtureRequest, whole: Whole, tmp_path: Path) -> Harmed:
     return Harmed(whole, tmp_path / "copy", request.param)
+
+
+def kept_of(report: RecoveryReport) -> dict[str, Ranges]:
+    return {
+        segment.name: [(kept.offset, kept.offset + kept.length) for kept in segment.kept]
+        for segment in report.segments
+        if segment.kept
+    }
 
 
 def lost_of(report: RecoveryReport) -> dict[str, Ranges]:
@@ -250,8 +266,26 @@ def test_a_log_that_is_truncated_under_a_look(
     assert report.state is RecoveryState.HEALTHY
 
 
+def in_tier_1(folder: Path, data: bytes) -> bool:
+    """Whether files of the log hold these bytes; each append of the store is in one frame."""
+    return any(data in path.read_bytes() for path in (folder / "tier1").rglob("*.log"))
+
+
+def without(ranges: Ranges, gone: Ranges) -> Ranges:
+    """What is left of ``ranges`` without those of ``gone``."""
+    for begin, end in gone:
+        ranges = [
+            part
+            for low, high in ranges
+            for part in ((low, min(high, begin)), (max(low, end), high))
+            if part[0] < part[1]
+        ]
+    return ranges
+
+
 def test_each_chunk_of_segments(whole: Whole, harmed: Harmed) -> None:
-    """Exactly its bytes are lost, and a recovery has nothing to do."""
+    """Exactly its bytes are lost that tier 1 does not keep; a recovery puts back the others."""
+    kept_count = lost_count = 0
     for name in whole.files("chunks/data"):
         report = harmed(name)
         chunk = name.removeprefix("chunks/")
@@ -261,20 +295,42 @@ def test_each_chunk_of_segments(whole: Whole, harmed: Harmed) -> None:
             for begin, end, at, _ in runs
             if at == chunk
         ]
-        kept = (end - begin) // 2
-        ranges = {
+        half = (end - begin) // 2
+        gone = {
             "deleted": (begin, end),
-            "cut": (begin + kept // BLOCK_BYTES * BLOCK_BYTES, end),
+            "cut": (begin + half // BLOCK_BYTES * BLOCK_BYTES, end),
             "changed": (
-                begin + kept // BLOCK_BYTES * BLOCK_BYTES,
-                min(end, begin + (kept // BLOCK_BYTES + 1) * BLOCK_BYTES),
+                begin + half // BLOCK_BYTES * BLOCK_BYTES,
+                min(end, begin + (half // BLOCK_BYTES + 1) * BLOCK_BYTES),
             ),
-        }
-        lost = {segment: [ranges[harmed.harm]]}
+        }[harmed.harm]
+        data = whole.segments[segment]
+        appends = whole.appends[segment]
+        kept = [
+            (max(low, gone[0]), min(high, gone[1]))
+            for low, high in appends
+            if low < gone[1] and high > gone[0] and in_tier_1(whole.folder, data[low:high])
+        ]
+        lost = {segment: ranges} if (ranges := without([gone], kept)) else {}
         assert report.state is RecoveryState.DAMAGED
         assert (lost_of(report), report.harm) == (lost, ())
-        assert not report.needs_recovery
-        assert check_content(harmed.folder, whole, lost) == whole.tables
+        assert without(kept, kept_of(report).get(segment, [])) == []
+        assert without(kept_of(report).get(segment, []), kept) == []
+        assert report.needs_recovery == bool(kept)
+        before = {segment: [gone]}
+        assert check_content(harmed.folder, whole, before) == whole.tables
+        if kept:
+            old = (harmed.folder / name).read_bytes() if harmed.harm != "deleted" else None
+            mended(harmed.folder, report)
+            assert check_content(harmed.folder, whole, lost) == whole.tables
+            if old is None:
+                assert not (harmed.folder / name).exists()
+            else:
+                assert (harmed.folder / name).read_bytes() == old
+        kept_count += bool(kept)
+        lost_count += bool(lost)
+    assert kept_count
+    assert lost_count
 
 
 def test_each_file_of_index_checkpoints_and_the_table_log(whole: Whole, harmed: Harmed) -> None:

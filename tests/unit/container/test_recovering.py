@@ -15,6 +15,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     FencedError,
     LogLostError,
+    LostDataError,
     Outcome,
     SiltstoneError,
     StoreInUseError,
@@ -413,6 +414,46 @@ def gone(operation: str, name: str) -> ChunkUnavailableError:
     )
 
 
+def test_a_chunk_of_which_tier_1_keeps_a_part(made: World) -> None:
+    """The part is put back into a new chunk, the rest is named; the layout stays whole."""
+
+    async def run() -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.append("a", pattern(1, 500))
+        for _ in range(3):
+            await owner.container.flush()
+            await owner.container.checkpoint()
+        await owner.container.create("held")
+        await owner.container.append("held", b"not flushed, so the log keeps what follows")
+        await owner.container.append("a", pattern(2, 300))
+        await owner.container.flush("a")
+        await made.crash(owner, keep_index=False)
+        (chunk,) = made.names("data/")
+        made.bucket.remove(chunk.encode())
+        dry = await recovered(made, accept_loss=False)
+        done = await recovered(made)
+        for report in (dry, done):
+            segment = report.segments[0]
+            assert segment.name == "a"
+            assert [(part.offset, part.length) for part in segment.lost] == [(0, 500)]
+            assert [(part.offset, part.length) for part in segment.kept] == [(500, 300)]
+        assert dry.needs_recovery
+        assert not (await recovered(made, accept_loss=False)).needs_recovery
+        again = await made.open()
+        assert await again.container.read("a", 500, 1_000) == pattern(2, 300)
+        with pytest.raises(LostDataError):
+            await again.container.read("a", 499, 1)
+        await again.container.append("a", b"on")
+        await again.container.flush()
+        assert await again.container.read("a", 500, 1_000) == pattern(2, 300) + b"on"
+        damage = [f async for f in again.container.check() if f.severity == "damage"]
+        assert {finding.where for finding in damage} == {chunk}
+        await again.container.close()
+
+    made.run(run())
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_each_call_of_a_recovery(after: bool) -> None:
     """Whatever call was the last one, the next recovery ends as the first would have."""
@@ -428,11 +469,16 @@ def test_a_crash_at_each_call_of_a_recovery(after: bool) -> None:
 async def crashed_at(made: World, stop: Stop) -> bool:
     """Run a recovery that dies, then one that does not; return whether the first one died."""
     owner = await filled(made)
+    await owner.container.create("kept")
+    await owner.container.append("kept", pattern(4, 200))
+    await owner.container.flush("kept")  # the log keeps it behind bytes that are not flushed
     copy = copied(made.shared_log)
     await owner.container.append("a", b"gone")
     await owner.container.checkpoint()
     await made.crash(owner, keep_index=False)
     made.shared_log = copy
+    (chunk,) = made.names("data/c0/e00000000000000000001/kept/")
+    made.bucket.remove(chunk.encode())
     storage = FaultyChunkStorage(made.new_storage())
     plan = FaultPlan()
 
@@ -467,6 +513,7 @@ async def crashed_at(made: World, stop: Stop) -> bool:
     again = await made.open()
     assert await content(again, "a") == pattern(1, 500) + pattern(2, 300)
     assert await content(again, "sealed") == pattern(1, 500) + pattern(3, 40)
+    assert await content(again, "kept") == pattern(4, 200)
     await made.check(again, strict=False)
     await again.container.close()
     return died
