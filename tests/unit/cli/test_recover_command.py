@@ -93,8 +93,24 @@ def test_damaged_bytes_are_found_when_it_reads_them(command: Command, folder: Pa
     fill(folder)
     (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())
     chunk.write_bytes(b"flashed")
-    assert "lost" not in command("recover").out
-    ran = command("recover", "--deep")
+    shutil.rmtree(folder / "tier1")
     name = chunk.relative_to(folder / "chunks")
+    assert f"{name} is" not in command("recover").out
+    ran = command("recover", "--deep")
     assert f"    bytes 0 to 7 are lost: {name} is damaged" in ran.out
-    assert ran.code == 0  # a recovery changes nothing about it
+
+
+def test_damaged_bytes_that_tier_1_keeps_are_put_back(command: Command, folder: Path) -> None:
+    fill(folder)
+    (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())
+    chunk.write_bytes(b"flashed")
+    name = chunk.relative_to(folder / "chunks")
+    ran = command("recover")
+    assert ran.code == 6
+    assert f"    bytes 0 to 7 are kept in tier 1: {name} is damaged" in ran.out
+    assert "  nothing is lost" in ran.out
+    ran = command("recover", "--accept-loss")
+    assert ran.code == 0
+    assert f"    bytes 0 to 7 are put back from tier 1: {name} is damaged" in ran.out
+    assert command("recover", "--deep").code == 0
+    assert command("cat", "a").out == "flushed and not"
