@@ -104,6 +104,8 @@ def sweep(
                 click.echo(f"{finding.kind}: {finding.name}: {finding.reason}")
         for kind, count in sorted(counts.items()):
             session.note(f"{kind}: {count} names, {sizes[kind]} bytes")
+        if not counts:
+            session.note("nothing is there that nothing names")
         if delete:
             _collect(session, store, as_json=as_json)
 

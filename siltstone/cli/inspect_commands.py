@@ -102,15 +102,18 @@ def show_journal(session: Session, container: int | None, *, as_json: bool) -> N
 @pass_session
 def verify(session: Session, container: int | None, *, as_json: bool) -> None:
     """Read the whole journal as a boot would. Exits with 6 when a boot could not do with it."""
-    damaged = False
+    damaged = found = False
     with _inspection(session) as inspection:
         for index in _chosen(inspection, container):
             for finding in inspection.verify_journal(index):
+                found = True
                 damaged = damaged or finding.severity == "damage"
                 if as_json:
                     print_json(finding)
                 else:
                     click.echo(f"{finding.severity}: {finding.where}: {finding.message}")
+    if not found:
+        session.note("a boot finds all that it needs")
     if damaged:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 

@@ -51,6 +51,7 @@ def test_a_sweep_lists_first_and_deletes_on_request(command: Command, folder: Pa
         segment.append(b"later")
         store.flush()
     (kept,) = (folder / "chunks" / "data").rglob("*.chunk")
+    assert command("gc", "sweep").err == "nothing is there that nothing names\n"
     forgotten = kept.with_name(kept.name[:-7] + "3.chunk")
     forgotten.write_bytes(b"forgotten")
     young = kept.with_name(kept.name[:-7] + "4.chunk")
