@@ -77,6 +77,8 @@ def log_error(operation: str, topic: str, error: Exception) -> LogError:
 
 
 def _advice(error: Exception) -> str | None:
+    if isinstance(error, kafka_errors.KafkaConnectionError) and "Handshake failed" in str(error):
+        return "the broker may speak no TLS on this port: look at servers and insecure"
     return next((advice for kind, advice in ADVICE if isinstance(error, kind)), None)
 
 
