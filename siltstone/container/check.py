@@ -163,7 +163,7 @@ async def _verified(
     for chunk in suspects:
         problem, present = await _problem(look, present, chunk, _segments, deep=deep)
         if problem is not None:
-            found.append(_damage(problem.chunk.name, str(problem)))
+            found.append(_damage(problem.chunk.name, problem.message))
     return found, present
 
 
@@ -231,7 +231,7 @@ async def _check_system(
         for chunk in layout.chunks:
             problem, present = await _problem(look, present, chunk, rows, deep=deep)
             if problem is not None:
-                yield _damage(problem.chunk.name, str(problem))
+                yield _damage(problem.chunk.name, problem.message)
     for file in _index_files(present):
         message = await index_file_problem(storage, file, deep=deep)
         if message is not None and file in _index_files(await look()):

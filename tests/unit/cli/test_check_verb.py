@@ -110,3 +110,5 @@ def test_a_quick_check_sees_what_is_short_or_gone(command: Command, files: list[
         files[2].name,
         files[5].name,
     ]
+    told = command("check").out
+    assert f"{files[5].name}: no such file or directory" in told, told
