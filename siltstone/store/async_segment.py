@@ -187,10 +187,12 @@ class AsyncSegment:
         """Return up to ``length`` bytes from ``offset``: fewer only at the end, ``b""`` at the end.
 
         Raises:
+            SegmentNotFoundError: there is no such segment.
             SegmentTruncatedError: ``offset`` lies below the start of the readable range.
             OffsetError: ``offset`` lies beyond the end.
             ValueError: a negative number, or more than 1 GiB.
-            CorruptDataError: the bytes are not what was written.
+            CorruptDataError: the bytes are not what was written; ``LostDataError``: not there.
+            ChunkError: long-term storage refused, or did not answer.
         """
         place = place_of(self, offset, length)
         if place is not None and length <= NEAR_BYTES_MAX:

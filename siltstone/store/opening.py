@@ -54,6 +54,10 @@ async def open_async_store(
         StoreInUseError: a live owner holds a container.
         FormatError: a newer version made the store.
         LogLostError: the log is not the one that the store was written with.
+        LogError: the log refused, or did not answer.
+        ChunkError: long-term storage refused, or did not answer.
+        CorruptDataError: what a container begins with is damaged or gone; see ``recover``.
+        CapabilityError: long-term storage or the log can not do what a store needs.
     """
     if recover not in (None, "read-only"):
         raise ValueError(f"recover is 'read-only' or None, not {recover!r}")
