@@ -47,7 +47,8 @@ def told_imports(
                 print_json(made)
             else:
                 there = " (made before)" if made.repeated else ""
-                click.echo(f"{made.segment}: {made.length} bytes of {made.files} files{there}")
+                files = "1 file" if made.files == 1 else f"{made.files} files"
+                click.echo(f"{made.segment}: {made.length} bytes of {files}{there}")
 
 
 def show_plan(planned: Sequence[PlannedSegment], *, as_json: bool) -> None:

@@ -79,7 +79,12 @@ def test_files_become_one_segment_in_the_given_order(
     ran = command("import", "one", *(str(tmp_path / "in" / name) for name in given))
     assert ran.code == DONE
     assert ran.out == f"one: {MIB + 300_002} bytes of 4 files\n"
-    assert segments(folder) == {"one": b"".join(files[name] for name in given)}
+    alone = command("import", "alone", str(tmp_path / "in" / "c"))
+    assert alone.out == f"alone: {len(files['c'])} bytes of 1 file\n"
+    assert segments(folder) == {
+        "one": b"".join(files[name] for name in given),
+        "alone": files["c"],
+    }
     assert not command("stat", "one", "--json").values[0]["sealed"]
     assert command("check", "--deep").code == DONE
 
