@@ -32,7 +32,14 @@ def _claim(disk: CrashFileSystem, *, new: bool) -> FileFencedLog:
     return log
 
 
-def test_acknowledged_frames_survive_power_cuts(disk: CrashFileSystem) -> None:
+DIRECT = "siltstone.tier1.file.writer.DIRECT_BYTES_MIN"
+
+
+@pytest.mark.parametrize("direct_from", [256 * KIB, 1_000, 1], ids=["cached", "both", "direct"])
+def test_acknowledged_frames_survive_power_cuts(
+    disk: CrashFileSystem, direct_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DIRECT, direct_from)
     acknowledged: dict[int, bytes] = {}
     for life in range(6):
         log = _claim(disk, new=life == 0)
@@ -41,7 +48,7 @@ def test_acknowledged_frames_survive_power_cuts(disk: CrashFileSystem) -> None:
             assert index < log.first() or found[index] == body
         count = 3 + 7 * life
         for number in range(count):
-            body = (b"%d/%d " % (life, number)).ljust(4000, b".")
+            body = (b"%d/%d " % (life, number)).ljust(4000 if number % 3 else 500, b".")
             acknowledged[log.append([body], count=1)] = body
         if life == 3:
             log.truncate(log.end() - 2)
@@ -60,7 +67,11 @@ def test_acknowledged_frames_survive_power_cuts(disk: CrashFileSystem) -> None:
         disk.restart()
 
 
-def test_a_cut_right_after_a_claim_or_a_roll(disk: CrashFileSystem) -> None:
+@pytest.mark.parametrize("direct_from", [256 * KIB, 1], ids=["cached", "direct"])
+def test_a_cut_right_after_a_claim_or_a_roll(
+    disk: CrashFileSystem, direct_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DIRECT, direct_from)
     log = _claim(disk, new=True)
     kept = [log.append([b"x" * 30000], count=1) for _ in range(2)]
     disk.cut()

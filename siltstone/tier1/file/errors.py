@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, EINVAL, ENOSPC, EOPNOTSUPP
 
 from siltstone.core.errors import LogError
 
 FULL = frozenset({ENOSPC, EDQUOT})
 """What a file system says when there is no room; preallocation and new names may meet it."""
+
+NO_DIRECT = frozenset({EINVAL, EOPNOTSUPP})
+"""What a file system answers that has no O_DIRECT, or wants another alignment."""
 
 
 @contextmanager

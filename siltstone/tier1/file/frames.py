@@ -6,7 +6,6 @@ import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from errno import EINVAL, EOPNOTSUPP
 
 from siltstone.core.posix import FileCalls, read_fully
 from siltstone.core.records.frame import (
@@ -18,6 +17,7 @@ from siltstone.core.records.frame import (
     decode_frame,
 )
 from siltstone.core.words import FRAME_BYTES_MAX, KIB
+from siltstone.tier1.file.errors import NO_DIRECT
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.names import FileKey
 
@@ -26,10 +26,6 @@ _PIECE_BYTES = 1024 * KIB
 _ZEROS = bytes(_PIECE_BYTES)
 _BLOCK_BYTES = 4096
 """Alignment of O_DIRECT: a multiple of the sectors of any disk."""
-
-
-_NO_DIRECT = frozenset({EINVAL, EOPNOTSUPP})
-"""What a file system answers that has no O_DIRECT, or wants another alignment."""
 
 
 def scan_frames(calls: FileCalls, fd: int, offset: int) -> Iterator[tuple[Frame, int]]:
@@ -122,7 +118,7 @@ def read_past_cache(folder: LogFolder, key: FileKey, offset: int, length: int) -
             count = read_fully(calls, fd, memoryview(aligned), start)
         return aligned[offset - start : min(count, offset - start + length)]
     except OSError as error:
-        if error.errno not in _NO_DIRECT:
+        if error.errno not in NO_DIRECT:
             raise
     with folder.reading(key.name) as fd:
         return bytes(read_at(calls, fd, offset, length))

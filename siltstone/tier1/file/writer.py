@@ -12,13 +12,17 @@ from siltstone.core.records.log_file_header import LogFileHeader, encode_log_fil
 from siltstone.core.records.marker_slot import MarkerSlot
 from siltstone.core.words import Buffer
 from siltstone.tier1.file.chain import FileRange
+from siltstone.tier1.file.direct import DIRECT_BYTES_MIN, DirectWriter
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.marker import MARKER_BYTES, Marker
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.spares import SLICE_BYTES, Spares
 
 _ZEROS_FOR_BYTE = 1.25
-"""Zeros that may be written for each byte of files that was used, but for an eighth of a file."""
+"""Zeros that may be written for each byte of files that was used, but for an eighth of a file.
+
+Bytes that went past the page cache do not count: zeros cost them more than they save.
+"""
 
 
 class EpochWriter:
@@ -64,6 +68,9 @@ class EpochWriter:
         self._offset = header.frames_offset
         self._spares = Spares(folder, file.key, file_bytes, fills=fills)
         self._is_filled = not fills
+        # Where a block moves when it is written again, nobody knows what such a write costs.
+        self._direct = DirectWriter(folder) if fills else None
+        self._direct_bytes = 0
         self._used_bytes = 0
         self._zeros = 0
         self._on_second_frame: Callable[[], None] | None = on_second_frame
@@ -83,11 +90,12 @@ class EpochWriter:
         if end > self._limit:
             self.make_room(size, reserve=reserve)
             end = self._offset + size
-        buffers: Sequence[Buffer] = frame.buffers
-        if len(buffers) > IOV_MAX:
-            write_fully(self._folder.calls, self._fd, buffers, self._offset)
-        elif self._pwritev(self._fd, buffers, self._offset) != size:
-            raise LogError("a write was cut short", path=self._folder.path, index=self.index)
+        if size < DIRECT_BYTES_MIN or not self._write_direct(frame):
+            buffers: Sequence[Buffer] = frame.buffers
+            if len(buffers) > IOV_MAX:
+                write_fully(self._folder.calls, self._fd, buffers, self._offset)
+            elif self._pwritev(self._fd, buffers, self._offset) != size:
+                raise LogError("a write was cut short", path=self._folder.path, index=self.index)
         self._fdatasync(self._fd)
         # Only now: whoever claims from here on reads this frame.
         count = self._preadv(self._marker_fd, self._marker_buffers, 0)
@@ -96,6 +104,12 @@ class EpochWriter:
         self._offset = end
         self.index += 1
         self.crc = frame.crc
+
+    def _write_direct(self, frame: EncodedFrame) -> bool:
+        if self._direct is None or not self._direct.write(self._file, frame, self._offset):
+            return False
+        self._direct_bytes += frame.size
+        return True
 
     def make_room(self, size: int, *, reserve: bool) -> None:
         """See to it that a frame of ``size`` bytes fits into the current file.
@@ -129,11 +143,13 @@ class EpochWriter:
 
         Any thread, beside all else, but one at a time.
         """
-        used_bytes = self._used_bytes + self._offset
+        is_late = 2 * self._offset > self._file.size
+        used_bytes = self._used_bytes + self._offset - self._direct_bytes
         allowed = _ZEROS_FOR_BYTE * used_bytes - self._file.size // 8
         if self._zeros + min(SLICE_BYTES, self._file.size) > allowed:
+            if is_late:
+                self._spares.have(2, must=False)
             return False
-        is_late = 2 * self._offset > self._file.size
         self._spares.have(2 if is_late or not self._is_filled else 1, must=False)
         count = self._spares.work()
         self._zeros += count
@@ -158,6 +174,8 @@ class EpochWriter:
     def close(self) -> None:
         """Close all descriptors."""
         self._spares.close()
+        if self._direct is not None:
+            self._direct.close()
         self._folder.calls.close(self._fd)
 
     def _roll(self) -> None:

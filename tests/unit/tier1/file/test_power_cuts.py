@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -37,6 +38,8 @@ from tests.unit.tier1.file.log_world import (
     put,
     shown,
 )
+
+DIRECT = "siltstone.tier1.file.writer.DIRECT_BYTES_MIN"
 
 
 class Life:
@@ -150,6 +153,16 @@ def tended(life: Life) -> None:
     life.append(second, BIG)
 
 
+def direct(life: Life) -> None:
+    """The same life with large frames past the page cache, and small ones between them."""
+    with patch(DIRECT, 1_000):
+        tended(life)
+        owner = life.logs[-1]
+        for length in (BIG, 100, BIG, 4_000, 100):
+            life.append(owner, length)
+        life.look()
+
+
 def _run(
     root: Path, cut_at: int, keep: float, steps: Callable[[Life], None], system: FileSystem
 ) -> int:
@@ -176,7 +189,9 @@ def _run(
 
 
 LIVES = pytest.mark.parametrize(
-    ("steps", "system"), [(script, MEMORY), (tended, EXT4)], ids=["plain", "tended"]
+    ("steps", "system"),
+    [(script, MEMORY), (tended, EXT4), (direct, EXT4)],
+    ids=["plain", "tended", "direct"],
 )
 
 
@@ -227,7 +242,9 @@ def _cut_at(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_lives(tmp_path: Path, seed: int) -> None:
+def test_random_lives(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 4 == 3:
+        monkeypatch.setattr(DIRECT, 1_000)
     chance = random.Random(seed)
     disk = DirectDisk(tmp_path)
     life = Life(tmp_path / "log", disk, EXT4 if seed % 2 else MEMORY)
