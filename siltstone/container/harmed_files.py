@@ -83,7 +83,10 @@ async def damaged_journal_files(
     listing = await list_files(storage, container, epoch + 1, LISTING_PAGE)
     names = listed_epochs(container, listing).files.get(epoch, [])
     found: list[str] = []
-    for name in names[: names.index(recovered.checkpoint_file)]:
+    # By name, not by place: beside an owner at work the checkpoint may be gone from the listing.
+    for name in names:
+        if name >= recovered.checkpoint_file:
+            break
         try:
             file = read_journal_file(name, await storage.read_all(name, listing[name]))
         except CorruptDataError as error:

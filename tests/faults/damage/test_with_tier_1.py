@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ import pytest
 
 import siltstone
 from siltstone import RecoveryReport, RecoveryState, Store
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.words import BLOCK_BYTES
 from siltstone.tier1.file.reader import FileLogReader
 
@@ -240,6 +242,34 @@ def test_beside_an_owner_at_work_nothing_seems_wrong(whole: Whole, tmp_path: Pat
     owner.join()
     looks += siltstone.recover(folder)
     assert {look.state for look in looks} == {RecoveryState.HEALTHY}
+
+
+def test_journal_files_that_go_before_each_listing_of_a_look(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner makes checkpoints, which need the one that is looked at no more."""
+    folder = Path(shutil.copytree(whole.folder, tmp_path / "copy"))
+    list_of = NfsChunkStorage.list
+    left = [0]
+    with siltstone.open(folder) as store:
+
+        def list_later(
+            storage: NfsChunkStorage, prefix: str = "", start_after: str = ""
+        ) -> Iterator[ChunkStat]:
+            left[0] -= 1
+            if left[0] == 0:
+                for turn in range(3):
+                    store.create(f"s{number}-{turn}")
+                    store.flush()
+                    store.checkpoint()
+            return list_of(storage, prefix, start_after)
+
+        monkeypatch.setattr(NfsChunkStorage, "list", list_later)
+        for number in range(1, 9):
+            left[0] = number
+            (report,) = siltstone.recover(folder)
+            assert report.state is RecoveryState.HEALTHY
+            left[0] = 0
 
 
 def test_a_log_that_is_truncated_under_a_look(
