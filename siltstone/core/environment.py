@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from siltstone.core.pauses import current_stop
 from siltstone.core.pool_threads import PoolThreads
 
 T = TypeVar("T")
@@ -97,8 +98,16 @@ class SystemEnvironment:
         await asyncio.sleep(seconds)
 
     def pause(self, seconds: float) -> None:
-        """Wait on the calling thread."""
-        time.sleep(seconds)
+        """Wait on the calling thread.
+
+        Raises:
+            StoppedError: a ``Stop`` began its work, and was set.
+        """
+        stop = current_stop()
+        if stop is None:
+            time.sleep(seconds)
+        else:
+            stop.pause(seconds)
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes of the system's random source."""

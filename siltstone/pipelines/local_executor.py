@@ -11,6 +11,7 @@ from typing import Final
 
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError
+from siltstone.core.pauses import Stop
 from siltstone.core.words import KIB
 from siltstone.pipelines.work import Item, Outcome, Step, Work
 from siltstone.store.background_loop import BackgroundLoop
@@ -63,17 +64,23 @@ def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Ite
     """Do packs on so many threads, and yield what became of their items."""
     environment = SystemEnvironment()
     loop = BackgroundLoop(name="siltstone-pipeline")
+    stop = Stop()
     try:
-        results = partial(_results, environment, step, _probed(packs), threads)
+        results = partial(_results, environment, stop, step, _probed(packs), threads)
         for outcomes in loop.iterate(results, batch=1):
             yield from outcomes
     finally:
+        stop.set()
         loop.close()
         environment.close()
 
 
 async def _results(
-    environment: SystemEnvironment, step: Step, packs: Iterator[Sequence[Item]], threads: int
+    environment: SystemEnvironment,
+    stop: Stop,
+    step: Step,
+    packs: Iterator[Sequence[Item]],
+    threads: int,
 ) -> AsyncIterator[list[Outcome]]:
     pool = Pool(name="siltstone-pipeline", threads=threads)
     running: set[asyncio.Future[list[Outcome]]] = set()
@@ -86,8 +93,8 @@ async def _results(
                 alone = turns.takes_all(pack)
                 if alone and running:
                     break
-                call = partial(turns.do, step, pack) if alone else partial(do_pack, step, pack)
-                running.add(environment.run_blocking(pool, call))
+                call = partial(turns.do if alone else _do, stop, step, pack)
+                running.add(environment.run_blocking(pool, partial(stop.run, call)))
                 pack = next(packs, None)
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
@@ -115,13 +122,22 @@ class _Turns:
         """Whether it has small items, and those before, done alone, had nothing to wait for."""
         return not self._waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
 
-    def do(self, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+    def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
         """Do a pack alone, and see whether the thread had to wait for storage."""
         before = getrusage(RUSAGE_THREAD).ru_nvcsw
-        outcomes = do_pack(step, pack)
+        outcomes = _do(stop, step, pack)
         waits = getrusage(RUSAGE_THREAD).ru_nvcsw - before
         self._waited = waits * _WAITED_SHARE >= len(pack)
         return outcomes
+
+
+def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+    """The same as long as somebody waits for it. Raises ``StoppedError``."""
+    outcomes = []
+    for item in pack:
+        stop.check()
+        outcomes.append(step(item))
+    return outcomes
 
 
 def do_pack(step: Step, pack: Sequence[Item]) -> list[Outcome]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
 import pytest
 
+from siltstone.core.environment import SystemEnvironment
 from siltstone.core.words import KIB, MIB
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, Outcome, Step
@@ -87,3 +88,29 @@ def test_small_items_without_waits_are_done_by_one_thread_at_a_time(size: int, a
     found = list(LocalExecutor(4).run(Doing(step=step), packs(size)))
     assert len({outcome.subject for outcome in found}) == 400
     assert (most[0] == 1) is alone
+
+
+LONG_S = 3_600.0
+"""Far longer than a test may take."""
+
+
+@pytest.mark.parametrize("size", [1, 8 * MIB], ids=["small", "large"])
+def test_whoever_stops_early_waits_for_no_pause(size: int) -> None:
+    """Such as that of a rate: what was begun ends there, and what was not is never begun."""
+    environment = SystemEnvironment()
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def step(item: Number) -> None:
+        begun.append(item.value)
+        if item.value:
+            environment.pause(LONG_S)
+        ended.append(item.value)
+
+    work = [[Number(value=value, size=size)] for value in range(20)]
+    found = LocalExecutor(2).run(Doing(step=step), work)
+    assert isinstance(found, Generator)
+    assert next(found).subject == "0"
+    found.close()
+    assert ended == [0]
+    assert len(begun) <= 1 + 2, "no more than there are threads"
