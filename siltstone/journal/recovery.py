@@ -181,15 +181,14 @@ async def earlier_checkpoints(
         ChunkError: the service failed.
     """
     listing = await list_files(storage, recovered.container, recovered.epoch + 1, LISTING_PAGE)
-    order = {
-        name: (file_epoch(name, recovered.container), journal_number(name)) for name in listing
-    }
-    end = order.get(recovered.checkpoint_file)
-    names = [
-        name
-        for name, place in order.items()
-        if place[1] is not None and (end is None or place < end)
-    ]
+
+    def place(name: str) -> tuple[int, int]:
+        return file_epoch(name, recovered.container) or 0, journal_number(name) or 0
+
+    # An owner may have made newer ones meanwhile, and dropped that one.
+    end = place(recovered.checkpoint_file)
+    order = {name: place(name) for name in listing if journal_number(name) is not None}
+    names = [name for name in order if order[name] < end]
     for name in sorted(names, key=lambda name: order[name], reverse=True):
         data = await storage.read_all(name, listing[name])
         try:
