@@ -133,8 +133,8 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
             try:
                 view = await self._build()
             except CorruptDataError as error:
-                # A truncation or deletion between two steps looks like damage, but only once.
-                if isinstance(failure, CorruptDataError):
+                # A deletion between two steps looks like damage; damage looks the same twice.
+                if isinstance(failure, CorruptDataError) and str(failure) == str(error):
                     raise
                 failure = error
                 continue

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.core.errors import ChunkUnavailableError
+from siltstone.container.view import View, build_view
+from siltstone.core.errors import ChunkUnavailableError, CorruptDataError
 from siltstone.metadata.index import Index
 from tests.unit.container.container_world import World, pattern, with_settings, world
 
@@ -33,6 +35,38 @@ def test_a_reader_that_fails_at_its_last_step_closes_its_index(
         with pytest.raises(ChunkUnavailableError):
             await made.open_reader()
         assert len(closed) == 1
+
+    with world() as made:
+        made.run(story(made))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "opens"), [("ab", True), ("abab", True), ("aa", False), ("baa", False)]
+)
+def test_what_looks_damaged_in_another_way_each_time_is_looked_at_again(
+    wrong: str, opens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owners at work drop what a start is about to read; only damage stays where it is."""
+    answers = iter(wrong)
+
+    async def built(*arguments: Any) -> View:
+        for where in answers:
+            raise CorruptDataError("it is cut", where=where)
+        return await build_view(*arguments)
+
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        monkeypatch.setattr("siltstone.container.reader.build_view", built)
+        if opens:
+            reader = await made.open_reader()
+            assert (await reader.info("a")).length == 0
+            await reader.close()
+        else:
+            with pytest.raises(CorruptDataError, match="it is cut"):
+                await made.open_reader()
+        assert next(answers, None) is None
+        await owner.container.close()
 
     with world() as made:
         made.run(story(made))
