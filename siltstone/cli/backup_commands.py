@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
@@ -96,6 +97,7 @@ def backup() -> None:
 @TURN
 @json_option
 @pass_session
+@goes_on()
 def create(
     session: Session,
     place: Path,
@@ -241,6 +243,7 @@ def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> N
 @moving_options
 @json_option
 @pass_session
+@goes_on()
 def restore(
     session: Session,
     /,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.output import counting_bar, print_json, print_table
 from siltstone.cli.session import Session
 
@@ -24,6 +26,7 @@ plan_option = click.option(
 )
 
 
+@goes_on()
 def told_imports(
     session: Session,
     store: Store,
@@ -40,15 +43,17 @@ def told_imports(
     total = sum(each.length for each in planned)
     with counting_bar("import", total, shown=not session.quiet) as progress:
         path = session.store_path()
-        for made in import_files(
+        segments = import_files(
             store, path, planned, choices, progress, executor=executor, rate=rate
-        ):
-            if as_json:
-                print_json(made)
-            else:
-                there = " (made before)" if made.repeated else ""
-                files = "1 file" if made.files == 1 else f"{made.files} files"
-                click.echo(f"{made.segment}: {made.length} bytes of {files}{there}")
+        )
+        with closing(segments):
+            for made in segments:
+                if as_json:
+                    print_json(made)
+                else:
+                    there = " (made before)" if made.repeated else ""
+                    files = "1 file" if made.files == 1 else f"{made.files} files"
+                    click.echo(f"{made.segment}: {made.length} bytes of {files}{there}")
 
 
 def show_plan(planned: Sequence[PlannedSegment], *, as_json: bool) -> None:

@@ -6,18 +6,20 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.migration_plans import note_missing_sealed
 from siltstone.cli.output import printable
-from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.pipeline_options import finish, told_counts
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from siltstone.migration.legacy.plan import MigrationPlan
     from siltstone.pipelines.work import Executor, Outcome
 
 
+@goes_on()
 def bring_migration(
     session: Session,
     folder: str,
@@ -55,15 +57,14 @@ def bring_migration(
 
 
 def tell_brought(
-    session: Session, plan: MigrationPlan, outcomes: Iterator[Outcome], *, as_json: bool
+    session: Session, plan: MigrationPlan, outcomes: Generator[Outcome], *, as_json: bool
 ) -> Counter[str]:
     """Let a plan be carried out, and tell what becomes of each segment; return how many of each."""
     from siltstone.pipelines.work import OK, SAME
 
     total = sum(planned.lacking_bytes for planned in plan.segments)
     quiet = frozenset((OK, SAME))
-    shown = told(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
-    return Counter(outcome.status for outcome in shown)
+    return told_counts(session, "migrate", outcomes, total, as_json=as_json, quiet=quiet)
 
 
 def end_of_bringing(session: Session, plan: MigrationPlan, counts: Counter[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, progress_bar
 from siltstone.cli.path_text import PathText
@@ -77,7 +78,10 @@ def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -
         kept = _Kept(resume, store.uuid, deep=deep)
         containers = store.container_count
         shown = not session.quiet
-        with progress_bar("check", containers * _WHOLE, shown=shown, share=True) as advance:
+        with (
+            goes_on(when=resume is not None),
+            progress_bar("check", containers * _WHOLE, shown=shown, share=True) as advance,
+        ):
 
             def told(progress: CheckProgress) -> None:
                 kept.note(progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from siltstone.cli.bring_migration import end_of_bringing, tell_brought
+from siltstone.cli.ended import goes_on
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.session import Session
 
@@ -34,6 +35,7 @@ def plan_code_only(
         end_of_plan(session, plan)
 
 
+@goes_on()
 def migrate_code_only(
     session: Session,
     folder: str,

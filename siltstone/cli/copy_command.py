@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.path_text import PathText
-from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.pipeline_options import finish, joined, told_counts
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
@@ -83,6 +82,7 @@ def copy_stores(
         _verify(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
 
 
+@goes_on()
 def _copy(
     session: Session,
     source: Path,
@@ -105,8 +105,7 @@ def _copy(
         total = lacking_bytes(view, owned, chosen)
         outcomes = run_copy(view, owned, executor, chosen, rate=rate)
         quiet = frozenset((OK, SAME))
-        shown = told(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
+        counts = told_counts(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
 
 
@@ -130,9 +129,9 @@ def _verify(
     with store_view(source) as view, store_view(target) as copied:
         pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
         total = sum(pair.size for pair in pairs)
-        outcomes = chain(known, verify_copy(view, copied, executor, pairs, rate=rate))
-        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))
-        counts = Counter(outcome.status for outcome in shown)
+        outcomes = joined(known, verify_copy(view, copied, executor, pairs, rate=rate))
+        quiet = frozenset((OK,))
+        counts = told_counts(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)
 
 

@@ -31,6 +31,7 @@ from siltstone.cli import (
 )
 from siltstone.cli.backup_commands import backup
 from siltstone.cli.copy_command import copy
+from siltstone.cli.ended import Interrupted, Terminated, tell_end
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.listed_verbs import ListedVerbs
@@ -55,10 +56,8 @@ class Verbs(ListedVerbs):
         except BrokenPipeError as error:
             _forget_output()
             raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
-
-
-class Terminated(BaseException):
-    """SIGTERM: unwinds like an interrupt, so that the store is closed on the way."""
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -126,10 +125,10 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or 0)
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _stopped(ExitCode.INTERRUPTED)
-    except Terminated:
-        return _stopped(ExitCode.TERMINATED)
+    except (Interrupted, click.Abort, KeyboardInterrupt) as stop:
+        return _stopped("interrupted", stop.__cause__ or stop, ExitCode.INTERRUPTED)
+    except Terminated as stop:
+        return _stopped("terminated", stop, ExitCode.TERMINATED)
     except BrokenPipeError:
         _forget_output()
         return ExitCode.PIPE_CLOSED
@@ -150,9 +149,10 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.FAILED if code_found is None else code_found
 
 
-def _stopped(code: ExitCode) -> ExitCode:
+def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
     """The end by a signal. What it met on its way to the loop was never begun: no warning."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    tell_end(what, stop)
     return code
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,13 @@ import click
 
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.code_only import migrate_code_only, plan_code_only
+from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.path_text import PathText
-from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.pipeline_options import finish, told_counts
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import verify_migration
 
@@ -240,10 +240,11 @@ def finalise(
     _end(session, "finalise", run_finalise, folder, sealed, takeover=takeover, as_json=as_json)
 
 
+@goes_on()
 def _end(
     session: Session,
     verb: str,
-    work: Callable[[Located, Store], Iterator[Outcome]],
+    work: Callable[[Located, Store], Generator[Outcome]],
     folder: str,
     sealed: Path | None,
     *,
@@ -259,8 +260,7 @@ def _end(
         store = stack.enter_context(session.open_owner(takeover=takeover))
         outcomes = work(place, store)
         quiet = frozenset((OK,))
-        shown = told(session, verb, outcomes, 0, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
+        counts = told_counts(session, verb, outcomes, 0, as_json=as_json, quiet=quiet)
     finish(session, verb, counts, frozenset(), FAILED)
 
 
@@ -270,6 +270,7 @@ def _end(
 @click.option("--prefix", default="", help="Export all segments whose names begin so.")
 @json_option
 @pass_session
+@goes_on()
 def export(
     session: Session, /, folder: Path, segments: tuple[str, ...], prefix: str, *, as_json: bool
 ) -> None:
@@ -288,8 +289,7 @@ def export(
         total = sum(info.length - info.start_offset for info in infos)
         outcomes = run_export(store, infos, folder)
         quiet = frozenset((OK, SAME))
-        shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
+        counts = told_counts(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "export", counts, frozenset(), FAILED, conflict=CONFLICT)
     if counts[REFUSED]:
         raise click.exceptions.Exit(ExitCode.USAGE)

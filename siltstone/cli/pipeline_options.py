@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -96,15 +96,18 @@ def open_executor(
 def told(
     session: Session,
     label: str,
-    outcomes: Iterable[Outcome],
+    outcomes: Generator[Outcome],
     total: int,
     *,
     as_json: bool,
     quiet: frozenset[str],
-) -> Iterator[Outcome]:
-    """Pass outcomes on, and write them: each with ``--json``, else those that are not ``quiet``."""
+) -> Generator[Outcome]:
+    """Pass outcomes on, and write them: each with ``--json``, else those that are not ``quiet``.
+
+    However it ends, the job has ended as well.
+    """
     done = 0
-    with progress_bar(label, total, shown=not session.quiet) as advance:
+    with closing(outcomes), progress_bar(label, total, shown=not session.quiet) as advance:
         for outcome in outcomes:
             done += outcome.length
             advance(done)
@@ -120,6 +123,26 @@ def told(
             elif outcome.status not in quiet:
                 click.echo(f"{outcome.status}: {outcome.subject}: {outcome.message}")
             yield outcome
+
+
+def joined(known: Iterable[Outcome], found: Generator[Outcome]) -> Generator[Outcome]:
+    """What is known before a job, and then what the job finds; closing it ends the job."""
+    yield from known
+    yield from found
+
+
+def told_counts(
+    session: Session,
+    label: str,
+    outcomes: Generator[Outcome],
+    total: int,
+    *,
+    as_json: bool,
+    quiet: frozenset[str],
+) -> Counter[str]:
+    """Write outcomes as ``told`` does; return how many had which status."""
+    with closing(told(session, label, outcomes, total, as_json=as_json, quiet=quiet)) as shown:
+        return Counter(outcome.status for outcome in shown)
 
 
 def finish(

@@ -23,6 +23,7 @@ from siltstone.cli.backup_commands import (
     tell_restored,
     tell_verified,
 )
+from siltstone.cli.ended import goes_on
 from siltstone.cli.moving_options import progress_of
 from siltstone.cli.pipeline_options import executor_options, open_executor
 from siltstone.cli.session import Session, json_option, pass_session
@@ -36,6 +37,7 @@ from siltstone.cli.session import Session, json_option, pass_session
 @executor_options
 @json_option
 @pass_session
+@goes_on()
 def backup(
     session: Session,
     /,
@@ -106,6 +108,7 @@ def verify_backup(
 @executor_options
 @json_option
 @pass_session
+@goes_on()
 def restore(
     session: Session,
     /,

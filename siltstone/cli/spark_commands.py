@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
-from itertools import chain
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import click
 
 from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
+from siltstone.cli.ended import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import (
     FolderOrAddress,
     executor_options,
     finish,
+    joined,
     open_executor,
     told,
+    told_counts,
 )
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.cli.spark_backup import backup, restore, verify_backup
@@ -65,18 +66,24 @@ def scrub(
 
     with store_view(session.store_path()) as view:
         head = {"job": "scrub", "store": view.uuid}
-        with KeptOutcomes(resume, head) as kept, open_executor(**choice) as executor:
+        with (
+            goes_on(when=resume is not None),
+            KeptOutcomes(resume, head) as kept,
+            open_executor(**choice) as executor,
+        ):
             items = plan_scrub(view.chunk_rows())
             # A chunk that grew since is read again.
             left = [item for item in items if kept.done.get(item.name) != item.length]
             total = sum(item.length for item in left)
             outcomes = run_scrub(view, executor, left, rate=rate)
             quiet = frozenset((OK, GONE))
-            for outcome in told(session, "scrub", outcomes, total, as_json=as_json, quiet=quiet):
-                if outcome.status != FAILED:
-                    kept.keep(outcome)
-                else:
-                    kept.counts[FAILED] += 1
+            shown = told(session, "scrub", outcomes, total, as_json=as_json, quiet=quiet)
+            with closing(shown):
+                for outcome in shown:
+                    if outcome.status != FAILED:
+                        kept.keep(outcome)
+                    else:
+                        kept.counts[FAILED] += 1
             if not kept.counts[FAILED]:
                 kept.end()
     finish(session, "scrub", kept.counts, DAMAGE, FAILED)
@@ -104,6 +111,7 @@ def scrub(
 @executor_options
 @json_option
 @pass_session
+@goes_on()
 def export(
     session: Session,
     /,
@@ -142,8 +150,7 @@ def export(
         with open_executor(**choice) as executor:
             outcomes = run_export(view, executor, items, rate=rate)
             quiet = frozenset((OK, SAME))
-            shown = told(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
-            counts = Counter(outcome.status for outcome in shown)
+            counts = told_counts(session, "export", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "export", counts, frozenset((UNREADABLE,)), FAILED)
 
 
@@ -197,9 +204,8 @@ def verify(
             total = sum(item.size for item in items)
             found = verify_export(view, executor, items, rate=rate)
         quiet = frozenset((OK,))
-        outcomes = chain(known, found)
-        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
+        outcomes = joined(known, found)
+        counts = told_counts(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING, UNREADABLE)), FAILED)
 
 
@@ -256,6 +262,7 @@ def copy(
 @executor_options
 @json_option
 @pass_session
+@goes_on()
 def compact(
     session: Session,
     /,
@@ -287,8 +294,7 @@ def compact(
             total = planned_bytes(store, rules)
             outcomes = run_compact(store, executor, rules, rate=rate)
             quiet = frozenset((OK, CHANGED))
-            shown = told(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
-            counts = Counter(outcome.status for outcome in shown)
+            counts = told_counts(session, "compact", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "compact", counts, frozenset((DAMAGED,)), FAILED)
 
 

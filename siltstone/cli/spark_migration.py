@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,14 @@ import click
 from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.copy_command import check_choice
+from siltstone.cli.ended import goes_on
 from siltstone.cli.migrate_commands import (
     in_place_option,
     record_option,
     sealed_option,
     under_option,
 )
-from siltstone.cli.pipeline_options import executor_options, finish, open_executor, told
+from siltstone.cli.pipeline_options import executor_options, finish, open_executor, told_counts
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import record_sums_of
 from siltstone.cli.verify_migration import verify_migration as run_verify_migration
@@ -107,6 +107,7 @@ def verify_migration(
 @executor_options
 @json_option
 @pass_session
+@goes_on()
 def sums(
     session: Session,
     /,
@@ -210,6 +211,5 @@ def verify_import(
     with store_view(session.store_path()) as view, open_executor(**choice) as executor:
         outcomes = verify_files(view, planned, executor, rate=rate)
         quiet = frozenset((OK,))
-        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
-        counts = Counter(outcome.status for outcome in shown)
+        counts = told_counts(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "verify", counts, frozenset((DIFFERS, MISSING)), FAILED)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.ended import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.output import print_json
@@ -29,6 +30,7 @@ def storage() -> None:
 @moving_options
 @json_option
 @pass_session
+@goes_on()
 def copy(
     session: Session, new: Path, rate: int | None, threads: int | None, *, as_json: bool
 ) -> None:
@@ -47,6 +49,7 @@ def copy(
 @click.option("--threads", type=click.IntRange(1, 256), metavar="N", help="Objects at a time.")
 @json_option
 @pass_session
+@goes_on()
 def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -> None:
     """Bring the rest to the long-term storage of NEW and go on there. Nobody may own the store."""
     from siltstone.migration.move_storage import switch_storage

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siltstone.cli.pipeline_options import finish, told
+from siltstone.cli.pipeline_options import finish, told, told_counts
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ def verify_migration(
         outcomes = run_verify(layout, known, place, view, executor, rate=rate)
         counts: Counter[str] = Counter()
         same = []
-        for outcome in told(
-            session, "verify", outcomes, total, as_json=as_json, quiet=frozenset((OK,))
-        ):
-            counts[outcome.status] += 1
-            if outcome.status == OK:
-                same.append(infos[outcome.subject])
+        quiet = frozenset((OK,))
+        shown = told(session, "verify", outcomes, total, as_json=as_json, quiet=quiet)
+        with closing(shown):
+            for outcome in shown:
+                counts[outcome.status] += 1
+                if outcome.status == OK:
+                    same.append(infos[outcome.subject])
         if owned is not None:
             recorded = record_sums_of(
                 session, view, owned, executor, same, rate=rate, as_json=as_json
@@ -82,5 +83,4 @@ def record_sums_of(
     items = plan_sums(view, segments)
     total = sum(item.size for item in items)
     outcomes = record_sums(view, owned, executor, items, rate=rate)
-    shown = told(session, "sums", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))
-    return Counter(outcome.status for outcome in shown)
+    return told_counts(session, "sums", outcomes, total, as_json=as_json, quiet=frozenset((OK,)))

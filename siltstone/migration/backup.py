@@ -8,6 +8,7 @@ lie in tier 1 alone too. Behind that chunks are copied for as long as it takes; 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -210,26 +211,27 @@ class _Making:
         left = list(items.values())
         for _ in range(ROUNDS_MAX):
             occupied: list[FragmentItem] = []
-            for outcome in executor.run(work, packed(left, executor.workers)):
-                item, plan = items[outcome.subject], plan_of[outcome.subject]
-                if outcome.status == OCCUPIED:
-                    occupied.append(replace(item, found=None))
-                    continue
-                done += item.size
-                progress(done, total)
-                if outcome.status in DAMAGE:
-                    plan.damage = f"{outcome.status}: {outcome.message}"
-                    # What came of it has the name, and is no fragment.
-                    self._turn.check()
-                    delete(self._place.storage, item.name)
-                elif outcome.status == FAILED:
-                    raise PipelineError(f"the store did not answer: {outcome.message}")
-                else:
-                    plan.came[outcome.subject] = int.from_bytes(outcome.detail, "little")
-                    if outcome.status == OK:
-                        copied.append(item)
+            with closing(executor.run(work, packed(left, executor.workers))) as outcomes:
+                for outcome in outcomes:
+                    item, plan = items[outcome.subject], plan_of[outcome.subject]
+                    if outcome.status == OCCUPIED:
+                        occupied.append(replace(item, found=None))
+                        continue
+                    done += item.size
+                    progress(done, total)
+                    if outcome.status in DAMAGE:
+                        plan.damage = f"{outcome.status}: {outcome.message}"
+                        # What came of it has the name, and is no fragment.
+                        self._turn.check()
+                        delete(self._place.storage, item.name)
+                    elif outcome.status == FAILED:
+                        raise PipelineError(f"the store did not answer: {outcome.message}")
                     else:
-                        found += 1
+                        plan.came[outcome.subject] = int.from_bytes(outcome.detail, "little")
+                        if outcome.status == OK:
+                            copied.append(item)
+                        else:
+                            found += 1
             if not occupied:
                 return copied, found
             # Nobody else may: a task that was given up and lives on would delete what is whole.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from typing import Final
 from siltstone.core.chunk_care import delete_many
 from siltstone.core.chunk_names import FILES_PREFIX, PINS_PREFIX
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     CapabilityError,
@@ -242,18 +243,18 @@ def _copied(
     total, done = sum(sizes.values()), 0
     work = MoveWork(source=str(old.file), target=str(new.file), uuid=uuid, rate=rate)
     damaged: list[tuple[str, str]] = []
-    for outcome in executor.run(work, packed(items, executor.workers)):
-        done += sizes[outcome.subject]
-        progress(done, total)
-        if outcome.status == FAILED:
-            raise PipelineError(f"the old place did not answer: {outcome.message}")
-        if outcome.status in DAMAGE:
-            damaged.append((outcome.subject, f"{outcome.status}: {outcome.message}"))
+    with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
+        for outcome in outcomes:
+            done += sizes[outcome.subject]
+            progress(done, total)
+            if outcome.status == FAILED:
+                raise PipelineError(f"the old place did not answer: {outcome.message}")
+            if outcome.status in DAMAGE:
+                damaged.append((outcome.subject, f"{outcome.status}: {outcome.message}"))
     if damaged:
-        raise CorruptDataError(
-            f"{len(damaged)} objects of the store can not be read; the first: {damaged[0][1]}",
-            where=damaged[0][0],
-        )
+        name, first = damaged[0]
+        count = counted(len(damaged), "object of the store")
+        raise CorruptDataError(f"{count} can not be read; the first: {first}", where=name)
     return MoveReport(
         objects=len(wanted),
         size=sum(length for length, _ in wanted.values()),
@@ -299,13 +300,7 @@ def _rest(
                 length=lengths.get(name),
                 expected=length,
             )
-    return MoveReport(
-        objects=report.objects,
-        size=report.size,
-        copied=report.copied,
-        copied_bytes=report.copied_bytes,
-        removed=len(extra),
-    )
+    return replace(report, removed=len(extra))
 
 
 @contextmanager

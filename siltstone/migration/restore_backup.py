@@ -220,14 +220,16 @@ class _Restoring:
         left = list(items)
         for _ in range(ROUNDS_MAX):
             occupied: list[ChunkItem] = []
-            for outcome in self._executor.run(work, packed(left, self._executor.workers)):
-                item = by_name[outcome.subject]
-                if outcome.status == OCCUPIED:
-                    occupied.append(replace(item, found=None))
-                    continue
-                done += item.size
-                self._progress(done, total)
-                self._note(outcome, target)
+            packs = packed(left, self._executor.workers)
+            with closing(self._executor.run(work, packs)) as outcomes:
+                for outcome in outcomes:
+                    item = by_name[outcome.subject]
+                    if outcome.status == OCCUPIED:
+                        occupied.append(replace(item, found=None))
+                        continue
+                    done += item.size
+                    self._progress(done, total)
+                    self._note(outcome, target)
             # Nobody else may: a task that was given up and lives on would delete what is whole.
             for item in occupied:
                 delete(target, item.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,18 +110,19 @@ def verify_backups(
         seen = WorkerPlace(path=find_place(place).path, witness=opened.witness())
         work = ObjectWork(place=seen, rate=rate)
         total, done = sum(item.size for item in items), 0
-        for outcome in chosen.run(work, packed(items, chosen.workers)):
-            done += outcome.length
-            progress(done, total)
-            if outcome.status != OK:
-                findings.append(
-                    BackupFinding(
-                        generations=tuple(by_name[outcome.subject]),
-                        status=outcome.status,
-                        subject=outcome.subject,
-                        message=outcome.message,
+        with closing(chosen.run(work, packed(items, chosen.workers))) as outcomes:
+            for outcome in outcomes:
+                done += outcome.length
+                progress(done, total)
+                if outcome.status != OK:
+                    findings.append(
+                        BackupFinding(
+                            generations=tuple(by_name[outcome.subject]),
+                            status=outcome.status,
+                            subject=outcome.subject,
+                            message=outcome.message,
+                        )
                     )
-                )
         return VerifyReport(
             generations=tuple(one.number for one in looked_at),
             objects=len(items),

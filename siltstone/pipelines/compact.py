@@ -8,7 +8,7 @@ leaves chunks that nothing names, and the sweep of the epoch finds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,7 +95,7 @@ def compact(
     rules: CompactionRules | None = None,
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Merge what is worth it in every container, and yield what became of each new chunk.
 
     Args:
@@ -115,9 +115,10 @@ def compact(
     for _ in range(ROUNDS_MAX):
         # What was merged may still be small, and go together with its like of other segments.
         done = 0
-        for outcome in _round(store, executor, chosen, rate):
-            done += outcome.status == OK
-            yield outcome
+        with closing(_round(store, executor, chosen, rate)) as outcomes:
+            for outcome in outcomes:
+                done += outcome.status == OK
+                yield outcome
         if not done:
             break
         # What the new chunks stand for is garbage once long-term storage says so as well.
@@ -127,7 +128,7 @@ def compact(
 
 def _round(
     store: OwnedStore, executor: Executor, rules: CompactionRules, rate: int | None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     planned: dict[str, _Planned] = {}
     items: list[MergeItem] = []
     for index, container in enumerate(store.containers):
@@ -140,8 +141,9 @@ def _round(
                 items.append(MergeItem(container=index, merging=merging))
     work = MergeWork(store=store.path, uuid=store.uuid, rate=rate)
     try:
-        for outcome in executor.run(work, packed(items, executor.workers)):
-            yield _stated(store, planned.pop(outcome.subject), outcome)
+        with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
+            for outcome in outcomes:
+                yield _stated(store, planned.pop(outcome.subject), outcome)
     finally:
         # Of these nobody knows whether they were written.
         for one in planned.values():

@@ -9,7 +9,7 @@ whole or not at all. One that was killed goes on in the session in hand behind w
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,7 +138,7 @@ def copy(
     segments: Sequence[SegmentInfo],
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Copy what the target lacks of ``segments``, and seal there what is sealed here.
 
     Args:
@@ -245,7 +245,7 @@ def _carried_out(
     executor: Executor,
     lacks: list[Lack],
     rate: int | None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Copy what one session brings and lacks yet, and commit it."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
@@ -269,8 +269,10 @@ def _carried_out(
                 target_uuid=target.uuid,
                 rate=rate,
             )
-            outcomes = executor.run(work, packed(items, executor.workers)) if items else iter(())
-            failures = _sort_out(outcomes, items, came, noted)
+            failures = {}
+            if items:
+                with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
+                    failures = _sort_out(outcomes, items, came, noted)
         outputs = [
             ImportOutput(
                 segment=lack.info.name,
@@ -315,7 +317,7 @@ def _items(
 
 
 def _sort_out(
-    outcomes: Iterator[Outcome], items: Sequence[CopyItem], came: Came, noted: NotedRanges
+    outcomes: Iterable[Outcome], items: Sequence[CopyItem], came: Came, noted: NotedRanges
 ) -> dict[str, Outcome]:
     """Add chunks that come to those of their segment, note them; return segments that failed."""
     names = {item.subject: {part.segment for part in item.parts} for item in items}

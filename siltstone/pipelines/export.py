@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -160,7 +160,7 @@ def export(
     items: Sequence[ExportItem],
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Write files and yield what became of each: ``ok``, ``same``, ``unreadable`` or ``failed``.
 
     A file appears whole or not at all, and one that is there stays as it is: what was killed is

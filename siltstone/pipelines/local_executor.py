@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from resource import RUSAGE_THREAD, getrusage
 from typing import Final
@@ -51,7 +51,7 @@ class LocalExecutor:
         """See ``Executor``."""
         return self._threads
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         """See ``Executor``."""
         with work.open() as step:
             yield from on_threads(step, packs, self._threads)
@@ -60,7 +60,7 @@ class LocalExecutor:
         """Nothing is kept between runs."""
 
 
-def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Iterator[Outcome]:
+def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Generator[Outcome]:
     """Do packs on so many threads, and yield what became of their items."""
     environment = SystemEnvironment()
     loop = BackgroundLoop(name="siltstone-pipeline")

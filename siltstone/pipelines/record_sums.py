@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,7 +86,7 @@ def record_sums(
     items: Sequence[SumsItem],
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Read objects and record their sums; from then on reads compare with what was read now.
 
     Args:
@@ -107,12 +107,13 @@ def record_sums(
     """
     by_name = {item.chunk.name: item for item in items}
     work = SumsWork(store=view.path, uuid=view.uuid, rate=rate)
-    for outcome in executor.run(work, packed(items, executor.workers)):
-        if outcome.status == OK:
-            item = by_name[outcome.subject]
-            container = owned.containers[item.container]
-            owned.loop.run(container.keep_sums(item.chunk, unpack_sums(outcome.detail)))
-        yield replace(outcome, detail=b"")
+    with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
+        for outcome in outcomes:
+            if outcome.status == OK:
+                item = by_name[outcome.subject]
+                container = owned.containers[item.container]
+                owned.loop.run(container.keep_sums(item.chunk, unpack_sums(outcome.detail)))
+            yield replace(outcome, detail=b"")
 
 
 def _summed(storage: ChunkStorage, item: SumsItem) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -112,7 +112,7 @@ def scrub(
     items: Sequence[ScrubItem] | None = None,
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Read every chunk and yield what it was like.
 
     What seems wrong is looked up again at the end, and is ``gone`` if nothing names it any more.
@@ -130,11 +130,12 @@ def scrub(
     planned = plan_scrub(view.chunk_rows()) if items is None else items
     work = ScrubWork(store=view.path, uuid=view.uuid, rate=rate)
     suspects: list[Outcome] = []
-    for outcome in executor.run(work, packed(planned, executor.workers)):
-        if outcome.status in DAMAGE:
-            suspects.append(outcome)
-        else:
-            yield outcome
+    with closing(executor.run(work, packed(planned, executor.workers))) as outcomes:
+        for outcome in outcomes:
+            if outcome.status in DAMAGE:
+                suspects.append(outcome)
+            else:
+                yield outcome
     if suspects:
         yield from _judged(view, suspects)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -120,7 +120,7 @@ def verify_copy(
     items: Sequence[ComparedItem],
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Compare ranges and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
     ``unreadable`` says that bytes of one of the stores are damaged, by its own checksums.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -114,7 +114,7 @@ def verify_export(
     items: Sequence[ExportItem],
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Compare files and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
     ``unreadable`` says that the store's own bytes are damaged. ``rate`` is how many bytes of the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
@@ -105,10 +105,11 @@ class Executor(Protocol):
         """How many tasks run at a time, about."""
         ...
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         """Do the work on every item and yield what became of each, in any order.
 
-        The packs are taken as they are needed. Closing the iterator ends the work early.
+        The packs are taken as they are needed. Closing it ends the work early; whoever may be ended
+        by an error or a signal closes it, for the traceback keeps it alive.
 
         Raises:
             PipelineError: a worker could not begin at all, or ended unexpectedly.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cache, reduce
 from itertools import islice
 from typing import Final
@@ -66,7 +66,7 @@ class SparkExecutor:
             self._workers = max(1, _partitions(self._spark))
         return self._workers
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         """See ``Executor``."""
         source = iter(packs)
         while some := list(islice(source, PACKS_PER_CORE * self.workers)):

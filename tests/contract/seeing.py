@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import Item, Outcome, Work
@@ -17,7 +17,7 @@ class Seeing:
     def __init__(self) -> None:
         self.seen = b""
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         kept = [list(pack) for pack in packs]
         self.seen += pickle.dumps((work, kept))
         yield from LocalExecutor(4).run(work, kept)

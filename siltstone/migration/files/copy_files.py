@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, islice, takewhile
@@ -156,16 +156,16 @@ def copy_group(
         # Behind a failure nothing new is begun, and what was on its way is noted.
         left = takewhile(lambda _: not failures, (i for i in items if i.number not in found))
         work = CopyFiles(store=str(path), ticket=ticket, rate=rate)
-        for outcome in executor.run(
-            work, in_groups(left, lambda item: item.size, PACK_BYTES, PACK_PIECES)
-        ):
-            came = pickle.loads(outcome.detail)
-            if outcome.status != OK:
-                failures.append(came)
-                continue
-            found[int(outcome.subject)] = came
-            notes.add(int(outcome.subject), came)
-            progress(outcome.length)
+        packs = in_groups(left, lambda item: item.size, PACK_BYTES, PACK_PIECES)
+        with closing(executor.run(work, packs)) as outcomes:
+            for outcome in outcomes:
+                came = pickle.loads(outcome.detail)
+                if outcome.status != OK:
+                    failures.append(came)
+                    continue
+                found[int(outcome.subject)] = came
+                notes.add(int(outcome.subject), came)
+                progress(outcome.length)
     if failures:
         raise failures[0]
     for segment in group.segments:

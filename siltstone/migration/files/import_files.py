@@ -6,7 +6,7 @@ import goes on behind the groups that are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -101,7 +101,7 @@ def import_files(
     *,
     executor: Executor | None = None,
     rate: int | None = None,
-) -> Iterator[ImportedFiles]:
+) -> Generator[ImportedFiles]:
     """Make segments of files or objects; yield each once it is there.
 
     Args:

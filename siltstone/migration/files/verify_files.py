@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentError
@@ -27,7 +28,7 @@ def verify_files(
     executor: Executor,
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Compare segments with their files; what was appended or truncated since is passed over.
 
     Args:
@@ -61,8 +62,9 @@ def verify_files(
     yield from (_told(name, 0, problems) for name, length in lengths.items() if not length)
     root = WorkerLayout(store=view.path, uuid=view.uuid, folder="/", prefix="")
     work = VerifyWork(layout=root, rate=rate)
-    for name in compared_segments(work, ours, executor, problems):
-        yield _told(name, lengths[name], problems)
+    with closing(compared_segments(work, ours, executor, problems)) as names:
+        for name in names:
+            yield _told(name, lengths[name], problems)
 
 
 def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:

@@ -10,8 +10,8 @@ Nothing here writes to the layout.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -142,7 +142,7 @@ def bring(
     in_place: InPlace | None,
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Bring what the store lacks of a layout.
 
     Args:
@@ -270,17 +270,20 @@ class _Bringing:
                 CopyItem(ticket=ticket, number=number, runs=runs)
                 for number, runs in enumerate(some for some in lacking if some)
             ]
+            if not items:
+                return came, problems
             packs = packed(items, self._executor.workers)
-            for outcome in self._executor.run(self._work, packs) if items else ():
-                if outcome.status != OK:
-                    item = items[int(outcome.subject)]
-                    problems.update({run.segment: outcome.message for run in item.runs})
-                    continue
-                made, wrong = pickle.loads(outcome.detail)
-                for key, chunks in made.items():
-                    noted.add(key, chunks)
-                came.update(made)
-                problems.update(wrong)
+            with closing(self._executor.run(self._work, packs)) as outcomes:
+                for outcome in outcomes:
+                    if outcome.status != OK:
+                        item = items[int(outcome.subject)]
+                        problems.update({run.segment: outcome.message for run in item.runs})
+                        continue
+                    made, wrong = pickle.loads(outcome.detail)
+                    for key, chunks in made.items():
+                        noted.add(key, chunks)
+                    came.update(made)
+                    problems.update(wrong)
         return came, problems
 
     def _to_copy(self, share: Share) -> Iterator[Run]:

@@ -8,7 +8,7 @@ last, without concats; before that, no reader knows of the segment.
 from __future__ import annotations
 
 import stat as modes
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -27,7 +27,7 @@ NAME_BYTES_MAX: Final = 255
 """Of a part of a path, on every common file system."""
 
 
-def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Iterator[Outcome]:
+def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generator[Outcome]:
     """Write segments into a folder; what an earlier run wrote whole is passed over.
 
     Args:

@@ -7,7 +7,7 @@ segments from the store. Each step may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -47,7 +47,7 @@ REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""
 
 
-def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
+def roll_back(place: Located, store: Store) -> Generator[Outcome]:
     """Go back to the layout, and let the store forget what came from it.
 
     Args:
@@ -110,7 +110,7 @@ def roll_back(place: Located, store: Store) -> Iterator[Outcome]:
             yield Outcome(subject=place.migration, status=FAILED, message=message)
 
 
-def finalise(place: Located, store: Store) -> Iterator[Outcome]:
+def finalise(place: Located, store: Store) -> Generator[Outcome]:
     """Let a migration be for good: of one in place, old files are ordinary chunks from then on.
 
     Headers of imported segments, and their empty files, are deleted where the layout became chunks;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -88,7 +88,7 @@ def verify(
     executor: Executor,
     *,
     rate: int | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Compare all segments of a migration with their files.
 
     What was appended or truncated in the store since is passed over.
@@ -123,13 +123,14 @@ def verify(
     by_name = {one.info.name: one for one in known}
     yield from (_told(by_name[name], problems) for name in empty)
     work = VerifyWork(layout=place.for_workers(view.uuid), rate=rate)
-    for name in compared_segments(work, ours, executor, problems):
-        yield _told(by_name[name], problems)
+    with closing(compared_segments(work, ours, executor, problems)) as names:
+        for name in names:
+            yield _told(by_name[name], problems)
 
 
 def compared_segments(
     work: VerifyWork, ours: Mapping[Run, SegmentRange], executor: Executor, problems: Problems
-) -> Iterator[str]:
+) -> Generator[str]:
     """Compare runs of files with ranges; yield each segment once all of it was compared.
 
     Args:
@@ -143,12 +144,13 @@ def compared_segments(
         VerifyItem(number=number, pairs=tuple((run, ours[run]) for run in group))
         for number, group in enumerate(groups_of(ours))
     ]
-    for outcome in executor.run(work, packed(items, executor.workers)):
-        problems.update(pickle.loads(outcome.detail))
-        for run, _ in items[int(outcome.subject)].pairs:
-            left[run.segment] -= 1
-            if not left[run.segment]:
-                yield run.segment
+    with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
+        for outcome in outcomes:
+            problems.update(pickle.loads(outcome.detail))
+            for run, _ in items[int(outcome.subject)].pairs:
+                left[run.segment] -= 1
+                if not left[run.segment]:
+                    yield run.segment
 
 
 def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[Run, SegmentRange]:

@@ -10,6 +10,7 @@ import pytest
 
 import siltstone
 from siltstone.cli import check_command
+from siltstone.cli.ended import GOES_ON
 from tests.unit.cli.conftest import Command
 
 COUNT = 6
@@ -60,7 +61,8 @@ def test_an_interrupted_check_is_resumed(
 
     with monkeypatch.context() as patch:
         patch.setattr(check_command, "print_json", stop)
-        assert command("check", "--deep", "--resume", str(kept), "--json").code == 130
+        ran = command("check", "--deep", "--resume", str(kept), "--json")
+        assert (ran.code, ran.err) == (130, f"siltstone: interrupted; {GOES_ON}\n")
     content = json.loads(kept.read_text())
     assert (content["after"]["chunks_done"], content["counts"]) == (4, {"damage": 1})
     assert command("check", "--resume", str(kept)).code == 2, "the first one was deep"

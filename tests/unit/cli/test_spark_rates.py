@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -66,7 +66,7 @@ class Four:
 
     workers = 4
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         items = [item for pack in packs for item in pack]
         for number in range(4):
             with work.open(4) as step:

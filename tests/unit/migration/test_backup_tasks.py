@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Tried:
         self.seen = seen
         self.rounds = 0
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         self.rounds += 1
         kept = [list(pack) for pack in packs]
         tries = [list(LocalExecutor(2).run(work, kept))]
@@ -91,7 +91,7 @@ class Halves:
         self.place = place
         self.rounds = 0
 
-    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[Outcome]:
         kept = [list(pack) for pack in packs]
         self.rounds += 1
         if self.rounds == 1:
@@ -125,7 +125,7 @@ class Elsewhere:
     def __init__(self, change: Callable[[Any], Any]) -> None:
         self.change = change
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         yield from LocalExecutor(2).run(self.change(work), packs)
 
     def close(self) -> None:

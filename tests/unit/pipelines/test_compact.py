@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -68,7 +68,7 @@ class Between:
     def __init__(self, happen: Callable[[Outcome], Outcome]) -> None:
         self.happen = happen
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
         assert pickle.loads(pickle.dumps(work)) == work
         for outcome in list(LocalExecutor(2).run(work, packs)):
             yield self.happen(outcome)
@@ -168,7 +168,7 @@ def test_a_repeated_task_finds_its_chunk_written_and_nothing_is_lost(folder: Pat
         class Twice:
             workers = 1
 
-            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
                 kept = [list(pack) for pack in packs]
                 list(executor.run(work, kept))
                 return executor.run(work, kept)
@@ -200,7 +200,7 @@ def test_a_job_that_ends_early_leaves_garbage_and_no_damage(folder: Path) -> Non
     with owned_store(folder) as store:
         job = compact(store, LocalExecutor(1), rules)
         assert next(job).status == OK
-        job.close()  # type: ignore[attr-defined]
+        job.close()
     check(folder, content)
     with owned_store(folder) as store:
         assert {outcome.status for outcome in compact(store, LocalExecutor(2), rules)} <= {OK}
@@ -234,9 +234,9 @@ def test_merges_travel(folder: Path) -> None:
         class Seeing:
             workers = 1
 
-            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Iterator[Outcome]:
+            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
                 seen.extend(packs)
-                return iter(())
+                yield from ()
 
             def close(self) -> None:
                 pass
