@@ -15,6 +15,7 @@ from siltstone.core.records.keys import RowKind
 if TYPE_CHECKING:
     from siltstone.container.parts import Parts
     from siltstone.container.reading import Reading
+    from siltstone.core.segment_storage import ChunkedSegmentStorage
 
 _DEEP = Wish()
 
@@ -42,9 +43,11 @@ class CheckCalls:
     async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
         """See ``examine_chunks``."""
         parts = self._parts
-        return await examine_chunks(
-            self._reading(), parts.segments, parts.storage, name, start, limit, deep=deep
-        )
+
+        async def look() -> tuple[Reading, ChunkedSegmentStorage]:
+            return self._reading(), parts.segments
+
+        return await examine_chunks(look, parts.storage, name, start, limit, deep=deep)
 
     async def rows(
         self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None

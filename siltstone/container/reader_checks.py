@@ -19,6 +19,7 @@ from siltstone.container.views import ContainerStats, Finding
 from siltstone.core.environment import Environment
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.keys import RowKind
+from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class ReaderChecks:
     if TYPE_CHECKING:
 
         def _current(self) -> View: ...
+        async def refresh(self) -> None:
+            """See what was acknowledged since."""
+
         async def _fresh(self) -> Reading: ...
         async def _start(self) -> None: ...
         async def _blocking(self, call: Callable[[], T]) -> T: ...
@@ -84,9 +88,13 @@ class ReaderChecks:
 
     async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
         """See ``examine_chunks``."""
-        reading = await self._fresh()
-        segments = self._current().segments
-        return await examine_chunks(reading, segments, self._storage, name, start, limit, deep=deep)
+
+        async def look() -> tuple[Reading, ChunkedSegmentStorage]:
+            await self.refresh()
+            view = self._current()
+            return view.reading, view.segments
+
+        return await examine_chunks(look, self._storage, name, start, limit, deep=deep)
 
     async def rows(
         self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None

@@ -54,6 +54,10 @@ class PausingEnvironment(VirtualEnvironment):
         """Stop at the next call."""
         self._number = self.calls
 
+    def stop_at(self, number: int) -> None:
+        """Stop at the ``number``-th call from now on, 1 being the next."""
+        self._number = self.calls + number
+
     def stop_behind_next(self) -> None:
         """Stop behind the next call."""
         assert self._behind, "it stops before calls"
