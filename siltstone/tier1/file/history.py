@@ -35,7 +35,7 @@ def read_frames(
     """Yield the frames of ``ranges`` from ``from_index`` on.
 
     Raises:
-        LogTruncatedError: a file was unlinked meanwhile.
+        LogTruncatedError: a file was taken out of the log meanwhile.
         CorruptDataError: a frame is missing, damaged or not the one that belongs there.
         LogError: a call failed.
     """
@@ -48,6 +48,11 @@ def read_frames(
                     if frame.index >= from_index:
                         yield frame
             except FileNotFoundError as error:
+                raise LogTruncatedError(index=from_index, first=part.end_index) from error
+            except CorruptDataError as error:
+                # A file that was truncated from the log is written anew, also while it is read.
+                if part.key in folder.log_files():
+                    raise
                 raise LogTruncatedError(index=from_index, first=part.end_index) from error
 
 

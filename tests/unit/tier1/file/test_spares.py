@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.errors import LogError, StorageFullError
+from siltstone.core.errors import LogError, LogTruncatedError, StorageFullError
 from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
@@ -321,3 +321,31 @@ def test_appends_truncations_and_care_at_the_same_time(tmp_path: Path) -> None:
     assert len(found) >= 10
     log.abandon()
     assert shown(tmp_path) == found
+
+
+@pytest.mark.parametrize("later", [0, 1, 40])
+def test_a_reader_in_a_file_that_is_used_again_hears_that_it_was_truncated(
+    tmp_path: Path, later: int
+) -> None:
+    """It has the file open; what stands there then is zeros, or frames of the file's next turn."""
+    log = made(tmp_path, file_bytes=512 * KIB)
+    large = [b"%d " % number + os.urandom(60_000) for number in range(20)]
+    for data in large:
+        log.append([data], count=1)
+    reader = log_at(tmp_path).open_read()
+    frames = reader.read(0)
+    assert bodies([next(frames)]) == large[:1]
+    first = min((tmp_path / "c0").glob("*.log"))
+    inode = first.stat().st_ino
+    log.truncate(log.end())
+    log.tend()
+    assert not first.exists()
+    assert inode in {path.stat().st_ino for path in (tmp_path / "c0").iterdir()}
+    for number in range(later):
+        log.append([b"%d" % number + bytes(60_000)], count=1)
+        log.tend()
+    with pytest.raises(LogTruncatedError):
+        list(frames)
+    assert len(bodies(reader.read(reader.first()))) >= later
+    reader.close()
+    log.abandon()
