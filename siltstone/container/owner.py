@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from siltstone.container.boot import build_replica
 from siltstone.container.found import Found, check_frames, check_lineage, check_log, found
@@ -34,6 +36,9 @@ from siltstone.metadata.index import Index
 LOG_POOL = Pool(name="log-boot", threads=4)
 EPOCH_END = 2**63
 READS_MAX = 5
+"""Reads of a log that an owner truncates meanwhile, before somebody gives up."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +213,12 @@ async def replay(
 
 
 async def read_frames(log: FencedLog | LogReader, environment: Environment) -> list[Frame]:
-    """Read every frame that the log keeps.
+    """Read every frame that the log keeps. Raises as ``kept_frames``."""
+    return await environment.run_blocking(LOG_POOL, lambda: kept_frames(log, list))
+
+
+def kept_frames(log: FencedLog | LogReader, read: Callable[[Iterator[Frame]], T]) -> T:
+    """Return what ``read`` makes of every frame that the log keeps.
 
     An older owner may still truncate what it stated while it held the log, so a read may have to
     begin again at the new first index.
@@ -217,11 +227,9 @@ async def read_frames(log: FencedLog | LogReader, environment: Environment) -> l
         LogTruncatedError: the log was truncated under each of several reads.
     """
     for _ in range(READS_MAX):
-        try:
-            return await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
-        except LogTruncatedError:
-            continue
-    return await environment.run_blocking(LOG_POOL, lambda: list(log.read(log.first())))
+        with suppress(LogTruncatedError):
+            return read(log.read(log.first()))
+    return read(log.read(log.first()))
 
 
 def bridged(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from siltstone.container.found import check_frames, check_lineage, check_log, found
-from siltstone.container.owner import READS_MAX
+from siltstone.container.owner import kept_frames
 from siltstone.core.errors import (
     CapabilityError,
     CorruptDataError,
     LogLostError,
-    LogTruncatedError,
     StoreInUseError,
 )
-from siltstone.core.fenced_log import FencedLog, LogReader, ReplaceableLog
+from siltstone.core.fenced_log import FencedLog, ReplaceableLog
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
 
@@ -30,7 +28,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
     frames: tuple[Frame, ...] = ()
     try:
         check_lineage(where, reader.lineage())
-        frames, damage = _frames_of(reader)
+        frames, damage = kept_frames(reader, _whole_frames)
         epoch = reader.epoch()
         if epoch < recovered.stated_epoch:
             # A copy, and nothing tells which of its frames were appended beside that owner.
@@ -44,14 +42,6 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         return damage, frames
     finally:
         reader.close()
-
-
-def _frames_of(reader: LogReader) -> tuple[tuple[Frame, ...], str]:
-    """Those that the log keeps; from its new first index when an owner truncates it meanwhile."""
-    for _ in range(READS_MAX):
-        with suppress(LogTruncatedError):
-            return _whole_frames(reader.read(reader.first()))
-    return _whole_frames(reader.read(reader.first()))
 
 
 def _whole_frames(source: Iterator[Frame]) -> tuple[tuple[Frame, ...], str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.container.log_views import FrameView, LogHead, frame_view
-from siltstone.container.owner import EPOCH_END, bridged
+from siltstone.container.owner import EPOCH_END, READS_MAX, bridged
 from siltstone.container.views import Finding
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStorage
@@ -24,8 +24,6 @@ from siltstone.journal.recovery import Recovered, recover
 from siltstone.store.assemble import Assembly, assembled
 
 _HEADS: Final = Pool(name="siltstone-heads", threads=16)
-READS_MAX = 5
-"""Looks for the first frame of a log that an owner truncates meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +91,26 @@ class Inspection:
     ) -> Iterator[FrameView]:
         """Yield frames from index ``start`` on; ``None`` begins with the first one kept.
 
+        Frames that an owner truncates meanwhile are passed over.
+
         Raises:
-            LogTruncatedError: ``start`` lies below the first frame that is kept.
+            LogTruncatedError: ``start`` lies below the first frame that is kept; or the log was
+                truncated again and again.
             CorruptDataError: a frame is damaged.
         """
         with self._reader(container) as reader:
-            for left in reversed(range(READS_MAX)):
-                begin = reader.first() if start is None else start
+            begin, misses = reader.first() if start is None else start, 0
+            while True:
                 try:
                     for frame in reader.read(begin):
-                        start = frame.index + 1
+                        begin, misses = frame.index + 1, 0
                         yield frame_view(frame, rows=rows)
                 except LogTruncatedError:
-                    # An owner truncates between two looks; only the first frame may be any.
-                    if start is not None or not left:
+                    # An owner truncates meanwhile; what was asked for by its index must be kept.
+                    misses += 1
+                    if begin == start or misses == READS_MAX:
                         raise
+                    begin = reader.first()
                 else:
                     return
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 import siltstone
+from siltstone.core.errors import LogTruncatedError
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
@@ -198,6 +199,31 @@ def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
             patch.setattr(Inspection, "_reader", moving)
             assert [frame.index for frame in inspection.frames(1)] == whole
         assert Moving.looks == 2
+
+
+def test_frames_that_an_owner_truncates_behind_the_first_are_passed_over(folder: Path) -> None:
+    """Each owner begins a file of the log."""
+    for number in range(4):
+        with siltstone.open(folder) as store:
+            store.create(f"{{a}}{number}").append(b"x")
+    with siltstone.open(folder) as store, open_inspection(folder) as inspection:
+        store.segment("{a}0").append(b"newest")
+        before = inspection.log_head(1)
+        shown = inspection.frames(1)
+        asked_for = inspection.frames(1, before.first)
+        assert [next(shown).index, next(asked_for).index] == [before.first, before.first]
+        store.flush()
+        store.checkpoint()
+        store.flush()
+        after = inspection.log_head(1)
+        assert after.first > before.end - 3
+        for frames in (shown, asked_for):
+            left = [frame.index for frame in frames]
+            assert left == sorted(left)
+            assert left[-1] == after.end - 1
+            assert set(range(after.first, after.end)) <= set(left)
+        with pytest.raises(LogTruncatedError):
+            next(inspection.frames(1, before.first))
 
 
 def test_uuids_have_one_form_wherever_they_are_shown(command: Command, written: Path) -> None:
