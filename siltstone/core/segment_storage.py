@@ -29,7 +29,7 @@ from siltstone.core.operations.inspect import (
 )
 from siltstone.core.operations.mishaps import Mishaps
 from siltstone.core.operations.near_reads import NearReads
-from siltstone.core.operations.pieces import piece_end
+from siltstone.core.operations.pieces import PIECE_BYTES, piece_end
 from siltstone.core.operations.put_back import run_put_back
 from siltstone.core.operations.read import fetch, run_read, sums_between
 from siltstone.core.operations.read_ahead import ReadAhead
@@ -100,7 +100,9 @@ class ChunkedSegmentStorage(SegmentJoins):
             blocks=blocks,
             memory=ChunkMemory(),
             ahead=ReadAhead(
-                lambda segment_id, offset, view: fetch(self._context, segment_id, offset, view),
+                lambda segment_id, offset, view: fetch(
+                    self._context, segment_id, offset, view, PIECE_BYTES
+                ),
                 lambda segment_id, start, end: piece_end(
                     partial(layouts.floor, segment_id), start, end
                 ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import socket
+from contextlib import suppress
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -13,10 +15,14 @@ from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.remote.ranges import another_range, answered_count, at_end, told_length
-from siltstone.core.words import MIB
+from siltstone.core.words import KIB, MIB
 
 STEP_BYTES: Final = MIB
 """What one read of the socket asks for."""
+
+WOKEN_AT: Final = 256 * KIB
+"""While much is to come, the kernel wakes whoever reads when so much is there, not at every packet:
+each wake-up has to get the interpreter from the threads that read beside it."""
 
 
 def read_range(
@@ -98,9 +104,16 @@ def _expected(answer: Any, offset: int, wanted: int, name: str, operation: str) 
 def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operation: str) -> None:
     plain = plain_body(body)
     source = body if plain is None else plain
+    connection = None if plain is None else _plain_socket(plain)
+    patient = False
     done = 0
     while done < len(buffer):
         deadline.check()
+        # Never more than is sure to come within this step, whatever a layer above has read already.
+        wanted = len(buffer) - done >= STEP_BYTES + 2 * WOKEN_AT
+        if connection is not None and wanted != patient:
+            _wake_at(connection, WOKEN_AT if wanted else 1)
+            patient = wanted
         count = source.readinto(buffer[done : done + STEP_BYTES])
         if not count:
             raise ChunkUnavailableError(
@@ -123,6 +136,19 @@ def plain_body(body: Any) -> http.client.HTTPResponse | None:
     """
     found = getattr(getattr(body, "_raw_stream", None), "_original_response", None)
     return found if isinstance(found, http.client.HTTPResponse) else None
+
+
+def _plain_socket(answer: http.client.HTTPResponse) -> socket.socket | None:
+    """What an answer comes from; ``None`` where it is encrypted, or something else."""
+    raw = getattr(answer.fp, "raw", None)
+    found = getattr(raw, "_sock", None) if isinstance(raw, socket.SocketIO) else None
+    return found if type(found) is socket.socket else None
+
+
+def _wake_at(connection: socket.socket, count: int) -> None:
+    """Have the kernel tell of bytes when so many are there, or no more come."""
+    with suppress(OSError):  # a system that can not do that tells of each
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
 
 def _told_length(error: ClientError) -> int | None:

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from siltstone.core.records.extent import Extent
 from siltstone.core.words import BLOCK_BYTES, MIB
 
-PIECE_BYTES = 8 * MIB
-"""What is read ahead at a time; the last piece of a chunk takes up to twice as much with it."""
+PIECE_BYTES = 12 * MIB
+"""What is read ahead at a time; the last piece of a chunk takes up to twice as much with it.
+
+A request costs the processor of either side as much as some 2 MiB, so larger pieces cost less; and
+five of these are ahead where the budget is 64 MiB, which keeps the connections busy.
+"""
 
 _SPARE_MAX = 4
 _EXTENTS_MAX = 64

@@ -155,12 +155,21 @@ async def run_read(context: Context, segment_id: int, offset: int, buffer: memor
     return len(view)
 
 
-async def fetch(context: Context, segment_id: int, offset: int, view: memoryview) -> None:
-    """Fill ``view`` with flushed bytes from ``offset`` on, all of which there must be."""
+async def fetch(
+    context: Context,
+    segment_id: int,
+    offset: int,
+    view: memoryview,
+    part_bytes: int = PART_BYTES,
+) -> None:
+    """Fill ``view`` with flushed bytes from ``offset`` on, all of which there must be.
+
+    ``part_bytes`` is what one call to a far service reads, see ``PART_BYTES``.
+    """
     loop = asyncio.get_running_loop()
     gone: ChunkNotFoundError | None = None
     for _ in range(_LOOK_UPS_MAX):
-        parts = _look_up(context, segment_id, offset, len(view))
+        parts = _look_up(context, segment_id, offset, len(view), part_bytes)
         if gone is not None and any(part.chunk.name == gone.chunk for part in parts):
             break
         started = loop.time()
@@ -199,7 +208,9 @@ def _readable_end(context: Context, segment_id: int, offset: int) -> int:
     return flushed
 
 
-def _look_up(context: Context, segment_id: int, offset: int, length: int) -> list[ReadPart]:
+def _look_up(
+    context: Context, segment_id: int, offset: int, length: int, part_bytes: int
+) -> list[ReadPart]:
     end = min(_readable_end(context, segment_id, offset), offset + length)
     extents: list[Extent] = []
     position = offset
@@ -209,11 +220,11 @@ def _look_up(context: Context, segment_id: int, offset: int, length: int) -> lis
             raise _gap(segment_id, position)
         extents += some
         position = some[-1].end
-    return plan_read(extents, context.chunk, offset, end, _part_bytes(context))
+    return plan_read(extents, context.chunk, offset, end, _part_bytes(context, part_bytes))
 
 
-def _part_bytes(context: Context) -> int:
-    return PART_BYTES if context.storage.read_now is None else NEAR_PART_BYTES
+def _part_bytes(context: Context, of_far: int = PART_BYTES) -> int:
+    return of_far if context.storage.read_now is None else NEAR_PART_BYTES
 
 
 async def read_extents(

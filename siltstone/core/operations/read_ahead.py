@@ -19,7 +19,10 @@ from siltstone.core.operations.pieces import Room
 from siltstone.core.words import MIB
 
 PIECES_MAX = 8
-"""Most pieces ahead of one reader; it begins with one, and each further read doubles them."""
+"""Most pieces ahead of one reader."""
+
+AHEAD_SHARE = 2
+"""A reader is thought to go on so many times as far as it has come, and for a piece at least."""
 
 STREAMS_MAX = 64
 """Most readers that are followed at a time; the one not seen for longest is forgotten."""
@@ -59,11 +62,12 @@ class _Piece:
 class Stream:
     """One sequential reader: the pieces ahead of it, in order, and how many there may be.
 
-    ``unsent`` says that the loop may not have come to the tasks of the last ones yet.
+    ``read`` is how many bytes it has read in order. ``unsent`` says that the loop may not have come
+    to the tasks of the last pieces yet.
     """
 
     pieces: deque[_Piece] = field(default_factory=deque)
-    window: int = 0
+    read: int = 0
     unsent: bool = False
 
 
@@ -141,10 +145,11 @@ class ReadAhead:
             return None
         stream = self._streams.pop((segment_id, offset), None)
         if stream is None:
-            stream = Stream()
-        elif self._slow_reads >= _SLOW_READS_MIN:
-            stream.window = min(PIECES_MAX, max(1, 2 * stream.window))
-            self._extend(stream, segment_id, end, flushed)
+            stream = Stream(read=end - offset)
+        else:
+            stream.read += end - offset
+            if self._slow_reads >= _SLOW_READS_MIN:
+                self._extend(stream, segment_id, end, flushed)
         if (other := self._streams.pop((segment_id, end), None)) is not None:
             self._drop(other)  # two readers at one place can not be told apart any more
         self._streams[segment_id, end] = stream
@@ -200,11 +205,11 @@ class ReadAhead:
         await asyncio.gather(*self._tasks)
 
     def _extend(self, stream: Stream, segment_id: int, end: int, flushed: int) -> None:
-        """Start reading pieces until the window is full, the segment ends or the budget is used."""
-        pieces = stream.pieces
+        """Start reading until enough is ahead, the segment ends or the budget is used."""
+        pieces, wanted = stream.pieces, end + AHEAD_SHARE * stream.read
         start = max(end, pieces[-1].end) if pieces else end
         ahead = sum(piece.end > end for piece in pieces)
-        while ahead < stream.window and start < flushed:
+        while start < flushed and (not ahead or (ahead < PIECES_MAX and start < wanted)):
             stop = self._piece_end(segment_id, start, flushed)
             memory = self._memory(stop - start)
             if memory is None:
@@ -246,7 +251,7 @@ class ReadAhead:
         self._drop(stream)
 
     def _drop(self, stream: Stream) -> None:
-        stream.window = 0
+        stream.read = 0
         while stream.pieces:
             self._release(stream.pieces.popleft())
 

@@ -165,15 +165,31 @@ def test_the_next_piece_is_asked_for_before_bytes_of_one_that_is_there_are_copie
     async def test() -> None:
         ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
         ahead.measured(MIB, CALL_S)
-        ahead.follow(1, 0, 4, 100)
-        ahead.follow(1, 4, 8, 100)
+        ahead.follow(1, 0, 1, 100)
+        ahead.follow(1, 1, 2, 100)
         await asyncio.gather(*ahead._tasks)
-        assert list(asked) == [8]
-        stream = ahead.follow(1, 8, 12, 100)
+        assert list(asked) == [2]
+        stream = ahead.follow(1, 2, 6, 100)
         assert stream is not None
-        assert await ahead.take(stream, 8, target) == 4
-        assert bytes(target) == bytes([8, 9, 10, 11])
-        assert asked == {8: bytes(4), 12: bytes(4), 16: bytes(4)}
+        assert await ahead.take(stream, 2, target) == 4
+        assert bytes(target) == bytes([2, 3, 4, 5])
+        assert asked == dict.fromkeys([2, 6, 10, 14], bytes(4))
+        await ahead.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("step", "pieces"), [(1, 1), (2, 2), (4, 4), (16, 8)])
+def test_the_further_a_reader_has_come_the_more_is_read_ahead(step: int, pieces: int) -> None:
+    async def fetch(segment_id: int, offset: int, view: memoryview) -> None:
+        view[:] = bytes(len(view))
+
+    async def test() -> None:
+        ahead = ReadAhead(fetch, lambda _, start, end: min(end, start + 4), 64)
+        ahead.measured(MIB, CALL_S)
+        assert ahead.follow(1, 0, step, 100) is None, "one read may be the only one"
+        assert ahead.follow(1, step, 2 * step, 100) is not None
+        assert ahead.held_bytes == 4 * pieces
         await ahead.close()
 
     asyncio.run(test())
@@ -189,8 +205,8 @@ def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None
         ahead.measured(MIB, CALL_S)
         assert ahead.wants(1, 4)
         assert ahead.wants(2, 0)
-        ahead.follow(1, 0, 4, 100)
-        assert ahead.follow(1, 4, 8, 100) is not None
+        ahead.follow(1, 6, 7, 100)
+        assert ahead.follow(1, 7, 8, 100) is not None
         ahead.measured(MIB, 0.0)
         assert ahead.wants(1, 8), "its next bytes are held for it"
         assert not ahead.wants(1, 4)
