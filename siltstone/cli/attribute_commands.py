@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
-from siltstone.cli.output import print_json
+from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 
 
@@ -54,7 +54,7 @@ def attributes(
         print_json({"segment": segment, "attributes": dict(info.attributes)})
     else:
         for key, value in sorted(info.attributes.items()):
-            click.echo(f"{key}={value}")
+            say(f"{key}={value}")
 
 
 @click.command()

@@ -14,9 +14,10 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.option_text import options_of
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.counted import counted
 from siltstone.core.uuid_text import uuid_text
 
 if TYPE_CHECKING:
@@ -144,13 +145,14 @@ def tell_backup(report: BackupReport, *, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(
-            f"generation {report.backup.generation}: copied {report.copied_fragments:,} fragments "
-            f"of chunks, {report.copied_bytes:,} bytes, and {report.copied_files:,} files, "
-            f"{report.copied_file_bytes:,} bytes"
+        say(
+            f"generation {report.backup.generation}: copied "
+            f"{counted(report.copied_fragments, 'fragment')} of chunks, "
+            f"{counted(report.copied_bytes, 'byte')}, and {counted(report.copied_files, 'file')}, "
+            f"{counted(report.copied_file_bytes, 'byte')}"
         )
         for name, reason in report.missing.items():
-            click.echo(f"missing: {name}: {reason}")
+            say(f"missing: {name}: {reason}")
     if report.missing:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 
@@ -176,7 +178,7 @@ def list_generations(session: Session, place: Path, of: str | None, *, as_json: 
         )
         for one in found:
             for damage in one.damage:
-                click.echo(f"generation {one.number}: {damage}")
+                say(f"generation {one.number}: {damage}")
     if any(one.damage for one in found):
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 
@@ -221,10 +223,11 @@ def tell_verified(session: Session, report: VerifyReport, *, as_json: bool) -> N
         else:
             numbers = ", ".join(map(str, finding.generations))
             text = f"{finding.status}: {finding.subject}: generation {numbers}: {finding.message}"
-            click.echo(text)
+            say(text)
     session.note(
-        f"verify: {len(report.generations)} generations, {report.objects:,} objects, "
-        f"{report.size:,} bytes, {len(report.findings):,} findings"
+        f"verify: {counted(len(report.generations), 'generation')}, "
+        f"{counted(report.objects, 'object')}, {counted(report.size, 'byte')}, "
+        f"{counted(len(report.findings), 'finding')}"
     )
     statuses = {finding.status for finding in report.findings}
     if statuses - {FAILED}:
@@ -293,9 +296,9 @@ def tell_restored(report: RestoreReport, *, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(f"made a store of generation {report.backup.generation}: {report.settings}")
+        say(f"made a store of generation {report.backup.generation}: {report.settings}")
         for name, reason in report.missing.items():
-            click.echo(f"missing: {name}: {reason}")
+            say(f"missing: {name}: {reason}")
     if report.missing:
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 
@@ -322,7 +325,7 @@ def remove(
     remove_backups(place, generations, of, takeover=takeover)
     if as_json:
         print_json({"removed": list(generations)})
-    session.note(f"removed {len(generations)} generations; gc makes room")
+    session.note(f"removed {counted(len(generations), 'generation')}; gc makes room")
 
 
 @backup.command()
@@ -343,7 +346,7 @@ def gc(
         print_json({"objects": report.count, "bytes": report.size, "deleted": not dry_run})
     else:
         done = "would delete" if dry_run else "deleted"
-        click.echo(f"{done} {report.count:,} objects, {report.size:,} bytes")
+        say(f"{done} {counted(report.count, 'object')}, {counted(report.size, 'byte')}")
 
 
 def site_from(folder: Path, choice: dict[str, Any]) -> Site:

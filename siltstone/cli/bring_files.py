@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.ended import goes_on
-from siltstone.cli.output import counting_bar, print_json, print_table
+from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.session import Session
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +53,8 @@ def told_imports(
                     print_json(made)
                 else:
                     there = " (made before)" if made.repeated else ""
-                    files = "1 file" if made.files == 1 else f"{made.files} files"
-                    click.echo(f"{made.segment}: {made.length} bytes of {files}{there}")
+                    files = counted(made.files, "file")
+                    say(f"{made.segment}: {counted(made.length, 'byte')} of {files}{there}")
 
 
 def show_plan(planned: Sequence[PlannedSegment], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import click
 
 from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.container.check_views import CheckProgress
@@ -93,7 +93,7 @@ def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -
                 if as_json:
                     print_json(finding)
                 else:
-                    click.echo(f"{finding.severity}: {finding.where}: {finding.message}")
+                    say(f"{finding.severity}: {finding.where}: {finding.message}")
         kept.end()
     if not as_json:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(kept.counts.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
 
 
@@ -60,4 +60,4 @@ def containers(session: Session, *, as_json: bool) -> None:
         ),
     )
     for head, _, _ in states:
-        click.echo(f"container {head.container}: {head.owner or 'nobody'}")
+        say(f"container {head.container}: {head.owner or 'nobody'}")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json
+from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.store.storage_probes import Probe
@@ -46,7 +47,7 @@ def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> 
         if as_json:
             print_json(probe)
         else:
-            click.echo(f"{probe.outcome:<8} {probe.area}: {probe.name}: {probe.detail}")
+            say(f"{probe.outcome:<8} {probe.area}: {probe.name}: {probe.detail}")
 
     if only and not conformance:
         raise click.UsageError("--only goes with --conformance")
@@ -59,7 +60,7 @@ def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> 
         for probe in diagnose(session.store_path()):
             tell(probe)
     if failed:
-        session.note(f"{failed} probes failed")
+        session.note(f"{counted(failed, 'probe')} failed")
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 

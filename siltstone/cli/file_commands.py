@@ -12,7 +12,7 @@ import click
 from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving_options
-from siltstone.cli.output import counting_bar, print_json, print_table
+from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import (
     Session,
@@ -21,6 +21,7 @@ from siltstone.cli.session import (
     recover_option,
     takeover_option,
 )
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.migration.files.import_plan import PlannedSegment
@@ -160,7 +161,7 @@ def export(
                     facts = {"segment": file.segment, "offset": file.start, "length": file.length}
                     print_json({**facts, "file": str(file.target)})
                 else:
-                    click.echo(f"{file.target}: {file.length} bytes of {file.segment}")
+                    say(f"{file.target}: {counted(file.length, 'byte')} of {file.segment}")
 
 
 @click.group(cls=ListedVerbs)
@@ -208,7 +209,7 @@ def finalise(session: Session, name: str, *, takeover: bool, as_json: bool) -> N
     if as_json:
         print_json({"adoption": name, "garbage": count})
     else:
-        click.echo(f"{name} is finalised; {count} files that no segment has will be deleted")
+        say(f"{name} is finalised; {counted(count, 'file')} that no segment has will be deleted")
 
 
 @adoption.command()
@@ -223,7 +224,7 @@ def release(session: Session, name: str, *, takeover: bool, as_json: bool) -> No
     if as_json:
         print_json(found)
     else:
-        click.echo(f"{found.released} files released, {found.in_use} still in segments")
+        say(f"{counted(found.released, 'file')} released, {found.in_use} still in segments")
 
 
 @adoption.command()
@@ -240,4 +241,4 @@ def sums(session: Session, segments: tuple[str, ...], *, takeover: bool, as_json
             if as_json:
                 print_json({"segment": name, "length": length})
             else:
-                click.echo(f"{name}: {length} bytes read")
+                say(f"{name}: {counted(length, 'byte')} read")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.store.store import Store
@@ -50,9 +51,9 @@ def status(session: Session, *, as_json: bool) -> None:
     for one in found:
         for pin in one.pins:
             until = datetime.fromtimestamp(pin.expires_ms / 1000, UTC).isoformat(" ", "seconds")
-            click.echo(f"{pin.name} holds {pin.holds} until {until}: version {pin.version}")
+            say(f"{pin.name} holds {pin.holds} until {until}: version {pin.version}")
         for failed in one.failed:
-            click.echo(f"failed {failed.attempts} times: {failed.chunk}: {failed.reason}")
+            say(f"failed {counted(failed.attempts, 'time')}: {failed.chunk}: {failed.reason}")
 
 
 @gc.command()
@@ -76,7 +77,7 @@ def replay(session: Session, *, as_json: bool, takeover: bool) -> None:
     if as_json:
         print_json({"replayed": count})
     else:
-        click.echo(f"{count} deletions will be tried again")
+        say(f"{counted(count, 'deletion')} will be tried again")
 
 
 @gc.command()
@@ -101,9 +102,9 @@ def sweep(
             if as_json:
                 print_json(finding)
             else:
-                click.echo(f"{finding.kind}: {finding.name}: {finding.reason}")
+                say(f"{finding.kind}: {finding.name}: {finding.reason}")
         for kind, count in sorted(counts.items()):
-            session.note(f"{kind}: {count} names, {sizes[kind]} bytes")
+            session.note(f"{kind}: {counted(count, 'name')}, {counted(sizes[kind], 'byte')}")
         if not counts:
             session.note("nothing is there that nothing names")
         if delete:
@@ -115,7 +116,7 @@ def _collect(session: Session, store: Store, *, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": count})
     else:
-        click.echo(f"deleted {count} chunks")
+        say(f"deleted {counted(count, 'chunk')}")
     left = sum(one.due + one.delayed + one.uncovered + one.held for one in store.garbage())
     if left:
-        session.note(f"{left} tasks wait; siltstone gc status tells what for")
+        session.note(f"{counted(left, 'task')} left; siltstone gc status tells what for")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.errors import ChunkUnavailableError
 
@@ -53,7 +53,7 @@ def _worst(found: Sequence[ContainerHealth]) -> str:
 
 
 def _show(state: str, found: Sequence[ContainerHealth]) -> None:
-    click.echo(f"long-term storage is {state}")
+    say(f"long-term storage is {state}")
     print_table(
         ("CONTAINER", "STATE", "CALLS", "UNANSWERED", "SLOW", "LATENCY (ms)", "UNFLUSHED (s)"),
         (
@@ -71,4 +71,4 @@ def _show(state: str, found: Sequence[ContainerHealth]) -> None:
     )
     for one in found:
         for reason in (*one.reasons, *(["safe mode: too little room"] if one.safe_mode else [])):
-            click.echo(f"container {one.container}: {reason}")
+            say(f"container {one.container}: {reason}")

@@ -12,7 +12,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.output import print_json
+from siltstone.cli.output import print_json, say
 from siltstone.cli.session import (
     Session,
     json_option,
@@ -20,6 +20,7 @@ from siltstone.cli.session import (
     recover_option,
     takeover_option,
 )
+from siltstone.core.counted import counted
 from siltstone.core.records.keys import RowKind
 
 if TYPE_CHECKING:
@@ -61,12 +62,12 @@ def show_log(
                 print_json(head)
             else:
                 held = "held" if head.alive else "not held"
-                click.echo(
+                say(
                     f"container {index}: epoch {head.epoch}, frames {head.first} to {head.end}, "
                     f"lineage {head.lineage or '-'}, {held}: {head.owner}"
                 )
                 if head.dropped_tail:
-                    click.echo(f"  ends in {head.dropped_tail} bytes of a torn frame")
+                    say(f"  ends in {counted(head.dropped_tail, 'byte')} of a torn frame")
             if limit == 0:
                 continue
             for frame in islice(inspection.frames(index, start, rows=rows), limit):
@@ -111,7 +112,7 @@ def verify(session: Session, container: int | None, *, as_json: bool) -> None:
                 if as_json:
                     print_json(finding)
                 else:
-                    click.echo(f"{finding.severity}: {finding.where}: {finding.message}")
+                    say(f"{finding.severity}: {finding.where}: {finding.message}")
     if not found:
         session.note("a boot finds all that it needs")
     if damaged:
@@ -130,7 +131,7 @@ def checkpoint(session: Session, *, as_json: bool, takeover: bool) -> None:
         if as_json:
             print_json({"container": index, "version": version})
         else:
-            click.echo(f"container {index}: checkpoint at table version {version}")
+            say(f"container {index}: checkpoint at table version {version}")
 
 
 @click.command("rows")
@@ -150,7 +151,7 @@ def rows(
             if as_json:
                 print_json(row)
             else:
-                click.echo(f"{row.container} {row.version} {row.kind}: {_words(row.fields)}")
+                say(f"{row.container} {row.version} {row.kind}: {_words(row.fields)}")
 
 
 @contextmanager
@@ -174,36 +175,36 @@ def _tell_frame(frame: FrameView) -> None:
     made = "-"
     if frame.made_ms is not None:
         made = datetime.fromtimestamp(frame.made_ms / 1000, UTC).isoformat(" ", "milliseconds")
-    click.echo(f"{frame.index} epoch {frame.epoch} {made} {frame.kind}, {frame.size} bytes")
+    say(f"{frame.index} epoch {frame.epoch} {made} {frame.kind}, {counted(frame.size, 'byte')}")
     for piece in frame.pieces:
         shown = dict(piece)
         decoded = shown.pop("rows", ())
-        click.echo(f"  {shown.pop('piece')}: {_words(shown)}")
+        say(f"  {shown.pop('piece')}: {_words(shown)}")
         assert isinstance(decoded, list | tuple), "rows are a sequence"
         for row in decoded:
             fields = dict(row)
-            click.echo(f"    {fields.pop('change')} {fields.pop('row')}: {_words(fields)}")
+            say(f"    {fields.pop('change')} {fields.pop('row')}: {_words(fields)}")
 
 
 def _tell_file(file: JournalFileView) -> None:
-    click.echo(
+    say(
         f"container {file.container} epoch {file.epoch} file {file.number}: "
-        f"{file.kind}, {file.length} bytes"
+        f"{file.kind}, {counted(file.length, 'byte')}"
     )
     if file.checkpoint is not None:
         found = file.checkpoint
-        click.echo(
-            f"  index version {found.index_version}, {len(found.index_files)} files of "
-            f"{found.index_bytes} bytes; table log to {found.table_log_end}; safe index "
+        say(
+            f"  index version {found.index_version}, {counted(len(found.index_files), 'file')} of "
+            f"{counted(found.index_bytes, 'byte')}; table log to {found.table_log_end}; safe index "
             f"{found.safe_index}, replay from {found.replay_index}, newest {found.newest_index}"
         )
     for batch in file.batches:
-        click.echo(
+        say(
             f"  batch {batch.sequence}: table log to {batch.table_log_end}, safe index "
             f"{batch.safe_index}, newest {batch.newest_index}"
         )
     if file.damage:
-        click.echo(f"  {file.damage}")
+        say(f"  {file.damage}")
 
 
 def _words(fields: object) -> str:

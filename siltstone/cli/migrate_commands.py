@@ -16,10 +16,12 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.moving_options import moving_options
+from siltstone.cli.output import say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told_counts
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.cli.verify_migration import verify_migration
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.migration.legacy.locate import Located
@@ -168,7 +170,9 @@ def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
         session.note(f"install_new: nothing to bring: {error}")
         return
     count = len(layout.segments)
-    click.echo(f"siltstone: install_new: {layout.where} holds {count} legacy segments", err=True)
+    say(
+        f"siltstone: install_new: {layout.where} holds {counted(count, 'legacy segment')}", err=True
+    )
     raise click.exceptions.Exit(ExitCode.CONFLICT)
 
 

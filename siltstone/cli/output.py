@@ -54,6 +54,11 @@ def printable(text: str) -> str:
     )
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Write a line for people: of names in it control characters are escaped."""
+    click.echo(printable(text), err=err)
+
+
 def write_bytes(data: bytes) -> None:
     """Write raw bytes to standard output."""
     sys.stdout.buffer.write(data)

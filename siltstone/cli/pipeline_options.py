@@ -11,7 +11,7 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.moving_options import rate_option
-from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session
 
@@ -121,7 +121,7 @@ def told(
                     }
                 )
             elif outcome.status not in quiet:
-                click.echo(f"{outcome.status}: {outcome.subject}: {outcome.message}")
+                say(f"{outcome.status}: {outcome.subject}: {outcome.message}")
             yield outcome
 
 

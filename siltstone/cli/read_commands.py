@@ -18,11 +18,13 @@ from siltstone.cli.output import (
     print_table,
     printable,
     progress_bar,
+    say,
     write_bytes,
 )
 from siltstone.cli.retention_commands import rule_text
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.container.views import SegmentInfo
@@ -186,13 +188,13 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                 print_json(info)
                 return
             for label, value in _lines(info):
-                click.echo(f"{label + ':':<16} {printable(str(value))}")
+                say(f"{label + ':':<16} {printable(str(value))}")
             return
         stats = store.stats()
         if as_json:
             print_json({"uuid": store.uuid, "containers": list(stats)})
             return
-        click.echo(f"store {store.uuid}")
+        say(f"store {store.uuid}")
         print_table(
             ("CONTAINER", "EPOCH", "UNFLUSHED", "AGE (s)", "TABLE LOG", "LOG FIRST", "LOG END"),
             (
@@ -210,10 +212,11 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
         )
         lost = sum(one.exposed_bytes for one in stats)
         age = max((one.exposed_age_s for one in stats), default=0.0)
-        click.echo(f"with tier 1 gone, {lost} bytes of the last {age:.0f} s would be lost at most")
+        bytes_lost = counted(lost, "byte")
+        say(f"with tier 1 gone, {bytes_lost} of the last {age:.0f} s would be lost at most")
         for one in stats:
             for warning in (*one.warnings, *([one.last_error] if one.last_error else [])):
-                click.echo(f"container {one.container}: {warning}")
+                say(f"container {one.container}: {warning}")
 
 
 def _pieces(source: Segment, start: int, end: int) -> Iterator[tuple[int, bytes]]:

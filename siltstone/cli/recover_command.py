@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.output import print_json
+from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.core.counted import counted
 from siltstone.core.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def recover(
     open_ones = [report.container for report in reports if report.needs_recovery]
     if open_ones and not accept_loss and not dry_run:
         names = ", ".join(map(str, open_ones))
-        click.echo(
+        say(
             f"siltstone: nothing was written: with --accept-loss, container {names} goes on as "
             "shown above, and what is not there is lost for good. If the real tier 1 can still be "
             "brought back, do that instead",
@@ -74,47 +75,47 @@ def recover(
 
 def _tell(report: RecoveryReport) -> None:
     head = f"container {report.container}: {report.state}"
-    click.echo(f"{head}: {report.reason}" if report.reason else head)
+    say(f"{head}: {report.reason}" if report.reason else head)
     if report.damage:
-        click.echo(f"  long-term storage is damaged, an older state serves: {report.damage}")
+        say(f"  long-term storage is damaged, an older state serves: {report.damage}")
         if not report.done:
             click.echo("  siltstone salvage tells what lies behind it; look before --accept-loss")
     for harm in report.harm:
-        click.echo(f"  damaged: {harm}")
+        say(f"  damaged: {harm}")
     if report.store:
-        click.echo(f"  system/store is written anew: {report.store}")
+        say(f"  system/store is written anew: {report.store}")
     for warning in report.warnings:
-        click.echo(f"  warning: {warning}")
+        say(f"  warning: {warning}")
     if report.state in ("lost", "damaged"):
         _tell_loss(report, to_end=report.state == "damaged" and not report.damage)
     if report.set_aside:
-        click.echo(f"  the older log is now in {report.set_aside}")
+        say(f"  the older log is now in {report.set_aside}")
     if report.done:
-        click.echo(f"  done: lineage {report.new_lineage}, epoch {report.epoch}")
+        say(f"  done: lineage {report.new_lineage}, epoch {report.epoch}")
 
 
 def _tell_loss(report: RecoveryReport, *, to_end: bool) -> None:
     """Say what there is; ``to_end`` when no segment lacks anything that was appended last."""
-    click.echo(f"  tables: up to version {report.cut_version}")
+    say(f"  tables: up to version {report.cut_version}")
     if report.lost_version is not None:
-        click.echo(f"  tables: updates up to version {report.lost_version} are lost")
-    click.echo(
+        say(f"  tables: updates up to version {report.lost_version} are lost")
+    say(
         f"  frames of {'the' if report.state == 'damaged' else 'an older'} log: "
         f"{report.frames_replayed} replayed, {report.frames_left} left out"
     )
     if report.left_because:
-        click.echo(f"  left out because: {report.left_because}")
+        say(f"  left out because: {report.left_because}")
     for segment in report.segments:
         if segment.lost or segment.kept or not to_end:
-            click.echo(f"  {_line(segment, to_end=to_end)}")
+            say(f"  {_line(segment, to_end=to_end)}")
         for lost in segment.lost:
             end = lost.offset + lost.length
-            click.echo(f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}")
+            say(f"    bytes {lost.offset} to {end} are lost: {lost.chunk} is {lost.reason}")
         kept_as = "put back from" if report.done else "kept in"
         for kept in segment.kept:
             end = kept.offset + kept.length
             what = f"bytes {kept.offset} to {end} are {kept_as} tier 1"
-            click.echo(f"    {what}: {kept.chunk} is {kept.reason}")
+            say(f"    {what}: {kept.chunk} is {kept.reason}")
     if to_end and not any(segment.lost for segment in report.segments):
         click.echo("  nothing is lost")
 
@@ -124,5 +125,5 @@ def _line(segment: SegmentRecovery, *, to_end: bool) -> str:
     if segment.replayed:
         text += f", {segment.replayed} of them from the older log"
     if segment.missing:
-        return f"{text}; {segment.missing} bytes up to its seal are lost"
+        return f"{text}; lost: {counted(segment.missing, 'byte')} up to its seal"
     return text if segment.sealed or to_end else f"{text}; what was appended behind is unknown"

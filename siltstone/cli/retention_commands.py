@@ -9,8 +9,9 @@ import click
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.output import print_json, print_table
+from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.core.counted import counted
 from siltstone.store.units import format_size, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
@@ -137,15 +138,16 @@ def run(session: Session, *, dry_run: bool, as_json: bool, takeover: bool) -> No
             if as_json:
                 print_json(cut)
             else:
-                click.echo(f"{cut.segment}: {size} bytes, from {cut.start_offset} on")
-    session.note(f"{total} bytes {'would go' if dry_run else 'went'}")
+                say(f"{cut.segment}: {counted(size, 'byte')}, from {cut.start_offset} on")
+    session.note(f"{counted(total, 'byte')} {'would go' if dry_run else 'went'}")
 
 
 def rule_text(rule: RetentionRule) -> str:
     """A rule in words."""
     kept = []
     if rule.bytes_max is not None:
-        kept.append(f"{format_size(rule.bytes_max)} bytes")
+        size = format_size(rule.bytes_max)
+        kept.append(counted(rule.bytes_max, "byte") if size.isdigit() else size)
     if rule.age_max_s is not None:
         kept.append(format_time(rule.age_max_s))
     of = f"prefix {rule.name!r}" if rule.prefix else f"segment {rule.name!r}"
@@ -156,4 +158,4 @@ def _print(rule: RetentionRule, *, as_json: bool) -> None:
     if as_json:
         print_json(rule)
     else:
-        click.echo(f"keeps {rule_text(rule)}")
+        say(f"keeps {rule_text(rule)}")

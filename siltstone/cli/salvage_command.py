@@ -12,6 +12,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.counted import counted
 from siltstone.core.records.retention_row import RetentionScope
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
         for doubt in doubts:
             session.note(f"siltstone: container {container}: {doubt}")
     if into is not None:
-        session.note(f"siltstone: {report.done} segments are there, {report.copied} bytes written")
+        written = counted(report.copied, "byte")
+        session.note(f"siltstone: there: {counted(report.done, 'segment')}; written: {written}")
     verdicts = {segment.verdict for segment in report.segments}
     verdicts.update(table.verdict for table in report.tables)
     if verdicts - {"exact"}:
@@ -87,8 +89,9 @@ def _show_left_out(session: Session, report: SalvageReport, *, as_json: bool) ->
             continue
         proof = "" if one.proven else ", as they were in an older state"
         session.note(
-            f"siltstone: container {one.container}: not brought: {len(one.rules)} retention rules, "
-            f"the numbers of {len(one.writers)} writers{proof}; --json tells them"
+            f"siltstone: container {one.container}: not brought: "
+            f"{counted(len(one.rules), 'retention rule')}, "
+            f"the numbers of {counted(len(one.writers), 'writer')}{proof}; --json tells them"
         )
         if as_json:
             print_json(_left_out_fields(one))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from siltstone.cli.output import say
 from siltstone.store.settings_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Session:
     def note(self, text: str) -> None:
         """Say something to a person who did not ask for quiet."""
         if not self.quiet:
-            click.echo(text, err=True)
+            say(text, err=True)
 
 
 def _open(

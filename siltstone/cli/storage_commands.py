@@ -10,9 +10,10 @@ import click
 from siltstone.cli.ended import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
-from siltstone.cli.output import print_json
+from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
     from siltstone.migration.move_storage import MoveReport
@@ -72,9 +73,9 @@ def _tell(report: MoveReport, *, as_json: bool) -> None:
             }
         )
         return
-    click.echo(
-        f"copied {report.copied:,} of {report.objects:,} objects, {report.copied_bytes:,} of "
-        f"{report.size:,} bytes; removed {report.removed:,}"
+    say(
+        f"copied {report.copied:,} of {counted(report.objects, 'object')}, "
+        f"{report.copied_bytes:,} of {counted(report.size, 'byte')}; removed {report.removed:,}"
     )
     if report.settings is not None:
-        click.echo(f"switched: {report.settings}")
+        say(f"switched: {report.settings}")

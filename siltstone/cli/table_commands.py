@@ -12,7 +12,7 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.output import bytes_fields, flush_bytes, print_json, write_bytes
+from siltstone.cli.output import bytes_fields, flush_bytes, print_json, say, write_bytes
 from siltstone.cli.session import (
     Session,
     json_option,
@@ -70,7 +70,7 @@ def list_tables(session: Session, prefix: str, *, as_json: bool) -> None:
             if as_json:
                 print_json({"table": name})
             else:
-                click.echo(name)
+                say(name)
 
 
 @table.command()
@@ -86,7 +86,7 @@ def get(session: Session, name: str, key: str, *, as_base64: bool, as_json: bool
     with session.open_reader() as store:
         found = store.table(name).get(raw)
     if found is None:
-        click.echo(f"siltstone: no such key table={name}", err=True)
+        say(f"siltstone: no such key table={name}", err=True)
         raise click.exceptions.Exit(ExitCode.NOT_FOUND)
     if as_json:
         print_json(

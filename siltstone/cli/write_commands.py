@@ -11,7 +11,7 @@ import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.option_text import options_of
-from siltstone.cli.output import print_json, progress_bar
+from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
@@ -87,7 +87,7 @@ def init(
     if as_json:
         print_json({"settings": str(settings), "containers": containers})
     else:
-        click.echo(f"made a store: {settings}")
+        say(f"made a store: {settings}")
 
 
 @click.command()
@@ -118,7 +118,7 @@ def append(
     if as_json:
         print_json({"segment": segment, "offset": offset, "length": made.length})
     else:
-        click.echo(f"{offset} {made.length}")
+        say(f"{offset} {made.length}")
 
 
 @click.command()

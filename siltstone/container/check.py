@@ -17,6 +17,7 @@ from siltstone.container.reading import Reading
 from siltstone.container.sweeper import Ground
 from siltstone.container.sweeper import look as look_for_garbage
 from siltstone.container.views import Finding
+from siltstone.core.counted import counted
 from siltstone.core.errors import ClosedError, CorruptDataError
 from siltstone.core.invariants import check_layout
 from siltstone.core.operations.inspect import ChunkFinding
@@ -135,8 +136,8 @@ def _unverified(
         yield Finding(
             severity="warning",
             where=f"container {container}",
-            message=f"{len(lengths)} objects in place have no sums: their {sum(lengths)} bytes "
-            "are not verified",
+            message=f"{counted(len(lengths), 'object')} in place without sums, "
+            f"{counted(sum(lengths), 'byte')}: not verified",
         )
 
 

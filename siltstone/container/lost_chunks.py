@@ -15,6 +15,7 @@ from siltstone.container.kept_bytes import KeptBytes
 from siltstone.container.recovery_report import LostRange
 from siltstone.container.replica import Replica
 from siltstone.core.chunk_names import data_prefix, import_prefix
+from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError
 from siltstone.core.records.chunk import Chunk, decode_chunk
 from siltstone.core.records.extent import Extent
@@ -148,10 +149,10 @@ async def _gone(
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason="missing")
     # A file of a legacy layout that the store wrote is open, and may be longer.
     if chunk.in_place and chunk.closed and length != chunk.length:
-        reason = f"{length} bytes long, not {chunk.length}: somebody changed it"
+        reason = f"{counted(length, 'byte')} long, not {chunk.length:,}: somebody changed it"
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason=reason)
     if length < chunk.length:
-        reason = f"{length} bytes long, not {chunk.length}"
+        reason = f"{counted(length, 'byte')} long, not {chunk.length:,}"
         # A block that is cut can not be compared with its sum, so no byte of it is read any more.
         start = length // BLOCK_BYTES * BLOCK_BYTES
         return _Gone(chunk=chunk, ranges=((start, chunk.length),), reason=reason)

@@ -11,6 +11,7 @@ from siltstone.container.owner import EPOCH_END, segment_storage
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.view import View
+from siltstone.core.counted import counted
 from siltstone.core.environment import Environment
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
@@ -82,7 +83,8 @@ def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
     lacking = [segment for segment in loss.segments if segment.missing or segment.lost]
     for segment in lacking[:WARNINGS_MAX]:
         if segment.missing:
-            yield f"segment {segment.name}: {segment.missing} bytes up to its seal are not shown"
+            missing = counted(segment.missing, "byte")
+            yield f"segment {segment.name}: not shown: {missing} up to its seal"
         for lost in segment.lost:
             end = lost.offset + lost.length
             yield (

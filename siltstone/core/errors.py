@@ -42,7 +42,7 @@ class SiltstoneError(Exception):
     outcome: Outcome = Outcome.NOT_APPLIED
 
     def __init__(self, message: str, *, outcome: Outcome | None = None, **facts: Any) -> None:
-        tail = " ".join(f"{key}={value}" for key, value in facts.items() if value is not None)
+        tail = " ".join(f"{key}={value}" for key, value in facts.items() if value not in (None, ""))
         super().__init__(f"{message} {tail}" if tail else message)
         if outcome is not None:
             self.outcome = outcome
@@ -56,7 +56,7 @@ class ChunkError(SiltstoneError):
     """A call to long-term storage failed.
 
     Attributes:
-        chunk: the key that the call named.
+        chunk: the key that the call named; empty for a call that names none, such as a listing.
         operation: the verb, such as ``create``.
     """
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from siltstone.container.image import ContainerImage
 from siltstone.core.checksums import crc32c
+from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.backup import (
@@ -168,8 +169,8 @@ class _Making:
         if missing and not allow_missing:
             name, reason = next(iter(missing.items()))
             raise CorruptDataError(
-                f"{len(missing)} chunks of the store can not be read, so there is no backup; "
-                f"the first: {reason}",
+                f"{counted(len(missing), 'chunk')} of the store can not be read, so there is no "
+                f"backup; the first: {reason}",
                 where=name,
             )
         index_files = _index_files(earlier, self._place.lengths(FILES))

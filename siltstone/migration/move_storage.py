@@ -253,8 +253,9 @@ def _copied(
                 damaged.append((outcome.subject, f"{outcome.status}: {outcome.message}"))
     if damaged:
         name, first = damaged[0]
-        count = counted(len(damaged), "object of the store")
-        raise CorruptDataError(f"{count} can not be read; the first: {first}", where=name)
+        count = counted(len(damaged), "object")
+        text = f"{count} of the store can not be read; the first: {first}"
+        raise CorruptDataError(text, where=name)
     return MoveReport(
         objects=len(wanted),
         size=sum(length for length, _ in wanted.values()),

@@ -10,6 +10,7 @@ from typing import Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
 from siltstone.core.words import KIB
 from siltstone.pipelines.copy_plan import MARK, origin_of
@@ -155,7 +156,7 @@ def _ends(info: SegmentInfo, there: SegmentInfo, base: int) -> Iterator[Outcome]
         message = f"it ends at {end}, and the source at {info.length}"
         yield Outcome(subject=info.name, status=DIFFERS, message=message)
     if end < info.length:
-        message = f"the source has {info.length - end} bytes more"
+        message = f"the source has {counted(info.length - end, 'byte')} more"
         yield Outcome(subject=info.name, status=BEHIND, message=message)
     if base + there.start_offset < info.start_offset:
         message = f"the source begins at {info.start_offset}"

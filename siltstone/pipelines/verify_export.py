@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
@@ -143,7 +144,9 @@ def _plan_segment(
         message = "no file holds it"
         known.append(_outcome(f"{place.name}[{start}:{stop}]", MISSING, message))
     if last < end:
-        known.append(_outcome(place.name, BEHIND, f"the store has {end - last} bytes more"))
+        known.append(
+            _outcome(place.name, BEHIND, f"the store has {counted(end - last, 'byte')} more")
+        )
     for start, stop in ranges:
         name = f"{place.name}/{range_name(head, start, stop)}"
         if stop > info.length or stop < start:

@@ -19,6 +19,7 @@ import pytest
 
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.words import MIB
@@ -86,7 +87,13 @@ def run_suite(
             finally:
                 left = emptied(outside, prefix)
                 if left:
-                    tell(_probe("cleaning up", "warning", f"left: {left} chunks below {prefix}"))
+                    tell(
+                        _probe(
+                            "cleaning up",
+                            "warning",
+                            f"left: {counted(left, 'chunk')} below {prefix}",
+                        )
+                    )
             run.told(code)
 
 
@@ -192,7 +199,8 @@ class _Run:
         if spent.is_stopped:
             self._cases.clear()
         self._finish()
-        cost = f"{spent.calls} calls, {spent.sent} bytes sent, {spent.received} bytes received"
+        sent, received = counted(spent.sent, "byte"), counted(spent.received, "byte")
+        cost = f"{counted(spent.calls, 'call')}, {sent} sent, {received} received"
         if spent.is_spent() and not spent.is_stopped:
             self._tell(_probe("cost", "failed", f"{cost}: no more is allowed, and checks are left"))
         else:
@@ -219,7 +227,7 @@ class _Run:
         elif outcomes == {"skipped"}:
             self._tell(_probe(name, "skipped", self._cases[0][1]))
         else:
-            self._tell(_probe(name, "ok", "1 case" if count == 1 else f"{count} cases"))
+            self._tell(_probe(name, "ok", counted(count, "case")))
         self._cases.clear()
 
 

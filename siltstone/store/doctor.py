@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import check_lineage, check_log, found
+from siltstone.core.counted import counted
 from siltstone.core.errors import LogLostError, LogTruncatedError, SiltstoneError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
@@ -164,12 +165,12 @@ class Doctor:
         known = next(place for place in (folder, *folder.parents) if place.exists())
         usage = shutil.disk_usage(known)
         share = usage.free * 100 // max(1, usage.total)
-        detail = f"{usage.free} bytes free, {share}%, at {folder}"
+        detail = f"{counted(usage.free, 'byte')} free, {share}%, at {folder}"
         return ("warning" if usage.free < ROOM_BYTES else "ok"), detail
 
     def _leftovers(self) -> tuple[str, str]:
         count = remove_leftovers(self._storage, before_s=self._environment.time() - LEFT_S)
-        return "ok", f"{count} chunks deleted" if count else "none"
+        return "ok", f"{counted(count, 'chunk')} deleted" if count else "none"
 
     def _set_aside(self) -> tuple[str, str]:
         path = self._assembly.settings.log_options.get("path")

@@ -15,6 +15,7 @@ from siltstone.container.owner import EPOCH_END, READS_MAX, bridged
 from siltstone.container.views import Finding
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
 from siltstone.core.fenced_log import LogReader
@@ -168,7 +169,9 @@ class Inspection:
         for name, length in _named(recovered):
             try:
                 found = self.storage.stat(name).length
-                message = "" if found >= length else f"it has {found} bytes, of {length}"
+                message = (
+                    "" if found >= length else f"it has {counted(found, 'byte')}, of {length:,}"
+                )
             except ChunkNotFoundError as error:
                 message = str(error)
             if message:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from siltstone.core.chunk_storage import UNLIMITED, Capabilities, ChunkStorage
+from siltstone.core.counted import counted
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
@@ -272,7 +273,7 @@ class StorageProbes:
     def _long_name(self) -> str:
         name = self._new("/".join([LONG_PART] * 6))
         self._expect(name, b"probe")
-        return f"{len(name)} bytes"
+        return counted(len(name), "byte")
 
     def _large(self) -> str:
         size = min(LARGE_BYTES, self._capabilities.chunk_bytes_max)
@@ -286,14 +287,14 @@ class StorageProbes:
         read = self._environment.monotonic()
         limits = _limits(self._capabilities)
         return (
-            f"{len(data)} bytes: written in {written - begin:.2f} s, "
+            f"{counted(len(data), 'byte')}: written in {written - begin:.2f} s, "
             f"read in {read - written:.2f} s{limits}"
         )
 
     def _used_space(self) -> str:
         if not self._capabilities.used_space:
             raise _SkippedError("not claimed")
-        return f"{self._one.used_space()} bytes"
+        return counted(self._one.used_space(), "byte")
 
     def _delete(self) -> str:
         name = self._new("delete")

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 
 from siltstone.container.views import SegmentInfo
+from siltstone.core.counted import counted
 from siltstone.core.errors import SegmentError
 from siltstone.migration.files.import_plan import PlannedSegment
 from siltstone.migration.legacy.copying import RUN_BYTES, Run
@@ -71,7 +72,7 @@ def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange
     """The runs of the files and where the store has them, or what is wrong."""
     info = view.segments([segment.name])[0]
     if info.length < segment.length:
-        return f"it has {info.length} bytes, and its files have {segment.length}"
+        return f"it has {counted(info.length, 'byte')}, and its files have {segment.length:,}"
     found: dict[Run, SegmentRange] = {}
     for run in _runs(segment, info):
         stop = run.start + run.length

@@ -23,6 +23,7 @@ from siltstone.container.import_views import (
     ImportOutput,
     ImportTicket,
 )
+from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneError
 from siltstone.core.streamed_creates import PieceRoom
 from siltstone.core.words import GIB, container_of
@@ -349,7 +350,9 @@ def _copied(target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: Cop
 def _check_length(place: LegacyPlace, run: Run) -> None:
     found = place.length_of(run.key)
     if found != run.physical:
-        raise OSError(f"has {found} bytes and had {run.physical}: somebody writes to it")
+        raise OSError(
+            f"has {counted(found, 'byte')} and had {run.physical:,}: somebody writes to it"
+        )
 
 
 def _pieces(

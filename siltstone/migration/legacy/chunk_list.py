@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from siltstone.core.counted import counted
 from siltstone.migration.legacy.files import LegacyFile
 from siltstone.migration.legacy.findings import Note, Oddity, Piece, Reason
 from siltstone.migration.legacy.header import HeaderChunk
@@ -78,7 +79,7 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     for chunk, following in pairwise(chunks):
         file = files.get(chunk.name)
         if chunk.start == following.start and chunk.name != following.name and file and file.length:
-            text = f"no byte of {file.key}, {file.length} bytes, belongs to the segment"
+            text = f"no byte of {file.key}, {counted(file.length, 'byte')}, belongs to the segment"
             spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
     present = [index for index, (chunk, _) in enumerate(held) if chunk.name in files]
     first = present[0] if present else len(held)
@@ -91,11 +92,12 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
             spans.refused = Refused(Reason.MISSING_CHUNK, text)
             return spans
         if file.length < expected:
-            text = f"{file.key} has {file.length} bytes, and should have {expected}"
+            text = f"{file.key} has {counted(file.length, 'byte')}, and should have {expected:,}"
             spans.refused = Refused(Reason.SHORT_CHUNK, text)
             return spans
         if file.length > expected:
-            text = f"{file.key} has {file.length - expected} bytes more than belong to the segment"
+            more = counted(file.length - expected, "byte")
+            text = f"{file.key} has {more} that the segment has not"
             spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
         pieces.append(_piece(file, chunk.start, expected))
     size = last_file.length

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkError
 from siltstone.core.words import MIB
 from siltstone.migration.legacy.chunk_list import Refused, Spans, spans_of
@@ -147,7 +148,7 @@ class _Examiner:
 
     def _parse(self, file: LegacyFile) -> _Parsed:
         if file.length > HEADER_BYTES_MAX:
-            text = f"{file.key} has {file.length} bytes, more than a header can have"
+            text = f"{file.key} has {counted(file.length, 'byte')}, more than a header can have"
             return _Parsed(None, Refused(Reason.BAD_HEADER, text))
         raw = bytearray(file.length)
         try:
@@ -244,7 +245,7 @@ class _Examiner:
             yield Note(oddity=Oddity.LONG_CHUNK, text=text)
         for start, chunk in sorted(self._chunks_of.get(segment, ()), key=lambda one: one[0]):
             if chunk.name not in listed and chunk.name not in spans.names:
-                text = f"{chunk.key} at {start}, {chunk.length} bytes, is in no header"
+                text = f"{chunk.key} at {start}, {counted(chunk.length, 'byte')}, is in no header"
                 yield Note(oddity=Oddity.UNLISTED_CHUNK, text=text)
 
     def _empty_header(self, segment: str, file: LegacyFile) -> Finding:
@@ -333,7 +334,7 @@ def _rivals(file: LegacyFile) -> Refused | None:
 
 def _span_problem(header: Header, spans: Spans) -> Refused | None:
     if header.missing_chunks:
-        text = f"{header.missing_chunks} chunks of the last concat are not in the header"
+        text = f"not in the header: {counted(header.missing_chunks, 'chunk')} of the last concat"
         return Refused(Reason.UNFINISHED_CONCAT, text)
     if spans.refused is not None and header.nested:
         text = f"a source that itself held a concat was merged: {spans.refused.message}"

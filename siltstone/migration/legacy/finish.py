@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
 from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
 from siltstone.migration.legacy.examine import examine
@@ -106,7 +107,7 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
     if adoption is not None:
         released = store.release_adoption(place.migration)
         if released.in_use:
-            message = f"{released.in_use} files are chunks of segments that stay"
+            message = f"{counted(released.in_use, 'file')} of it: chunks of segments that stay"
             yield Outcome(subject=place.migration, status=FAILED, message=message)
 
 
@@ -131,7 +132,8 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
         raise MigrationStateError("no such migration", migration=place.migration)
     partial = [one.info.name for one in known if not one.is_whole]
     if partial:
-        text = f"{len(partial)} segments did not come whole, such as {partial[0]}: migrate again"
+        count = counted(len(partial), "segment")
+        text = f"{count} did not come whole, such as {partial[0]}: migrate again"
         raise MigrationStateError(text, migration=place.migration)
     if adoption is not None:
         store.finalise_adoption(place.migration)
@@ -252,8 +254,8 @@ def _check_writable(
                 problems.append(f"{one.info.name}: {error}")
     if problems:
         raise MigrationStateError(
-            f"{len(problems)} segments changed and can not be written back, such as {problems[0]};"
-            " export them, and delete them from the store",
+            f"{counted(len(problems), 'segment')} changed and can not be written back, such as "
+            f"{problems[0]}; export what changed, and delete it from the store",
             migration=place.migration,
         )
 

@@ -23,7 +23,7 @@ def test_backups_are_made_listed_checked_restored_and_removed(
     place, new = str(tmp_path / "backups"), str(tmp_path / "new")
     made = command("backup", "create", place, "--rate", "1GiB", "--threads", "2")
     assert made.code == 0
-    assert "generation 1: copied 1 fragments of chunks, 7 bytes" in made.out
+    assert "generation 1: copied 1 fragment of chunks, 7 bytes" in made.out
     (again,) = command("backup", "create", place, "--json").values
     assert (again["generation"], again["copied_fragments"], again["chunks"]) == (2, 0, 1)
     assert again["containers"] == [0, 1]
@@ -32,7 +32,7 @@ def test_backups_are_made_listed_checked_restored_and_removed(
     assert command("backup", "list", place, "--json").values[1]["segments"] == 1
     checked = command("backup", "verify", place, "2")
     assert (checked.code, checked.out) == (0, "")
-    assert "1 generations" in checked.err
+    assert "1 generation," in checked.err
     restored = command("backup", "restore", place, new, "--generation", "1")
     assert restored.out == f"made a store of generation 1: {new}/siltstone.yaml\n"
     assert command("cat", "a", store=new).out == "flushed and not"
@@ -61,7 +61,7 @@ def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
     next((folder / "chunks" / "data").rglob("*.chunk")).unlink()
     failed = command("backup", "create", place)
     assert failed.code == ExitCode.DAMAGE
-    assert "1 chunks of the store can not be read" in failed.err
+    assert "1 chunk of the store can not be read" in failed.err
     made = command("backup", "create", place, "--allow-missing")
     assert made.code == ExitCode.DAMAGE
     assert "missing: data/" in made.out

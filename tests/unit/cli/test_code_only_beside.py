@@ -203,7 +203,7 @@ def test_old_bytes_are_watched_from_the_moment_their_sums_are_recorded(
     written_over(old, "aBc")
     with siltstone.open(folder) as store:
         assert store.segment("a").read(0, 3) == b"aBc"
-    assert "have no sums: their 3 bytes are not verified" in command("check", "--deep").out
+    assert "without sums, 3 bytes: not verified" in command("check", "--deep").out
     written_over(old, "abc")
     assert command("migrate", "verify", str(place), "--record-sums").code == 0
     written_over(old, "aBc")

@@ -85,7 +85,7 @@ def test_leftovers_are_told_and_removed(command: Command, written: Path) -> None
     (written / "tier1" / "c0-aside-1").mkdir()
     code, found = _by_name(command)
     assert code == 0
-    assert found["leftovers", "interrupted doctors"]["detail"] == "1 chunks deleted"
+    assert found["leftovers", "interrupted doctors"]["detail"] == "1 chunk deleted"
     assert not left.exists()
     assert found["leftovers", "logs set aside"]["outcome"] == "warning"
 

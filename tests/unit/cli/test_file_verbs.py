@@ -78,9 +78,9 @@ def test_files_become_one_segment_in_the_given_order(
     given = ["c", "b/2", "empty", "b.txt"]
     ran = command("import", "one", *(str(tmp_path / "in" / name) for name in given))
     assert ran.code == DONE
-    assert ran.out == f"one: {MIB + 300_002} bytes of 4 files\n"
+    assert ran.out == f"one: {MIB + 300_002:,} bytes of 4 files\n"
     alone = command("import", "alone", str(tmp_path / "in" / "c"))
-    assert alone.out == f"alone: {len(files['c'])} bytes of 1 file\n"
+    assert alone.out == f"alone: {len(files['c']):,} bytes of 1 file\n"
     assert segments(folder) == {
         "one": b"".join(files[name] for name in given),
         "alone": files["c"],
@@ -152,7 +152,7 @@ def test_in_place_moves_no_byte_and_reads_none_if_asked(
     assert segments(folder) == files
     warned = command("check", "--deep")
     assert warned.code == DONE
-    assert "have no sums" in warned.out
+    assert "in place without sums" in warned.out
     assert command("adoption", "sums", *files, "--json").values == [
         {"segment": name, "length": len(data)} for name, data in files.items()
     ]
@@ -580,3 +580,9 @@ def test_a_full_disk_leaves_no_file(
     (tmp_path / "out").mkdir()
     refused(command("export", "c", str(tmp_path / "out")), FAILED, "No space left")
     assert content(tmp_path / "out") == {}
+
+
+def test_a_name_begins_no_line_of_what_is_told(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    ran = command("import", "a\nb\x1b[1m", str(tmp_path / "file"))
+    assert (ran.code, ran.out) == (DONE, "a\\nb\\x1b[1m: 1 byte of 1 file\n")

@@ -423,9 +423,9 @@ def test_a_difference_is_found(command: Command, folder: Path, small: Path, harm
 
 def test_sums_of_files_in_place_are_kept(command: Command, small: Path) -> None:
     assert command("migrate", "legacy", str(small), "--in-place").code == 0
-    assert "have no sums" in command("check", "--deep").out
+    assert "in place without sums" in command("check", "--deep").out
     assert command("migrate", "verify", str(small), "--record-sums").code == 0
-    assert "have no sums" not in command("check", "--deep").out
+    assert "in place without sums" not in command("check", "--deep").out
 
 
 # --- back -----------------------------------------------------------------------------------------

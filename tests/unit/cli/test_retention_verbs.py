@@ -31,9 +31,9 @@ def test_rules_come_are_shown_work_and_go(command: Command, folder: Path) -> Non
     (rule,) = command("retention", "show", "logs/a", "--json").values
     assert rule == {"name": "logs/", "prefix": True, "bytes_max": 2 * MIB, "age_max_s": None}
     assert command("retention", "show", "other", "--json").values == []
-    assert "2MiB bytes by the rule of prefix 'logs/'" in command("stat", "logs/a").out
+    assert "2MiB by the rule of prefix 'logs/'" in command("stat", "logs/a").out
     planned = command("retention", "run", "--dry-run")
-    assert planned.out == f"logs/a: {2 * MIB} bytes, from 0 on\n"
+    assert planned.out == f"logs/a: {2 * MIB:,} bytes, from 0 on\n"
     assert "would go" in planned.err
     assert command("stat", "logs/a", "--json").values[0]["start_offset"] == 0
     (cut,) = command("retention", "run", "--json").values

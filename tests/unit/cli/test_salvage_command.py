@@ -32,7 +32,7 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
     ran = command("salvage", "--into", new)
     assert ran.code == 6
     assert "none of its bytes are there" in ran.out
-    assert "2 segments are there, " in ran.err
+    assert "there: 2 segments; written: " in ran.err
     assert command("cat", "salvage/a", store=new).out == "bytes of a"
     line = json.loads(command("cat", "salvage/t.table", store=new).out)
     assert (line["key"], line["value"]) == ("k", "v")
@@ -55,7 +55,7 @@ def test_it_tells_what_it_does_not_bring(command: Command, folder: Path) -> None
         store.flush()
     shutil.rmtree(folder / "tier1")
     ran = command("salvage")
-    assert (ran.code, "the numbers of 1 writers; --json tells them" in ran.err) == (0, True)
+    assert (ran.code, "the numbers of 1 writer; --json tells them" in ran.err) == (0, True)
     left = [line for line in command("salvage", "--json").values if "left_out" in line]
     assert all(line["proven"] for line in left)
     rules = [rule for line in left for rule in line["left_out"]["retention"]]

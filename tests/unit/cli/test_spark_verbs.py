@@ -313,7 +313,7 @@ def test_what_was_imported_is_compared_with_its_files(
     }
     ran = command("spark", "verify-import", "all", str(old), *LOCAL)
     assert ran.code == 6
-    assert "differs: all: it has 100079 bytes, and its files have 100081" in ran.out
+    assert "differs: all: it has 100,079 bytes, and its files have 100,081" in ran.out
 
 
 def test_files_are_imported_as_without_spark(

@@ -456,7 +456,7 @@ def test_what_has_no_sums_is_read_unverified_until_they_are_recorded() -> None:
         await adopted(made, owner, "a", ("old/a", large), ("old/b", DATA), sums=False)
         warned = [f async for f in owner.container.check() if f.severity == "warning"]
         assert len(warned) == 1
-        assert "2 objects in place have no sums" in warned[0].message
+        assert "2 objects in place without sums" in warned[0].message
         assert await _verified(owner) == [False, False]
         steps: list[int] = []
         assert await owner.container.record_sums("a", steps.append) == len(large + DATA)
