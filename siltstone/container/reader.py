@@ -195,7 +195,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         try:
             return await call(view.reading)
         except (LostDataError, ChunkNotFoundError):
-            await self.refresh()
+            await self._look_again(view)
         except ClosedError:
             if self._current() is view:
                 raise

@@ -12,12 +12,13 @@ from siltstone.container.chunk_rows import ChunkRows, named_chunks
 from siltstone.container.examine import examine_chunks
 from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
+from siltstone.container.no_log import NoLog
 from siltstone.container.replica import Replica
 from siltstone.container.row_pages import RowPage, row_page
 from siltstone.container.sweeper import Ground
 from siltstone.container.views import ContainerStats, Finding
 from siltstone.core.environment import Environment
-from siltstone.core.fenced_log import LogReader
+from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.keys import RowKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
@@ -36,6 +37,7 @@ class ReaderChecks:
     _container: int
     _environment: Environment
     _storage: AsyncChunkStorage
+    _log: FencedLog
     _reader: LogReader | None
     _log_facts: LogFacts
     _lock: asyncio.Lock
@@ -121,6 +123,19 @@ class ReaderChecks:
         view = self._current()
         layouts = view.recovered.layouts
         return list(named_chunks(view.reading, view.segments, view.system, layouts))
+
+    async def _look_again(self, view: View) -> None:
+        """See what there is now that something is gone which ``view`` shows."""
+        if not isinstance(self._log, NoLog):
+            await self.refresh()
+            return
+        from siltstone.container.lost_view import is_newest
+
+        async with self._lock:
+            if self._current() is not view:
+                return
+            if not await is_newest(view, self._container, self._storage, self._environment):
+                await self._start()
 
     async def _present(self) -> Present:
         """What there is now: a view only follows the log, so system files need a fresh start."""

@@ -51,7 +51,8 @@ async def open_async_store(
         ValueError: there is no such container, or none is asked for.
         StoreNotFoundError: there is no settings file, or no store on long-term storage.
         SettingsError: the settings file is wrong.
-        StoreInUseError: a live owner holds a container.
+        StoreInUseError: a live owner holds a container; or, with ``recover``, it changed what was
+            looked at, each of several times.
         FormatError: a newer version made the store.
         LogLostError: the log is not the one that the store was written with.
         LogError: the log refused, or did not answer.

@@ -12,12 +12,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container.reader import ReadContainer
+from siltstone.container.no_log import NoLog
+from siltstone.container.reader import ReadContainer, open_reader
 from siltstone.container.table_views import KeyChange
 from siltstone.container.views import Put
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, TableTruncatedError
@@ -34,6 +35,8 @@ SETTINGS = with_settings(
     checkpoint_age_s=1e6,
     optimiser_chunks_min=2,
 )
+T = TypeVar("T")
+
 PART = 700
 STEP = 6
 CALLS_MAX = 200
@@ -205,8 +208,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-async def story(made: World, verb: Verb, act: Act, number: int) -> bool:
-    """Whether the verb made so many calls."""
+async def staged(made: World) -> Stage:
     stage = Stage(made, await made.open())
     for name in ("a", "b"):
         await stage.create(name)
@@ -215,38 +217,82 @@ async def story(made: World, verb: Verb, act: Act, number: int) -> bool:
     for _ in range(3):
         await stage.put()
     await stage.owner.container.flush()
-    environment = PausingEnvironment(made, 10**9, behind=False)
-    reader = await made.open_reader(environment)
-    environment.stop_at(number)
-    looking = asyncio.create_task(verb(reader, stage))
+    return stage
+
+
+async def stopped(
+    work: Coroutine[Any, Any, T], environment: PausingEnvironment, stage: Stage, act: Act
+) -> tuple[T, bool]:
+    """Run ``work``, and ``act`` where it stops; return also whether it did."""
+    working = asyncio.create_task(work)
     reached = asyncio.create_task(environment.reached.wait())
-    await asyncio.wait([looking, reached], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([working, reached], return_when=asyncio.FIRST_COMPLETED)
     is_reached = reached.done()
     if is_reached:
         await act(stage)
     environment.resume.set()
-    await looking
+    result = await working
     reached.cancel()
+    return result, is_reached
+
+
+async def story(made: World, verb: Verb, act: Act, number: int) -> bool:
+    """Whether the verb made so many calls."""
+    stage = await staged(made)
+    environment = PausingEnvironment(made, 10**9, behind=False)
+    reader = await made.open_reader(environment)
+    environment.stop_at(number)
+    _, is_reached = await stopped(verb(reader, stage), environment, stage, act)
     await reader.close()
     await stage.owner.container.close()
     return is_reached
 
 
-def play(verb: str, act: str, numbers: Iterable[int]) -> None:
+async def opening(made: World, act: Act, number: int) -> bool:
+    """Whether it took so many calls to open what long-term storage alone holds."""
+    stage = await staged(made)
+    environment = PausingEnvironment(made, number, behind=False)
+    work = open_reader(
+        container=0,
+        log=NoLog(),
+        storage=made.new_storage(),
+        environment=environment,
+        settings=made.settings,
+        index_folders=[made.folder / "alone"],
+    )
+    reader, is_reached = await stopped(work, environment, stage, act)
+    _, *doubts = reader.stats().warnings
+    assert doubts == []
+    await reads(reader, stage)
+    await reader.close()
+    await stage.owner.container.close()
+    return is_reached
+
+
+def play(numbers: Iterable[int], run: Callable[[World, int], Coroutine[Any, Any, bool]]) -> None:
     for number in numbers:
         try:
             with world(settings=SETTINGS, profile=Profile(append=False)) as made:
-                if not made.run(story(made, VERBS[verb], ACTS[act], number)):
+                if not made.run(run(made, number)):
                     return
         except BaseException as error:
-            error.add_note(f"{verb} stopped at its call {number} for {act}")
+            error.add_note(f"stopped at call {number}")
             raise
+
+
+def some_calls(act: str) -> Iterable[int]:
+    return count(1 + list(ACTS).index(act) % STEP, STEP)
 
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_stops_at_some_calls(verb: str, act: str) -> None:
-    play(verb, act, count(1 + list(ACTS).index(act) % STEP, STEP))
+    play(some_calls(act), lambda made, number: story(made, VERBS[verb], ACTS[act], number))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_opening_long_term_storage_alone_stops_at_some_calls(act: str) -> None:
+    play(some_calls(act), lambda made, number: opening(made, ACTS[act], number))
 
 
 @pytest.mark.soak
@@ -254,4 +300,13 @@ def test_verb_stops_at_some_calls(verb: str, act: str) -> None:
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_stops_at_every_call(verb: str, act: str) -> None:
-    play(verb, act, shared(range(1, CALLS_MAX)))
+    calls = shared(range(1, CALLS_MAX))
+    play(calls, lambda made, number: story(made, VERBS[verb], ACTS[act], number))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("act", ACTS)
+def test_opening_long_term_storage_alone_stops_at_every_call(act: str) -> None:
+    calls = shared(range(1, CALLS_MAX))
+    play(calls, lambda made, number: opening(made, ACTS[act], number))
