@@ -12,11 +12,11 @@ from tempfile import mkdtemp
 
 from siltstone.container.living_states import living_states
 from siltstone.container.lost_chunks import chunk_lengths, chunks_of, in_place_lengths
-from siltstone.container.lost_view import LostView, build_lost_view
+from siltstone.container.lost_view import LostView, build_lost_view, is_newest
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import segment_folder
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, StoreNotFoundError
+from siltstone.core.errors import CorruptDataError, StoreInUseError, StoreNotFoundError
 from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
@@ -64,10 +64,10 @@ async def look_at_container(
     written to files in the folder ``lines``, and nothing anywhere else.
 
     Raises:
+        StoreInUseError: an owner is at work, and drops what is looked at.
         FormatError: a newer version wrote the store.
         ChunkError: long-term storage did not answer.
     """
-    lengths = await chunk_lengths(storage, container)
     scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
     view: LostView | None = None
     doubts: tuple[str, ...]
@@ -78,9 +78,11 @@ async def look_at_container(
             )
             doubts = view.doubts
         except StoreNotFoundError:
-            doubts = (_NO_JOURNAL,) if lengths else ()
+            doubts = ()
         except CorruptDataError as error:
             doubts = (str(error),)
+        # Behind the view, so that whatever it names was there by now.
+        lengths = await chunk_lengths(storage, container)
         if view is not None:
             lengths |= await in_place_lengths(storage, chunks_of(view.replica.tables))
         proven = [] if view is None else await _proven(view, container, storage, lengths)
@@ -89,10 +91,12 @@ async def look_at_container(
         log = LogOverlay()
         if doubts or view is None:
             log = await _log_behind(view, storage, container)
-        if view is None and log.position and not doubts:
+        if view is None and (lengths or log.position) and not doubts:
             doubts = (_NO_JOURNAL,)
         state = TableState(container=container, rows=rows, log=log, doubts=doubts)
         evidence = _with_named(proven, container, lengths, known)
+        if view is not None and not all(map(_is_whole, evidence)):
+            await _check_still(view, container, storage, environment)
         for one in evidence:
             one.attributes, one.attributes_proven = state.attributes(one.name)
         write = partial(salvaged_tables, state, lines)
@@ -105,6 +109,21 @@ async def look_at_container(
             await environment.run_blocking(INDEX_POOL, view.drop)
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
+
+
+def _is_whole(evidence: Evidence) -> bool:
+    proof = evidence.proof
+    return proof is not None and not (proof.missing or evidence.named)
+
+
+async def _check_still(
+    view: LostView, container: int, storage: AsyncChunkStorage, environment: Environment
+) -> None:
+    """Refuse a store that somebody changes: what he drops is no loss."""
+    if not await is_newest(view, container, storage, environment):
+        raise StoreInUseError(
+            "an owner changes what is looked at", owner="unknown", container=container
+        )
 
 
 def _left_out(view: LostView, container: int, *, proven: bool) -> LeftOut:

@@ -50,6 +50,7 @@ def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageRe
     Raises:
         FormatError: a newer version wrote the store.
         StoreError: both are the same store.
+        StoreInUseError: an owner is at work, and drops what is looked at.
         StoreNotFoundError: there is nothing that is part of a store.
         SegmentExistsError: the new store has a segment of such a name that is not of this salvage.
         CorruptDataError: chunks changed meanwhile.

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.container.lost_chunks import chunk_lengths
 from siltstone.core.chunk_names import data_chunk, segment_folder
+from siltstone.core.threads import AsyncChunkStorage
 from siltstone.migration.salvage import SalvagedSegment, SalvageReport, Verdict, salvage_store
 from tests.golden.feature_store import CHUNK_BYTES, make, text
 
@@ -301,3 +303,32 @@ def test_a_store_is_not_salvaged_into_itself(tmp_path: Path) -> None:
     store = made(tmp_path / "one")
     with pytest.raises(siltstone.StoreError, match="into itself"):
         salvage_store(store, store)
+
+
+def test_what_an_owner_drops_meanwhile_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = siltstone.init(tmp_path / "store")
+    with settings.open("a", encoding="utf-8") as file:
+        file.write("garbage:\n  delay: 0s\n")
+    with siltstone.open(settings) as store:
+        store.create("a").append(b"first life")
+        store.flush()
+
+        async def lengths(storage: AsyncChunkStorage, container: int) -> dict[str, int]:
+            found = await chunk_lengths(storage, container)
+            store.segment("a").delete()
+            store.create("a").append(b"second")
+            for _ in range(2):
+                store.flush()
+                store.collect()
+                store.checkpoint()
+            assert found.keys() != (await chunk_lengths(storage, container)).keys()
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr("siltstone.migration.salvage.looking.chunk_lengths", lengths)
+            with pytest.raises(siltstone.StoreInUseError, match="an owner changes what is looked"):
+                salvage_store(settings)
+        (segment,) = salvage_store(settings).segments
+        assert (segment.verdict, segment.missing) == (Verdict.EXACT, ())
