@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from siltstone.container.segment_life import same_segment
 from siltstone.core.checksums import crc32c
 from siltstone.core.closing import Closing
 from siltstone.core.errors import CorruptDataError
@@ -200,7 +201,8 @@ def read_events(
 
     Raises:
         MalformedEventError: no event begins where one should, or the segment ends inside one.
-        SegmentNotFoundError: there is no such segment.
+        SegmentNotFoundError: there is no such segment, or it was deleted meanwhile, whether or not
+            its name is used again.
         SegmentTruncatedError: ``offset`` lies below the readable range.
         OffsetError: ``offset`` lies beyond the end.
     """
@@ -210,6 +212,7 @@ def read_events(
     decoder = EventDecoder(position, segment=segment.name)
     while decoder.offset < stop:
         data = segment.read(position, min(READ_BYTES, info.length - position))
+        same_segment(info.segment_id, segment.info())
         if not data:
             decoder.finish()
             return

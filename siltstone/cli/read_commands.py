@@ -24,6 +24,7 @@ from siltstone.cli.output import (
 from siltstone.cli.retention_commands import rule_text
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
+from siltstone.container.segment_life import same_segment
 from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
@@ -61,12 +62,12 @@ def cat(
         start = info.start_offset if offset is None else offset
         if since is not None:
             start = source.offset_at(since)
-            info = source.info()
+            info = same_segment(info.segment_id, source.info())
         if not info.start_offset <= start <= info.length:
             source.read(start, 1)  # raises the error that says which
         end = info.length if length is None else min(info.length, start + length)
         with progress_bar(segment, end - start, shown=not session.quiet) as advance:
-            for position, data in _pieces(source, start, end):
+            for position, data in _pieces(source, info.segment_id, start, end):
                 _write(position, data, as_json=as_json)
                 advance(position + len(data) - start)
         flush_bytes()
@@ -101,19 +102,20 @@ def tail(
         info = source.info()
         if since is not None:
             start = source.offset_at(since)
-            info = source.info()
+            info = same_segment(info.segment_id, source.info())
         elif count is not None:
             start = max(info.start_offset, info.length - count)
         else:
             wanted = 10 if lines is None else lines
             start = _line_start(source, info.start_offset, info.length, wanted)
-        for position, data in _pieces(source, start, info.length):
+        for position, data in _pieces(source, info.segment_id, start, info.length):
             _write(position, data, as_json=as_json)
         flush_bytes()
         if not follow:
             return
         position = info.length
         for data in source.follow(position):
+            same_segment(info.segment_id, source.info())
             _write(position, data, as_json=as_json)
             flush_bytes()
             position += len(data)
@@ -219,9 +221,10 @@ def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
                 say(f"container {one.container}: {warning}")
 
 
-def _pieces(source: Segment, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(source: Segment, segment_id: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     while start < end:
         data = source.read(start, min(PIECE_BYTES, end - start))
+        same_segment(segment_id, source.info())
         yield start, data
         start += len(data)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from siltstone.core.errors import SegmentNotFoundError
+from siltstone.container.segment_life import same_segment
 from siltstone.core.words import MIB
 from siltstone.pipelines.open_store import OpenStore
 from siltstone.pipelines.window import Window, cut_window
@@ -39,8 +39,5 @@ def find_window(
     with OpenStore(store) as opened:
         check_uuid(opened.manifest, uuid)
         found = opened.ask(segment, lambda container: container.map(segment, offset, stop))
-    if found.info.segment_id != segment_id:
-        raise SegmentNotFoundError(
-            "the segment was deleted and made anew while it was read", segment=segment
-        )
+    same_segment(segment_id, found.info)
     return cut_window(found, offset, stop)

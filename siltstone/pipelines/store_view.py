@@ -12,9 +12,10 @@ from siltstone.container.chunk_rows import ChunkRows
 from siltstone.container.image import ContainerImage
 from siltstone.container.pins import FoundPin
 from siltstone.container.reader import ReadContainer
+from siltstone.container.segment_life import same_segment
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
-from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError, StoreError
+from siltstone.core.errors import ChunkError, SiltstoneError, StoreError
 from siltstone.pipelines.open_store import OpenStore
 
 logger = logging.getLogger(__name__)
@@ -84,8 +85,7 @@ class StoreView:
         """Where ``[start, end)`` of a segment lies; see ``Reading.map``."""
         name = info.name
         found = self._store.ask(name, lambda container: container.map(name, start, end))
-        if found.info.segment_id != info.segment_id:
-            raise SegmentNotFoundError("the segment was deleted meanwhile", segment=name)
+        same_segment(info.segment_id, found.info)
         return found
 
     def read(self, info: SegmentInfo, offset: int, length: int) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
+from siltstone.container.segment_life import same_segment
 from siltstone.container.views import AttributeIs, SetAttribute
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.operations.near_reads import NEAR_BYTES_MAX
@@ -214,23 +215,27 @@ class AsyncSegment:
         """Yield bytes from ``offset`` on as they are acknowledged; end when sealed and drained.
 
         Raises:
-            SegmentNotFoundError: there is no such segment, or it was deleted meanwhile.
+            SegmentNotFoundError: there is no such segment, or it was deleted meanwhile, whether or
+                not its name is used again.
             SegmentTruncatedError: the next byte was truncated.
             OffsetError: ``offset`` lies beyond the end at the start.
         """
         check_offset(offset)
         if offset > (info := await self._container.info(self._name)).length:
             await self._container.read(self._name, offset, 1)  # raises what read raises
+        segment_id = info.segment_id
         while True:
             while offset < info.length:
                 data = await self._container.read(
                     self._name, offset, min(FOLLOW_BYTES, info.length - offset)
                 )
+                same_segment(segment_id, await self._container.info(self._name))
                 offset += len(data)
                 yield data
             if info.sealed:
                 return
-            info = await self._container.wait_for_length(self._name, offset, FOLLOW_WAIT_S)
+            now = await self._container.wait_for_length(self._name, offset, FOLLOW_WAIT_S)
+            info = same_segment(segment_id, now)
 
     async def info(self) -> SegmentInfo:
         """Return what is acknowledged of the segment. Raises ``SegmentNotFoundError``."""

@@ -9,6 +9,7 @@ from errno import EEXIST
 from pathlib import Path
 from typing import Final
 
+from siltstone.container.segment_life import same_segment
 from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.core.errors import OffsetError, SegmentNotFoundError
 from siltstone.core.posix import SystemFileCalls, sync_folder
@@ -31,6 +32,7 @@ class PlannedFile:
         start: first offset.
         end: offset behind the last byte.
         target: the file.
+        segment_id: of the segment that had the name when it was planned.
         overwrite: whether a file that is there is replaced.
     """
 
@@ -38,6 +40,7 @@ class PlannedFile:
     start: int
     end: int
     target: Path
+    segment_id: int
     overwrite: bool = False
 
     @property
@@ -103,6 +106,8 @@ def export_files(
     Raises:
         CorruptDataError, LostDataError: bytes of a segment are damaged or gone.
         SegmentTruncatedError: they were truncated meanwhile.
+        SegmentNotFoundError: the segment was deleted meanwhile, whether or not its name is used
+            again.
         FileExistsError: a file came meanwhile.
         OSError: a file can not be written.
     """
@@ -125,6 +130,7 @@ def _write(
     pieces = _pieces(segment, file, progress)
     with naming(str(file.target)), draft.open("xb", buffering=0) as stream:
         write_stream_durably(SystemFileCalls(), stream.fileno(), pieces, 0)
+        same_segment(file.segment_id, segment.info())
         os.fsync(stream.fileno())
 
 
@@ -189,4 +195,6 @@ def _planned(
             expected=info.length,
             actual=stop if begin >= info.start_offset else begin,
         )
-    return PlannedFile(segment=name, start=begin, end=stop, target=target)
+    return PlannedFile(
+        segment=name, start=begin, end=stop, target=target, segment_id=info.segment_id
+    )
