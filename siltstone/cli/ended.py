@@ -13,7 +13,7 @@ GOES_ON: Final = "the same command goes on where it stopped"
 
 
 class Interrupted(BaseException):
-    """SIGINT, as it leaves a verb: click itself would turn Python's own into a plain failure."""
+    """SIGINT, as it leaves a verb: click itself writes a line of its own of Python's."""
 
 
 class Terminated(BaseException):
@@ -28,7 +28,7 @@ def goes_on(*, when: bool = True) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyboardInterrupt, Terminated) as stop:
+    except (KeyboardInterrupt, Interrupted, Terminated) as stop:
         if when:
             stop.add_note(GOES_ON)
         raise

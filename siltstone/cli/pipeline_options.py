@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.held_signals import held_signals, told_once
 from siltstone.cli.moving_options import rate_option
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
@@ -82,15 +85,15 @@ def open_executor(
         from siltstone.spark.executor import SparkExecutor
     except ImportError as error:
         raise click.UsageError(f"{error}; or --executor local, which needs no Spark") from error
-    spark = SparkExecutor(
-        session(master=master or "local[*]", name="siltstone-pipeline", settings=_settings(conf)),
-        threads=threads or 1,
-        stops=True,
+    start = partial(
+        session, master=master or "local[*]", name="siltstone-pipeline", settings=_settings(conf)
     )
-    try:
+    with told_once(), ExitStack() as stack:
+        # On the main thread pyspark takes SIGINT for itself, and calls the JVM out of a call to it.
+        with held_signals(), ThreadPoolExecutor(1) as starter:
+            spark = SparkExecutor(starter.submit(start).result(), threads=threads or 1, stops=True)
+            stack.callback(spark.close)
         yield spark
-    finally:
-        spark.close()
 
 
 def told(

@@ -1,0 +1,77 @@
+"""Signals while Spark is started and beside it.
+
+Injected: SIGINT and SIGTERM in the middle of a start, and SIGINT in the middle of the work. Must
+hold: what was started is stopped, and a person is told by one line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+import siltstone.spark
+from siltstone.cli.ended import Interrupted
+from siltstone.cli.held_signals import held_signals, told_once
+from tests.unit.cli.conftest import Command
+
+
+class Started:
+    """In the place of a session."""
+
+    stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_an_interrupt_while_spark_starts_stops_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, threads = Started(), []
+
+    def start(**_: Any) -> Started:
+        threads.append(threading.current_thread())
+        os.kill(os.getpid(), signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(siltstone.spark, "session", start)
+    ran = command("spark", "scrub")
+    assert (ran.code, ran.err) == (130, "siltstone: interrupted\n")
+    assert made.stopped == 1
+    # On the main thread pyspark would take the signal for itself.
+    assert threads[0] is not threading.main_thread()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_held_to_the_end_and_not_lost(number: signal.Signals) -> None:
+    came: list[int] = []
+    before = signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        with held_signals():
+            signal.raise_signal(number)
+            assert came == []
+        assert came == [number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_beside_spark_an_interrupt_is_no_keyboard_interrupt() -> None:
+    with pytest.raises(Interrupted), told_once():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with told_once():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
