@@ -117,7 +117,11 @@ class FileLogReader:
         keys = self._folder.log_files()
         if end is None or tuple(keys) != view.keys or self._has_newer_header(keys, end):
             return build_view(self._folder)
-        now, _ = read_end(self._folder, end.header, end)
+        try:
+            now, _ = read_end(self._folder, end.header, end)
+        except CorruptDataError:
+            # It was truncated meanwhile and is written anew, or it is damaged: a whole look tells.
+            return build_view(self._folder)
         newest = replace(view.ranges[-1], end_index=now.index, end_crc=now.crc)
         return replace(view, end_of=now, ranges=(*view.ranges[:-1], newest))
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from siltstone.core.errors import LogError, LogTruncatedError, StorageFullError
+from siltstone.core.posix import PathName, SystemFileCalls
 from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
@@ -347,5 +349,49 @@ def test_a_reader_in_a_file_that_is_used_again_hears_that_it_was_truncated(
     with pytest.raises(LogTruncatedError):
         list(frames)
     assert len(bodies(reader.read(reader.first()))) >= later
+    reader.close()
+    log.abandon()
+
+
+class StoppingCalls(SystemFileCalls):
+    """Does something once when it has opened a file of this name."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.act: Callable[[], None] = lambda: None
+
+    def open(
+        self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
+    ) -> int:
+        fd = super().open(path, flags, mode, dir_fd=dir_fd)
+        if self.name and str(path).endswith(self.name):
+            self.name = ""
+            self.act()
+        return fd
+
+
+def test_a_look_at_the_newest_file_while_it_is_used_again_begins_anew(tmp_path: Path) -> None:
+    """Where the reader goes on in it stands a frame of the file's next turn."""
+    log = made(tmp_path)
+    put(log, body(0))
+    calls = StoppingCalls()
+    reader = log_at(tmp_path, calls).open_read()
+    assert reader.end() == log.end()
+    newest = max(path for path in files(tmp_path) if path.read_bytes().strip(b"\0"))
+    inode = newest.stat().st_ino
+
+    def use_again() -> None:
+        number = 1
+        while not any(
+            path.stat().st_ino == inode and path != newest and path.read_bytes().count(b" .") > 1
+            for path in files(tmp_path)
+        ):
+            assert number < 100
+            live(log, number, 1, kept=1)
+            number += 1
+
+    calls.name, calls.act = newest.name, use_again
+    assert reader.end() == log.end()
+    assert not calls.name
     reader.close()
     log.abandon()
