@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from siltstone.core.errors import SettingsError
 from siltstone.spark.data_source import register
 from siltstone.spark.java import java_home
 from siltstone.spark.jvm import CLASS_NAME, JarError, find_jar
+from siltstone.spark.worker_python import worker_python
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",  # nothing listens outside this machine
@@ -28,6 +29,9 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 REMOTE: Final = "SPARK_REMOTE"
 """The variable by which Spark is told of a server of Spark Connect."""
+
+PYTHON: Final = "PYSPARK_PYTHON"
+"""The variable by which Spark is told what starts its workers."""
 
 FILE_SYSTEM: Final = "spark.hadoop.fs.silt.impl"
 """The setting by which Hadoop knows ``silt://``."""
@@ -66,7 +70,8 @@ def session(
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in session_settings(settings or {}).items():
             builder = builder.config(key, value)
-        active = builder.getOrCreate()
+        with _workers():
+            active = builder.getOrCreate()
     register(active)
     return active
 
@@ -83,11 +88,26 @@ def session_settings(given: Mapping[str, str]) -> dict[str, str]:
     return {**SETTINGS, **silt, **given, "spark.jars": ",".join(jars)}
 
 
+@contextmanager
+def _workers() -> Iterator[None]:
+    """Have the new session start workers by ``worker_python``, unless the environment says how.
+
+    What this process starts later does not inherit it.
+    """
+    if PYTHON in os.environ:
+        yield
+        return
+    os.environ[PYTHON] = worker_python()
+    try:
+        yield
+    finally:
+        del os.environ[PYTHON]
+
+
 def _prepare_environment() -> None:
     """Set what the JVM and the workers take from the environment of this process."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers import siltstone from where this process has it, installed or not.
     place = str(Path(siltstone.__file__).resolve().parents[1])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -1,0 +1,90 @@
+"""Workers of Spark import pyspark from where it is installed, and not out of Spark's archive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from siltstone.spark.worker_python import worker_python
+
+TELL = "import json, sys; print(json.dumps([sys.executable, sys.path, sys.argv[1:]]))"
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    worker_python.cache_clear()
+    yield
+    worker_python.cache_clear()
+
+
+def started(path: str, *arguments: str) -> tuple[str, list[str], list[str]]:
+    """What a worker sees that is started with such a ``PYTHONPATH``."""
+    done = subprocess.run(
+        [worker_python(), "-c", TELL, *arguments],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    executable, places, rest = json.loads(done.stdout)
+    return executable, places, rest
+
+
+def test_a_worker_is_this_interpreter_with_the_path_that_it_was_given_but_for_archives() -> None:
+    given = [
+        "/spark/python/lib/pyspark.zip",
+        "/spark/python/lib/py4j-0.10.9.9-src.zip",
+        "/spark/jars/spark-core_2.13-4.0.0.jar",
+        "/my own/*/place",
+        "/my/job.zip",
+        "/my/$HOME.jar",
+    ]
+    executable, places, arguments = started(":".join(given), "a b", "", "*")
+    assert executable == sys.executable
+    assert places[1:4] == given[3:]
+    assert not any("spark/" in place for place in places)
+    assert arguments == ["a b", "", "*"]
+
+
+def test_pyspark_is_found_without_a_path() -> None:
+    done = subprocess.run(
+        [worker_python(), "-c", "import pyspark, py4j; print(pyspark.__file__)"],
+        env=os.environ | {"PYTHONPATH": "/spark/python/lib/pyspark.zip"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert Path(done.stdout.strip()).is_file()
+
+
+def test_where_pyspark_is_not_installed_workers_are_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / "pyspark" / "__init__.py"))
+    assert worker_python() == sys.executable
+
+
+def test_where_no_script_can_be_run_workers_are_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert worker_python() == sys.executable
+
+
+def test_the_script_is_there_as_long_as_the_process_that_made_it() -> None:
+    code = (
+        "import os; from siltstone.spark.worker_python import worker_python as made\n"
+        "script = made(); assert made() == script; child = os.fork()\n"
+        "if child: os.waitpid(child, 0); assert os.path.exists(script); print(script)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    script = Path(done.stdout.strip())
+    assert script.name == "python"
+    assert not script.parent.exists()
