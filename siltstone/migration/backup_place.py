@@ -148,10 +148,12 @@ class BackupPlace(Closing):
 
     def witness(self) -> str:
         """An object that is here, by which workers know the place; rather one that stays."""
-        for kind in (GENERATIONS, ""):
-            found = next(iter(self.storage.list(self.folder + kind)), None)
-            if found is not None:
-                return found.name
+        records = [found.name for found in self.storage.list(self.folder + GENERATIONS)]
+        if records:
+            return records[-1]  # of the newest generation: the oldest ones are removed first
+        found = next(iter(self.storage.list(self.folder)), None)
+        if found is not None:
+            return found.name
         raise StoreNotFoundError("the place has no backup", place=self.folder)
 
     def generation(self, number: int | None) -> Backup:
@@ -187,7 +189,7 @@ class BackupPlace(Closing):
         return name + COPY, name
 
     def _generation(self, number: int) -> FoundGeneration | None:
-        """A generation; ``None`` when its maker died in the middle of the first record."""
+        """A generation; ``None`` when it is gone, or its maker died in the middle of a record."""
         backup: Backup | None = None
         damage: list[str] = []
         cut = False
@@ -206,6 +208,8 @@ class BackupPlace(Closing):
                 damage.append(str(error))
             else:
                 backup = backup or found
+        if backup is None and all("is not there" in text for text in damage):
+            return None  # removed behind the listing that showed it
         return FoundGeneration(number=number, backup=backup, damage=tuple(damage))
 
     def close(self) -> None:

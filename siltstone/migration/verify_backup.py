@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from siltstone.core.errors import CorruptDataError, StoreNotFoundError
@@ -12,7 +12,7 @@ from siltstone.core.records.backup import Backup, BackupObject
 from siltstone.migration.backup import Progress
 from siltstone.migration.backup_care import backups_of
 from siltstone.migration.backup_objects import ObjectItem, ObjectWork
-from siltstone.migration.backup_place import BackupPlace
+from siltstone.migration.backup_place import BackupPlace, FoundGeneration
 from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
@@ -47,7 +47,7 @@ class VerifyReport:
     """What a verification read.
 
     Attributes:
-        generations: numbers of those that were looked at.
+        generations: numbers of those that were looked at, and not removed meanwhile.
         objects: how many were read, each once although several generations name it.
         size: their bytes.
         findings: what is wrong; empty when every byte is as it should be.
@@ -123,12 +123,34 @@ def verify_backups(
                             message=outcome.message,
                         )
                     )
+        # Generations may be made and removed meanwhile.
+        now = {one.number: one for one in opened.generations()}
+        there = [one for one in looked_at if _is_there(one, now)]
+        still = (_still(finding, there, now) for finding in findings)
+        findings = [finding for finding in still if finding.generations]
         return VerifyReport(
-            generations=tuple(one.number for one in looked_at),
+            generations=tuple(one.number for one in there),
             objects=len(items),
             size=total,
             findings=tuple(sorted(findings, key=lambda finding: finding.subject)),
         )
+
+
+def _is_there(one: FoundGeneration, now: Mapping[int, FoundGeneration]) -> bool:
+    return one.number in now and now[one.number].backup == one.backup
+
+
+def _still(
+    finding: BackupFinding, there: Sequence[FoundGeneration], now: Mapping[int, FoundGeneration]
+) -> BackupFinding:
+    """The finding, with those of its generations that are there and with which it is so now."""
+    chosen = (
+        one.number
+        for one in there
+        if one.number in finding.generations
+        and (finding.message not in one.damage or finding.message in now[one.number].damage)
+    )
+    return replace(finding, generations=tuple(chosen))
 
 
 def _named(
