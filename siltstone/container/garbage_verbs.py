@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from siltstone.container.adoptions import list_adoptions
 from siltstone.container.garbage_status import garbage_status
@@ -13,7 +13,7 @@ from siltstone.container.replica import Replica
 from siltstone.container.sweeper import Ground, look
 from siltstone.container.trouble import Failures
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ReadOnlyError
+from siltstone.core.errors import ClosedError, ReadOnlyError
 from siltstone.core.threads import AsyncChunkStorage
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from siltstone.container.pipeline import Pipeline
     from siltstone.container.sweeper import Sweeper
     from siltstone.container.table_writer import TableWriter
+
+
+T = TypeVar("T")
 
 
 class CleaningParts(Protocol):
@@ -126,13 +129,27 @@ class ReadGarbage:
 
     async def status(self) -> GarbageStatus:
         """See ``GarbageVerbs.status``."""
-        replica, _ = self._seen()
-        return await garbage_status(self._container, replica, self._storage, self._environment)
+
+        def call(replica: Replica) -> Awaitable[GarbageStatus]:
+            return garbage_status(self._container, replica, self._storage, self._environment)
+
+        return await self._of_one_start(call)
 
     async def adoptions(self) -> list[Adoption]:
         """See ``GarbageVerbs.adoptions``."""
-        replica, _ = self._seen()
-        return await list_adoptions(self._container, replica.rows)
+        return await self._of_one_start(
+            lambda replica: list_adoptions(self._container, replica.rows)
+        )
+
+    async def _of_one_start(self, call: Callable[[Replica], Awaitable[T]]) -> T:
+        """Run ``call`` with what is shown; again when the reader started anew meanwhile."""
+        while True:
+            replica, _ = self._seen()
+            try:
+                return await call(replica)
+            except ClosedError:
+                if self._seen()[0] is replica:
+                    raise
 
     async def run(self) -> int:
         """Refused."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from siltstone.container.check import Present, _check_system
+from siltstone.core.errors import ClosedError
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.layout import Layout
@@ -54,6 +55,40 @@ def test_a_reader_that_starts_anew_goes_on_looking(
         await asyncio.gather(others, return_exceptions=True)
         assert not [f for f in found if getattr(f, "severity", "") == "damage"], found
         await reader.close()
+
+    with world() as made:
+        made.run(whole(made))
+
+
+def test_a_reader_that_starts_anew_goes_on_counting_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def whole(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.append("a", pattern(1, 20_000))
+        await owner.container.flush()
+        await owner.container.delete("a")
+        await owner.container.flush()
+        reader = await made.open_reader()
+        plain = reader._storage.list
+
+        async def listing(*arguments: Any) -> Any:
+            """The first one ends with somebody else's fresh start."""
+            found = await plain(*arguments)
+            if reader._generation == 1:
+                async with reader._lock:
+                    await reader._start()
+            return found
+
+        monkeypatch.setattr(reader._storage, "list", listing)
+        status = await reader.garbage.status()
+        assert reader._generation == 2
+        assert status.due + status.delayed + status.uncovered > 0
+        await reader.close()
+        with pytest.raises(ClosedError):
+            await reader.garbage.status()
+        await owner.container.close()
 
     with world() as made:
         made.run(whole(made))
