@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,9 +69,10 @@ def session(
             )
         _prepare_environment()
         builder = SparkSession.builder.master(master).appName(name)
-        for key, value in session_settings(settings or {}).items():
+        chosen = session_settings(settings or {})
+        for key, value in chosen.items():
             builder = builder.config(key, value)
-        with _workers():
+        with workers_of(chosen.get("spark.master", master)):
             active = builder.getOrCreate()
     register(active)
     return active
@@ -89,15 +91,16 @@ def session_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def _workers() -> Iterator[None]:
-    """Have the new session start workers by ``worker_python``, unless the environment says how.
+def workers_of(master: str) -> Iterator[None]:
+    """Say what starts the workers of a new session, unless the environment does.
 
-    What this process starts later does not inherit it.
+    On this machine that is ``worker_python``; other machines have no script of ours. What this
+    process starts later does not inherit it.
     """
     if PYTHON in os.environ:
         yield
         return
-    os.environ[PYTHON] = worker_python()
+    os.environ[PYTHON] = worker_python() if master.startswith("local") else sys.executable
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.spark.local_session import PYTHON, workers_of
 from siltstone.spark.worker_python import worker_python
 
 TELL = "import json, sys; print(json.dumps([sys.executable, sys.path, sys.argv[1:]]))"
@@ -88,3 +89,24 @@ def test_the_script_is_there_as_long_as_the_process_that_made_it() -> None:
     script = Path(done.stdout.strip())
     assert script.name == "python"
     assert not script.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("master", "is_here"),
+    [("local", True), ("local[2,3]", True), ("local-cluster[1,1,512]", True), ("yarn", False),
+     ("spark://there:7077", False)],
+)  # fmt: skip
+def test_only_workers_of_this_machine_are_started_by_the_script(
+    monkeypatch: pytest.MonkeyPatch, master: str, is_here: bool
+) -> None:
+    monkeypatch.delenv(PYTHON, raising=False)
+    with workers_of(master):
+        assert os.environ[PYTHON] == (worker_python() if is_here else sys.executable)
+    assert PYTHON not in os.environ
+
+
+def test_what_the_environment_says_of_workers_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PYTHON, "/my/python")
+    with workers_of("local"):
+        assert os.environ[PYTHON] == "/my/python"
+    assert os.environ[PYTHON] == "/my/python"
