@@ -351,8 +351,10 @@ def gc(
 
 def site_from(folder: Path, choice: dict[str, Any]) -> Site:
     """Where a new store lies, by what ``new_store_options`` gave, which is taken out of it."""
+    from siltstone.core.hooks import check_plugins
     from siltstone.store.initialisation import site_of
 
+    check_plugins(choice["binding"], choice["log"])
     options, log_options = choice.pop("options"), choice.pop("log_options")
     return site_of(
         folder,

@@ -41,6 +41,8 @@ def told_imports(
     """Import what was planned, and tell each segment once it is there."""
     from siltstone.migration.files.import_files import import_files
 
+    if not planned:
+        session.note("import: nothing to do: there is no file")
     total = sum(each.length for each in planned)
     with counting_bar("import", total, shown=not session.quiet) as progress:
         path = session.store_path()

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import click
-
 GOES_ON: Final = "the same command goes on where it stopped"
 
 
@@ -34,8 +32,8 @@ def goes_on(*, when: bool = True) -> Iterator[None]:
         raise
 
 
-def tell_end(what: str, stop: BaseException) -> None:
-    """Tell the person at the terminal that a signal ended the verb, and whether it goes on."""
-    if sys.stderr.isatty():
-        click.echo(err=True)  # the terminal shows ^C, and ends no line behind it
-    click.echo(f"siltstone: {'; '.join([what, *getattr(stop, '__notes__', ())])}", err=True)
+def end_text(what: str, stop: BaseException) -> str:
+    """Say that a signal ended the verb, and whether it goes on."""
+    text = f"siltstone: {'; '.join([what, *getattr(stop, '__notes__', ())])}"
+    # A terminal shows ^C, and ends no line behind it.
+    return f"\n{text}" if sys.stderr.isatty() else text

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 
@@ -31,7 +31,7 @@ from siltstone.cli import (
 )
 from siltstone.cli.backup_commands import backup
 from siltstone.cli.copy_command import copy
-from siltstone.cli.ended import Interrupted, Terminated, tell_end
+from siltstone.cli.ended import Interrupted, Terminated, end_text
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.listed_verbs import ListedVerbs
@@ -54,7 +54,7 @@ class Verbs(ListedVerbs):
         try:
             return super().invoke(context)
         except BrokenPipeError as error:
-            _forget_output()
+            _forget(sys.stdout)
             raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
         except KeyboardInterrupt as error:
             raise Interrupted from error
@@ -130,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
     except Terminated as stop:
         return _stopped("terminated", stop, ExitCode.TERMINATED)
     except BrokenPipeError:
-        _forget_output()
+        _forget(sys.stdout)
         return ExitCode.PIPE_CLOSED
     except click.exceptions.NoArgsIsHelpError as help_wanted:
         help_wanted.show()
@@ -139,21 +139,29 @@ def run(arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         page = "siltstone" if context is None else context.command_path
         text = printable(error.format_message())
-        click.echo(f"siltstone: {text} ({page} --help tells more)", err=True)
+        _complain(f"siltstone: {text} ({page} --help tells more)")
         return ExitCode.USAGE
     except BaseException as error:  # noqa: BLE001 - the last place before the person
         code_found = exit_code(error)
         if verbose or code_found is None:
-            traceback.print_exception(error)
-        click.echo(f"siltstone: {_one_line(error)}", err=True)
+            _complain("".join(traceback.format_exception(error)).rstrip())
+        _complain(f"siltstone: {_one_line(error)}")
         return ExitCode.FAILED if code_found is None else code_found
 
 
 def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
     """The end by a signal. What it met on its way to the loop was never begun: no warning."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    tell_end(what, stop)
+    _complain(end_text(what, stop))
     return code
+
+
+def _complain(text: str) -> None:
+    """Write to standard error; where nobody can read it, the exit code tells."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        _forget(sys.stderr)
 
 
 def main() -> NoReturn:
@@ -164,7 +172,7 @@ def main() -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError:  # what is left can not be written; the failure was told
-        _forget_output()
+        _forget(sys.stdout)
     sys.exit(code)
 
 
@@ -173,16 +181,18 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
 
 
-def _forget_output() -> None:
-    """Point standard output to nowhere: at its end the interpreter flushes it once more."""
+def _forget(file: IO[str]) -> None:
+    """Point a standard file to nowhere: at its end the interpreter flushes it once more."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, file.fileno())
         os.close(nowhere)
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return printable(f"{error.filename}: {error.strerror}")
+    if isinstance(error, UnicodeEncodeError):
+        return f"not valid UTF-8: '{printable(error.object)}'"
     text = " ".join(str(error).split())
     return printable(text) or type(error).__name__

@@ -25,8 +25,9 @@ class Advance(Protocol):
 
 
 def print_json(value: object) -> None:
-    """Write one value as one line of JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+    """Write one value as one line of JSON, of UTF-8 whatever names of files are."""
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    click.echo(text.encode("utf-8", "backslashreplace"))
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from siltstone.cli.output import say
+from siltstone.core.errors import StoreNotFoundError
 from siltstone.store.settings_file import FILE_NAME
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ class Session:
 
     def store_path(self) -> Path:
         """Return the store that is meant: ``--store``, else $SILTSTONE_STORE, else this folder."""
-        return Path(self.store or os.environ.get(STORE_VARIABLE) or FILE_NAME)
+        named = self.store or os.environ.get(STORE_VARIABLE)
+        if not named and not Path(FILE_NAME).exists():
+            raise StoreNotFoundError(
+                f"which store? give --store or ${STORE_VARIABLE}; there is no ./{FILE_NAME}"
+            )
+        return Path(named or FILE_NAME)
 
     def open_reader(self) -> Store:
         """Open the store beside a running owner, or without its tier 1; then say what lacks."""

@@ -28,6 +28,10 @@ class ImportSessionError(StoreError):
 class AdoptionNotFoundError(ImportSessionError):
     """No object was taken in place under this name. ``session`` is the name."""
 
+    def __init__(self, message: str, *, session: str) -> None:
+        StoreError.__init__(self, message, adoption=session)
+        self.session = session
+
 
 class ImportMode(Enum):
     """What becomes of the segment that gets the imported bytes."""

@@ -61,7 +61,8 @@ def settings_error(name: str, errors: Iterable[Mapping[str, Any]]) -> SettingsEr
     reasons = []
     for error in errors:
         key = ".".join([name, *map(str, error["loc"])])
-        reasons.append(f"{key}: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}")
+        reason = "not valid UTF-8" if error.get("type") == "string_unicode" else str(error["msg"])
+        reasons.append(f"{key}: {reason[:1].lower()}{reason[1:]}")
     return SettingsError("; ".join(reasons))
 
 

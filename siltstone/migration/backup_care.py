@@ -50,9 +50,8 @@ def backups_of(
         try:
             ids = [uuid_text(one) for one in stores_in(storage)]
             if store is None and len(ids) > 1:
-                raise SettingsError(
-                    f"{found.path}: it has backups of several stores, name one: {', '.join(ids)}"
-                )
+                known = ", ".join(ids)
+                raise SettingsError(f"{found.path}: backups of several stores, --of one: {known}")
             chosen = store or next(iter(ids), None)
             if chosen not in ids:
                 raise StoreNotFoundError("no backups are here", place=found.path, store=store)

@@ -39,10 +39,12 @@ class KeptOutcomes(Closing):
         self.counts: Counter[str] = Counter()
         if path is None:
             return
-        whole = path.read_bytes() if path.exists() else b""
-        whole = whole[: whole.rfind(b"\n") + 1]
+        there = path.read_bytes() if path.exists() else b""
+        whole = there[: there.rfind(b"\n") + 1]
         if whole:
             self._read(path, whole)
+        elif not _line(self._head).startswith(there):
+            raise SettingsError(f"{path} is not the file of a job")
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         self._file.truncate(len(whole))
         self._file.seek(len(whole))
@@ -75,7 +77,7 @@ class KeptOutcomes(Closing):
             self._write(fields)
 
     def _write(self, value: object) -> None:
-        self._file.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+        self._file.write(_line(value))
 
     def end(self) -> None:
         """The job came to its end: the next one begins anew."""
@@ -86,3 +88,7 @@ class KeptOutcomes(Closing):
         """Close the file. Idempotent."""
         if self._path is not None:
             self._file.close()
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"

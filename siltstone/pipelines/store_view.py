@@ -15,6 +15,7 @@ from siltstone.container.reader import ReadContainer
 from siltstone.container.segment_life import same_segment
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
+from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkError, SiltstoneError, StoreError
 from siltstone.pipelines.open_store import OpenStore
 
@@ -107,9 +108,8 @@ class StoreView:
         """
         for index in containers or ():
             if not 0 <= index < self.container_count:
-                raise ValueError(
-                    f"container must be between 0 and {self.container_count - 1}, not {index}"
-                )
+                count = counted(self.container_count, "container")
+                raise ValueError(f"no container {index}: the store has {count}, from 0 on")
         return self._store.run(self._images(containers))
 
     async def _images(self, containers: Collection[int] | None) -> list[ContainerImage]:

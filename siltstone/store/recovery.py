@@ -11,6 +11,7 @@ from pathlib import Path
 
 from siltstone.container.recovering import recover_container
 from siltstone.container.recovery_report import RecoveryReport
+from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
 from siltstone.store.assemble import Assembly, assembled
 from siltstone.store.lost_manifest import check_count, write_anew
@@ -59,7 +60,8 @@ def recover_store(
         chosen = list(range(count) if containers is None else dict.fromkeys(containers))
         for index in chosen:
             if not 0 <= index < count:
-                raise ValueError(f"container must be between 0 and {count - 1}, not {index}")
+                there = counted(count, "container")
+                raise ValueError(f"no container {index}: the store has {there}, from 0 on")
         try:
             recover_all = partial(_all, assembly, chosen, takeover=takeover, deep=deep)
             if assembly.manifest_lost:

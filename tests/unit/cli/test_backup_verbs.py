@@ -97,3 +97,9 @@ def test_a_store_is_switched_to_another_place(command: Command, folder: Path) ->
     assert switched.out.endswith(f"switched: {folder}/siltstone.yaml\n")
     assert command("cat", "a").out == "flushed and not"
     assert command("storage", "switch", str(new)).code == ExitCode.USAGE
+
+
+def test_an_unknown_binding_of_a_restore_is_named(command: Command, tmp_path: Path) -> None:
+    ran = command("backup", "restore", str(tmp_path), str(tmp_path / "new"), "--binding", "nope")
+    assert ran.code == 2
+    assert "no plugin is called 'nope'" in ran.err

@@ -23,8 +23,16 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "unknown segment": (["cat", "no"], 3, "no such segment"),
     "append to an unknown segment": (["append", "no", "/dev/null"], 3, "no such segment"),
     "unknown table": (["table", "get", "no", "k"], 3, "no such table"),
-    "finalise an unknown adoption": (["adoption", "finalise", "no"], 3, "no such adoption"),
-    "release an unknown adoption": (["adoption", "release", "no"], 3, "no such adoption"),
+    "finalise an unknown adoption": (
+        ["adoption", "finalise", "no"],
+        3,
+        "no such adoption adoption=no",
+    ),
+    "release an unknown adoption": (
+        ["adoption", "release", "no"],
+        3,
+        "no such adoption adoption=no",
+    ),
     "existing segment": (["create", "open"], 4, "segment exists"),
     "sealed segment": (["append", "sealed", "INPUT"], 4, "sealed"),
     "source not sealed": (["concat", "sealed{1}", "open{1}"], 4, "sealed"),

@@ -586,3 +586,9 @@ def test_a_name_begins_no_line_of_what_is_told(command: Command, tmp_path: Path)
     (tmp_path / "file").write_bytes(b"x")
     ran = command("import", "a\nb\x1b[1m", str(tmp_path / "file"))
     assert (ran.code, ran.out) == (DONE, "a\\nb\\x1b[1m: 1 byte of 1 file\n")
+
+
+def test_an_import_of_no_file_says_so(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = command("import", "a", str(tmp_path / "empty"))
+    assert (ran.code, ran.out, ran.err) == (DONE, "", "import: nothing to do: there is no file\n")

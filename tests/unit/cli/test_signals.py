@@ -52,6 +52,8 @@ def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
         (">&-", ("create", "b"), 0, b""),
         ("<&-", ("append", "a"), 1, b"siltstone: [Errno 9] Bad file descriptor\n"),
         ("2>&-", ("cat", "no"), 3, b""),
+        ("2>/dev/full", ("cat", "no"), 3, b""),
+        ("2>/dev/full", ("no",), 2, b""),
         ("<&- >&- 2>&-", ("create", "b"), 0, b""),
     ],
 )

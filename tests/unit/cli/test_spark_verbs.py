@@ -84,11 +84,14 @@ def test_a_file_of_another_job_is_refused(
     ran = command("spark", "scrub", *LOCAL, "--resume", str(kept))
     assert ran.code == 2
     assert "is of another job" in ran.err
-    kept.write_text("nonsense\n")
-    ran = command("spark", "scrub", *LOCAL, "--resume", str(kept))
-    assert ran.code == 2
-    assert "is not the file of a job" in ran.err
-    assert kept.read_text() == "nonsense\n"
+    for other in ("nonsense\n", "somebody's, without an end of line"):
+        kept.write_text(other)
+        ran = command("spark", "scrub", *LOCAL, "--resume", str(kept))
+        assert ran.code == 2
+        assert "is not the file of a job" in ran.err
+        assert kept.read_text() == other
+    kept.write_text('{"version": 1, "jo')  # of a job that died with its first line
+    assert command("spark", "scrub", *LOCAL, "--resume", str(kept)).code == 0
 
 
 def test_options_of_spark_are_refused_without_it(command: Command, chunks: list[Path]) -> None:

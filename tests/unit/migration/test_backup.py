@@ -256,7 +256,7 @@ def test_one_container_is_backed_up_alone(place: Path, tmp_path: Path) -> None:
             store.create(f"s{number}").append(noise(1_000))
         expected = content(store)
     create_backup(folder, place, containers=[1])
-    with pytest.raises(ValueError, match="container must be between"):
+    with pytest.raises(ValueError, match="no container 2: the store has 2 containers, from 0 on"):
         create_backup(folder, place, containers=[2])
     restore_backup(place, tmp_path / "new")
     found = content_of(tmp_path / "new")

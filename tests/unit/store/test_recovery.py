@@ -51,7 +51,7 @@ def test_one_container_after_the_other(place: Path) -> None:
 
 
 def test_no_such_container(place: Path) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1, not 2"):
+    with pytest.raises(ValueError, match="no container 2: the store has 2 containers"):
         siltstone.recover(place, [2])
 
 

@@ -1,0 +1,55 @@
+"""What is named by bytes that are no UTF-8, and what is not named at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from siltstone.cli.main import run
+from siltstone.cli.session import STORE_VARIABLE
+from tests.unit.cli.conftest import COMMAND, Command
+
+ODD = os.fsdecode(b"odd\xff")
+
+
+def test_json_is_utf_8_whatever_files_are_called(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / ODD).write_bytes(b"x")
+    line = [*COMMAND, "--store", str(folder), "import", "a", str(tmp_path / ODD)]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    ran = subprocess.run([*line, "--dry-run", "--json"], capture_output=True, env=environment)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"odd\\udcff" in ran.stdout
+    assert subprocess.run(line, capture_output=True, env=environment).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ls", ODD), "siltstone: not valid UTF-8: 'odd\\udcff'\n"),
+        (("create", ODD), "siltstone: name is not valid unicode segment='odd\\udcff'\n"),
+        (("init", ODD), "siltstone: nfs.path: not valid UTF-8\n"),
+    ],
+)
+def test_what_must_be_text_is_told(
+    arguments: tuple[str, ...],
+    said: str,
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = command(*arguments)
+    assert (ran.code, ran.err) == (2, said)
+
+
+def test_whoever_names_no_store_is_told_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    assert run(["ls"]) == 2
+    told = "which store? give --store or $SILTSTONE_STORE; there is no ./siltstone.yaml"
+    assert capfd.readouterr().err == f"siltstone: {told}\n"
