@@ -24,6 +24,9 @@ WOKEN_AT: Final = 256 * KIB
 """While much is to come, the kernel wakes whoever reads when so much is there, not at every packet:
 each wake-up has to get the interpreter from the threads that read beside it."""
 
+ROOM_BYTES_MIN: Final = MIB
+"""For that the kernel has to have a buffer of so much for the connection."""
+
 
 def read_range(
     service: Service,
@@ -111,7 +114,7 @@ def _fill(body: Any, buffer: memoryview, deadline: Deadline, name: str, operatio
         deadline.check()
         # Never more than is sure to come within this step, whatever a layer above has read already.
         wanted = len(buffer) - done >= STEP_BYTES + 2 * WOKEN_AT
-        if connection is not None and wanted != patient:
+        if connection is not None and wanted != patient and (patient or _has_room(connection)):
             _wake_at(connection, WOKEN_AT if wanted else 1)
             patient = wanted
         count = source.readinto(buffer[done : done + STEP_BYTES])
@@ -143,6 +146,16 @@ def _plain_socket(answer: http.client.HTTPResponse) -> socket.socket | None:
     raw = getattr(answer.fp, "raw", None)
     found = getattr(raw, "_sock", None) if isinstance(raw, socket.SocketIO) else None
     return found if type(found) is socket.socket else None
+
+
+def _has_room(connection: socket.socket) -> bool:
+    """Whether the kernel has found out by itself that much may be on its way.
+
+    Asked to wait for much before that, it would take that for all that may be: over a link of 10 ms
+    a connection then takes seconds to get as fast as it would have been at once.
+    """
+    room = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    return room >= ROOM_BYTES_MIN
 
 
 def _wake_at(connection: socket.socket, count: int) -> None:

@@ -11,7 +11,7 @@ from siltstone.bindings.s3 import reading
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.reading import STEP_BYTES, WOKEN_AT
 from siltstone.core.errors import ChunkUnavailableError
-from siltstone.core.words import MIB
+from siltstone.core.words import KIB, MIB
 from tests.unit.bindings.s3.stub import Stub, half_body
 
 CONTENT = random.Random(7).randbytes(5 * MIB + 17)
@@ -31,6 +31,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[socket.socket, int]]:
         told.append((connection, at))
 
     monkeypatch.setattr(reading, "_wake_at", heard)
+    monkeypatch.setattr(reading, "_has_room", lambda connection: True)
     return told
 
 
@@ -57,6 +58,25 @@ def test_any_length_comes_whole_on_one_connection(
     assert stub.connections <= made + 1
     is_patient = min(length, len(CONTENT) - offset) >= PATIENT
     assert [at for _, at in woken] == ([WOKEN_AT, 1] * 2 if is_patient else [])
+
+
+def test_a_connection_that_is_slow_to_start_is_told_nothing(
+    stub: Stub,
+    storage: S3ChunkStorage,
+    woken: list[tuple[socket.socket, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stub.objects["a"] = CONTENT
+    rooms = iter([False, False, True, False])
+    monkeypatch.setattr(reading, "_has_room", lambda connection: next(rooms))
+    assert read(storage, 0, 4 * MIB) == CONTENT[: 4 * MIB]
+    assert [at for _, at in woken] == [WOKEN_AT, 1], "at its third MiB, and its last"
+
+
+def test_a_small_buffer_of_the_kernel_is_no_room() -> None:
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * KIB)
+        assert not reading._has_room(connection)
 
 
 def test_an_answer_that_breaks_off_while_much_is_to_come_is_heard_of(
