@@ -230,6 +230,10 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         """
         return self._reading().places.find(name, offset, end)
 
+    def moment(self) -> object:
+        """Another object behind every change of a row; on any thread."""
+        return self._reading().places.moment
+
     async def wait_for_length(self, name: str, offset: int, timeout_s: float) -> SegmentInfo:
         """See ``Reading.wait_for_length``."""
         return await self._reading().wait_for_length(name, offset, timeout_s)

@@ -124,6 +124,10 @@ class ReaderChecks:
         layouts = view.recovered.layouts
         return list(named_chunks(view.reading, view.segments, view.system, layouts))
 
+    def moment(self) -> object:
+        """See ``Container.moment``."""
+        return self._current().reading.places.moment
+
     async def _look_again(self, view: View) -> None:
         """See what there is now that something is gone which ``view`` shows."""
         if not isinstance(self._log, NoLog):

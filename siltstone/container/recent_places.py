@@ -40,6 +40,11 @@ class RecentPlaces:
         self._near = near
         self._page = _Page(tables.moment)
 
+    @property
+    def moment(self) -> object:
+        """Another object behind every change of a row. On any thread."""
+        return self._tables.moment
+
     def find(self, name: str, offset: int, end: int) -> Place | None:
         """The place of ``[offset, end)``, if it is known and right now. On any thread."""
         page = self._page

@@ -375,3 +375,11 @@ def place_of(segment: AsyncSegment, offset: int, length: int) -> Place | None:
     """
     check_range(offset, length)
     return segment._container.place(segment._name, offset, offset + length)
+
+
+def moment_of(segment: AsyncSegment) -> object:
+    """Another object once a segment may have become another one; on any thread.
+
+    Raises what ``AsyncSegment.read`` raises when nothing can be read.
+    """
+    return segment._container.moment()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from siltstone.container.segment_life import same_segment
 from siltstone.core.errors import OffsetError, SegmentSealedError
 from siltstone.store.streams import PIECE_BYTES
 
@@ -46,13 +48,22 @@ class SegmentReader(io.RawIOBase):
     """Reads a segment; wrapped in ``io.BufferedReader`` by ``Segment.open``.
 
     Beyond the end there is nothing to read, as in any file; below the start
-    ``SegmentTruncatedError``.
+    ``SegmentTruncatedError``. When the segment was deleted ``SegmentNotFoundError``, though another
+    one may have its name.
+
+    Args:
+        segment: which.
+        moment: gives another object once something changed, and the name may be another one's.
     """
 
-    def __init__(self, segment: FileBytes) -> None:
+    def __init__(self, segment: FileBytes, moment: Callable[[], object]) -> None:
         super().__init__()
         self._segment = segment
-        self._offset = segment.info().start_offset
+        self._moment_of = moment
+        self._moment = moment()
+        info = segment.info()
+        self._segment_id = info.segment_id
+        self._offset = info.start_offset
         self.name = segment.name
 
     def readable(self) -> bool:
@@ -73,7 +84,7 @@ class SegmentReader(io.RawIOBase):
         if whence == os.SEEK_CUR:
             offset += self._offset
         elif whence == os.SEEK_END:
-            offset += self._segment.info().length
+            offset += self._info().length
         elif whence != os.SEEK_SET:
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
         if offset < 0:
@@ -90,9 +101,16 @@ class SegmentReader(io.RawIOBase):
         try:
             count = self._segment.read_into(self._offset, view)
         except OffsetError:  # a file that was left behind its end has no more bytes, and no error
-            return 0
+            count = 0
+        moment = self._moment_of()
+        if moment is not self._moment:
+            self._info()
+            self._moment = moment
         self._offset += count
         return count
+
+    def _info(self) -> SegmentInfo:
+        return same_segment(self._segment_id, self._segment.info())
 
     def _check_open(self) -> None:
         if self.closed:

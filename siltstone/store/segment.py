@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from siltstone.store.arguments import check_buffer
 from siltstone.store.async_buffered_writer import BUFFER_BYTES
-from siltstone.store.async_segment import place_of
+from siltstone.store.async_segment import moment_of, place_of
 from siltstone.store.background_loop import awaited
 from siltstone.store.buffered_writer import BufferedWriter
 from siltstone.store.files import SegmentReader, SegmentWriter
@@ -123,7 +123,8 @@ class Segment:
 
         ``rb`` starts at the first readable offset and sees what is appended meanwhile. ``ab``
         appends what is written, in pieces of up to 4 MiB; it is durable after ``flush`` or
-        ``close``.
+        ``close``. If the segment is deleted, reading ends with ``SegmentNotFoundError``, also where
+        another one has its name by then.
 
         Raises:
             SegmentNotFoundError: there is no such segment.
@@ -132,7 +133,10 @@ class Segment:
             ValueError: another mode; for text wrap the file in ``io.TextIOWrapper``.
         """
         if mode == "rb":
-            return io.BufferedReader(SegmentReader(self), buffer_size=READ_BUFFER_BYTES)
+            return io.BufferedReader(
+                SegmentReader(self, partial(moment_of, self._segment)),
+                buffer_size=READ_BUFFER_BYTES,
+            )
         if mode == "ab":
             return SegmentWriter(self)
         raise ValueError(f"mode is 'rb' or 'ab', not {mode!r}")

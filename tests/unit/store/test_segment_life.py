@@ -5,13 +5,15 @@ What must hold: all bytes that a reader is given are of one segment, and it hear
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import siltstone
-from siltstone import Segment, Store
+from siltstone import Segment, SegmentInfo, SegmentNotFoundError, Store
 from siltstone.cli.main import run
 from siltstone.events import encode_many, read_events
 from siltstone.migration.files.export_files import export_files, plan_export
@@ -119,3 +121,71 @@ def test_events_are_those_of_one_segment(store: Store, monkeypatch: pytest.Monke
     store.create("b").append(new)
     with pytest.raises(siltstone.SegmentNotFoundError, match=ANEW):
         next(reading)
+
+
+@pytest.fixture
+def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files read a piece at a time."""
+    monkeypatch.setattr("siltstone.store.segment.READ_BUFFER_BYTES", PIECE)
+
+
+@pytest.mark.usefixtures("small_buffers")
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_file_goes_on_with_no_other_segment(store: Store, shown: Store, count: int) -> None:
+    """Neither at its beginning, nor in the middle, nor at its end."""
+    store.flush()
+    with shown.segment("a").open() as file:
+        for number in range(count):
+            assert file.read(PIECE) == OLD[number * PIECE : (number + 1) * PIECE]
+        make_anew(store)
+        store.segment("a").append(NEW)
+        given: list[bytes] = []
+        with pytest.raises(SegmentNotFoundError, match=ANEW):
+            given.extend(iter(partial(file.read, PIECE), b""))
+        # A reader may not know yet, and gives what is right of what it shows.
+        assert b"".join(given) == OLD[count * PIECE : (count + len(given)) * PIECE]
+        assert shown is not store or not given
+        with pytest.raises(SegmentNotFoundError, match=ANEW):
+            file.seek(0, os.SEEK_END)
+
+
+@pytest.mark.usefixtures("small_buffers", "anew_behind_a_read")
+def test_a_file_gives_no_byte_that_may_be_of_another_segment(store: Store) -> None:
+    with store.segment("a").open() as file, pytest.raises(SegmentNotFoundError, match=ANEW):
+        file.read(PIECE)
+
+
+@pytest.mark.usefixtures("small_buffers")
+def test_a_file_goes_on_beside_changes_of_its_segment_and_of_others(
+    store: Store, shown: Store
+) -> None:
+    with shown.segment("a").open() as file:
+        found = file.read(PIECE)
+        store.create("b").append(NEW)
+        store.flush()
+        found += file.read(PIECE)
+        store.segment("a").append(NEW)
+        store.segment("b").delete()
+        found += file.read(PIECE)
+        store.flush()
+        store.segment("a").truncate(PIECE)
+        assert found + file.read() == OLD + NEW
+        assert file.seek(0, os.SEEK_END) == len(OLD + NEW)
+
+
+def test_a_file_asks_for_its_segment_again_only_when_something_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.flush()
+    asked: list[str] = []
+    info = Segment.info
+
+    def counted(segment: Segment) -> SegmentInfo:
+        asked.append(segment.name)
+        return info(segment)
+
+    monkeypatch.setattr(Segment, "info", counted)
+    monkeypatch.setattr("siltstone.store.segment.READ_BUFFER_BYTES", 1)
+    with store.segment("a").open() as file:
+        assert file.read() == OLD
+    assert asked == ["a"]
