@@ -19,7 +19,12 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.block_sums import block_count
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, StoreNotFoundError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    StoreInUseError,
+    StoreNotFoundError,
+)
 from siltstone.core.operations.read import sums_between
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.frame import Frame
@@ -35,6 +40,11 @@ from siltstone.metadata.layout_store import TableLayoutStore
 _TABLES = "tables-"
 _DIGITS = 20
 _LISTING_PAGE = 1_000
+
+
+def changed_meanwhile(container: int, owner: str = "unknown") -> StoreInUseError:
+    """The error of a look at long-term storage that an owner changes meanwhile, each time."""
+    return StoreInUseError("an owner changes what is looked at", owner=owner, container=container)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

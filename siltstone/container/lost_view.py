@@ -7,6 +7,7 @@ from pathlib import Path
 
 from siltstone.container.lost_state import (
     Loss,
+    changed_meanwhile,
     loss_of,
     newest_cut,
     newest_standing,
@@ -19,7 +20,6 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.container.view import View
 from siltstone.core.counted import counted
 from siltstone.core.environment import Environment
-from siltstone.core.errors import StoreInUseError
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.recovery import PAUSE_S, STARTS_MAX, Recovered
@@ -78,9 +78,7 @@ async def build_lost_view(
             return view
         seen = view.newest
         await _drop(view, environment)
-    raise StoreInUseError(
-        "an owner changes what is looked at", owner="unknown", container=container
-    )
+    raise changed_meanwhile(container)
 
 
 async def is_newest(

@@ -24,6 +24,7 @@ from typing import TypeVar
 from siltstone.container.harmed_files import damaged_journal_files, harmed_files
 from siltstone.container.lost_state import (
     Loss,
+    changed_meanwhile,
     loss_of,
     newest_cut,
     newest_standing,
@@ -49,7 +50,6 @@ from siltstone.core.errors import (
     CorruptDataError,
     LogLostError,
     LogTruncatedError,
-    StoreInUseError,
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.claim import Claim, encode_claim
@@ -190,11 +190,7 @@ class _Recovering:
                     raise failure
                 return look, report
         holder = await self._blocking(lambda log: log.holder())
-        raise StoreInUseError(
-            "an owner changes what is looked at",
-            owner=holder.description,
-            container=self._container,
-        )
+        raise changed_meanwhile(self._container, holder.description)
 
     async def _dry(self, look: _Look) -> RecoveryReport:
         cut = await self._cut(look, EPOCH_END)

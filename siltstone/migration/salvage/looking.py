@@ -12,11 +12,12 @@ from tempfile import mkdtemp
 
 from siltstone.container.living_states import living_states
 from siltstone.container.lost_chunks import chunk_lengths, chunks_of, in_place_lengths
+from siltstone.container.lost_state import changed_meanwhile
 from siltstone.container.lost_view import LostView, build_lost_view, is_newest
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import segment_folder
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, StoreInUseError, StoreNotFoundError
+from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
@@ -121,9 +122,7 @@ async def _check_still(
 ) -> None:
     """Refuse a store that somebody changes: what he drops is no loss."""
     if not await is_newest(view, container, storage, environment):
-        raise StoreInUseError(
-            "an owner changes what is looked at", owner="unknown", container=container
-        )
+        raise changed_meanwhile(container)
 
 
 def _left_out(view: LostView, container: int, *, proven: bool) -> LeftOut:
