@@ -29,7 +29,6 @@ from siltstone.migration.backup import create_backup
 from siltstone.migration.legacy.bring import bring
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.export import export
-from siltstone.migration.legacy.imported import imported
 from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import verify
@@ -233,8 +232,6 @@ def _brought(target: Path, legacy: Path) -> None:
 def _legacy_verified(target: Path, legacy: Path) -> float:
     def work() -> None:
         with located(str(legacy), target) as place, store_view(target) as view:
-            layout = examine(place.place)
-            known = imported(view.segments(), place.migration, layout)
-            check(verify(layout, known, place, view, LocalExecutor()))
+            check(verify(place, view, LocalExecutor()))
 
     return seconds_of(work)

@@ -14,22 +14,34 @@ def plan_code_only(
     session: Session, folder: str, under: str, sealed: Path | None, *, as_json: bool
 ) -> None:
     """Show what ``migrate_code_only`` would do; write nothing."""
+    from siltstone.core.errors import StoreNotFoundError
     from siltstone.migration.legacy.code_only import check_service, plan_writing
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.plan import Action, Way, plan_migration
+    from siltstone.migration.legacy.looking import plan_going_on
+    from siltstone.migration.legacy.plan import Way, plan_migration
+    from siltstone.pipelines.open_store import OpenStore
+    from siltstone.pipelines.store_view import StoreView
 
-    with located(folder, session.store_path(), sealed) as place:
+    path = session.store_path()
+    with located(folder, path, sealed) as place, OpenStore(path) as opened:
         prefix = check_service(place)
-        plan = plan_migration(
-            examine(place.place),
-            known_segments(session, under),
-            migration=place.migration,
-            way=Way.CODE_ONLY,
-            under=under,
-            goes_on=True,
-        )
-        begun = bool(plan.count(Action.DONE)) and not plan.count(Action.IMPORT)
+        view = StoreView(opened)
+        try:
+            begun = view.legacy_adoption() == place.migration
+        except StoreNotFoundError:
+            begun = False
+        if begun:
+            plan = plan_going_on(place, view, under)
+        else:
+            plan = plan_migration(
+                examine(place.place),
+                known_segments(session, under),
+                migration=place.migration,
+                way=Way.CODE_ONLY,
+                under=under,
+                goes_on=True,
+            )
         plan = plan_writing(plan, place.place, prefix, under, begun=begun).plan
         show_plan(plan, as_json=as_json)
         end_of_plan(session, plan)
@@ -63,8 +75,11 @@ def migrate_code_only(
     from siltstone.migration.legacy.code_only import check_alone, check_service, plan_writing
     from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
     from siltstone.pipelines.local_executor import LocalExecutor
+    from siltstone.pipelines.open_store import OpenStore
+    from siltstone.pipelines.store_view import StoreView
     from siltstone.pipelines.work import FAILED
 
     with located(folder, session.store_path(), sealed) as place:
@@ -72,14 +87,17 @@ def migrate_code_only(
         found = place.in_place()
         with session.open_owner(takeover=takeover) as store:
             begun = check_alone(store, place.migration, under)
-            plan = plan_migration(
-                examine(place.place),
-                {info.name: info for info in store.list(under)},
-                migration=place.migration,
-                way=Way.CODE_ONLY,
-                under=under,
-                goes_on=begun,
-            )
+            if begun:
+                with OpenStore(session.store_path()) as opened:
+                    plan = plan_going_on(place, StoreView(opened), under)
+            else:
+                plan = plan_migration(
+                    examine(place.place),
+                    {info.name: info for info in store.list(under)},
+                    migration=place.migration,
+                    way=Way.CODE_ONLY,
+                    under=under,
+                )
             writing = plan_writing(plan, place.place, prefix, under, begun=begun)
             files = place.for_workers(store.uuid)
             outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found, rate=rate)

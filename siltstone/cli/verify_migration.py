@@ -29,9 +29,8 @@ def verify_migration(
     as_json: bool,
 ) -> None:
     """Compare, tell what became of each segment, and end as the worst of it asks."""
-    from siltstone.migration.legacy.examine import examine
-    from siltstone.migration.legacy.imported import imported
     from siltstone.migration.legacy.locate import located
+    from siltstone.migration.legacy.looking import look
     from siltstone.migration.legacy.verify import DIFFERS, MISSING
     from siltstone.migration.legacy.verify import verify as run_verify
     from siltstone.pipelines.owned_store import owned_store
@@ -42,13 +41,13 @@ def verify_migration(
     path = session.store_path()
     with ExitStack() as stack:
         place = stack.enter_context(located(folder, path, sealed))
-        layout = examine(place.place)
         owned = stack.enter_context(owned_store(path, takeover=takeover)) if record_sums else None
         view = stack.enter_context(store_view(path))
-        known = imported(view.segments(), place.migration, layout)
+        begin = look(place, view)
+        known = begin.known.values()
         total = sum(one.origin.length - one.origin.start for one in known)
         infos = {one.info.name: one.info for one in known}
-        outcomes = run_verify(layout, known, place, view, executor, rate=rate)
+        outcomes = run_verify(place, view, executor, begin=begin, rate=rate)
         counts: Counter[str] = Counter()
         same = []
         quiet = frozenset((OK,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +13,13 @@ from siltstone.container.image import ContainerImage, encoded_tail
 from siltstone.container.living_states import living_states
 from siltstone.container.log_facts import LogFacts
 from siltstone.core.environment import Environment
-from siltstone.core.records.legacy_row import NEW_SEGMENTS
+from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
 from siltstone.core.whole_calls import run_whole
+from siltstone.metadata.adoption_rows import pending_adoption
 from siltstone.metadata.checkpoint import INDEX_POOL, take_index
-from siltstone.metadata.legacy_rows import pending_legacy
+from siltstone.metadata.import_rows import is_named
+from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
+from siltstone.metadata.tables import Tables
 
 if TYPE_CHECKING:
     from siltstone.container.view import View
@@ -36,11 +40,39 @@ class ReaderImage:
         def _current(self) -> View: ...
         async def _refresh(self) -> None: ...
 
-    async def writes_legacy(self) -> bool:
-        """Whether the owner writes a legacy layout, as of now. Raises as ``image``."""
+    async def legacy_adoption(self) -> str | None:
+        """The adoption of the legacy layout that the owner writes, as of now; else ``None``.
+
+        Raises as ``image``.
+        """
         async with self._lock:
             await self._refresh()
-            return pending_legacy(self._current().replica.tables, NEW_SEGMENTS) is not None
+            return _written(self._current().replica.tables)[1]
+
+    async def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
+        """Which segments of a layout that the owner writes have rows still: also deleted ones.
+
+        Args:
+            adoption: of the layout; of another one nothing is known.
+            files: segments of the layout, each with keys of its files.
+
+        Raises as ``image``.
+        """
+        async with self._lock:
+            await self._refresh()
+            tables = self._current().replica.tables
+            new, written = _written(tables)
+            if new is None or written != adoption:
+                return set()
+            found = {
+                name
+                for name, keys in files.items()
+                if any(is_named(tables, new.prefix + key) for key in keys)
+            }
+            for page in legacy_pages(tables):
+                rows = [pending_legacy(tables, segment_id) for segment_id in page]
+                found |= {row.source for row in rows if row is not None} & files.keys()
+            return found
 
     async def image(self) -> ContainerImage:
         """All that is acknowledged at one moment after this call began.
@@ -77,3 +109,10 @@ class ReaderImage:
                 chunks=tuple(named_chunks(view.reading, view.segments, view.system, ())),
                 segments=sum(1 for _ in living_states(view.replica)),
             )
+
+
+def _written(tables: Tables) -> tuple[LegacyRow | None, str | None]:
+    """What new segments get of the legacy layout that is written, and its adoption."""
+    new = pending_legacy(tables, NEW_SEGMENTS)
+    row = None if new is None else pending_adoption(tables, new.session_id)
+    return new, None if row is None else row.adoption

@@ -209,7 +209,7 @@ def _begin(target: ChunkStorage, manifest: StoreManifest) -> None:
 
 def _refuse_legacy(view: StoreView) -> None:
     """Raise ``CapabilityError`` if chunks are not all that would have to move."""
-    if view.writes_legacy():
+    if view.legacy_adoption() is not None:
         raise CapabilityError(
             "a store that writes a legacy layout can not move: its headers would stay behind; "
             "finalise its migration first"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -60,13 +60,30 @@ class StoreView:
             found += await container.chunk_rows(system_now=again)
         return found
 
-    def writes_legacy(self) -> bool:
-        """Whether the store writes a legacy layout, whose headers are no chunks."""
-        return self._store.run(self._writes_legacy())
+    def refresh(self) -> None:
+        """Let what follows show all that was acknowledged before."""
+        self._store.run(self._store.refresh())
 
-    async def _writes_legacy(self) -> bool:
+    def legacy_adoption(self) -> str | None:
+        """The adoption of the legacy layout that the owner writes; ``None`` when none is."""
+        return self._store.run(self._legacy_adoption())
+
+    async def _legacy_adoption(self) -> str | None:
         containers = await self._store.containers()
-        return any([await container.writes_legacy() for container in containers])
+        found = [await container.legacy_adoption() for container in containers]
+        return next((name for name in found if name is not None), None)
+
+    def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
+        """See ``ReaderImage.leaving_legacy``, of all containers."""
+        return self._store.run(self._leaving_legacy(adoption, files))
+
+    async def _leaving_legacy(
+        self, adoption: str, files: Mapping[str, Collection[str]]
+    ) -> set[str]:
+        found: set[str] = set()
+        for container in await self._store.containers():
+            found |= await container.leaving_legacy(adoption, files)
+        return found
 
     def segments(self, names: Iterable[str] = (), prefix: str = "") -> list[SegmentInfo]:
         """The segments of these names, or without names those whose names begin with ``prefix``.

@@ -22,7 +22,6 @@ from siltstone.migration.files.import_plan import plan_files
 from siltstone.migration.files.verify_files import verify_files
 from siltstone.migration.legacy.bring import bring
 from siltstone.migration.legacy.examine import examine
-from siltstone.migration.legacy.imported import imported
 from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import DIFFERS, verify
@@ -136,9 +135,7 @@ def brought(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
 
 def compared(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
     with located(str(old), folder) as place, store_view(folder) as view:
-        layout = examine(place.place)
-        known = imported(view.segments(), place.migration, layout)
-        found = list(verify(layout, known, place, view, executor))
+        found = list(verify(place, view, executor))
     return sorted(found, key=lambda outcome: outcome.subject)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from siltstone.container.segment_life import same_segment
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SiltstoneError
 from siltstone.migration.legacy.bring import CONFLICT, REFUSED
@@ -52,6 +53,7 @@ def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generato
 
 def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
     spans = list(_spans(segment, info))
+    same_segment(info.segment_id, segment.info())
     origin = read_origin(info.attributes.get(ORIGIN, ""))
     size = NO_ROLLING if origin is None else origin.rolling_bytes
     chunks = [HeaderChunk(start=span.start, name=chunk_of(info.name, span.start)) for span in spans]
@@ -62,7 +64,7 @@ def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
             return Outcome(subject=info.name, status=CONFLICT, message=message)
         if _is_there(info, spans, folder):
             return Outcome(subject=info.name, status=SAME)
-    write_chunks(segment, info.name, spans, folder)
+    write_chunks(segment, info.segment_id, info.name, spans, folder)
     write_header(path, size, chunks, sealed=info.sealed)
     return Outcome(subject=info.name, status=OK, length=info.length - info.start_offset)
 

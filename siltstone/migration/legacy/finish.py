@@ -304,7 +304,8 @@ class _Writer:
             segment = self._store.segment(one.info.name)
             for span in spans:
                 self._check_free(segment, f"{chunk_of(finding.segment, span.start)}{suffix}", span)
-            made = write_chunks(segment, finding.segment, spans, self._folder, suffix)
+            segment_id = one.info.segment_id
+            made = write_chunks(segment, segment_id, finding.segment, spans, self._folder, suffix)
             names = {chunk.name for chunk in made}
             kept = [chunk for chunk in chunks if chunk.name not in names]
             write_header(header, rolling, [*kept, *made], sealed=one.info.sealed)

@@ -109,8 +109,14 @@ class FolderPlace:
 
     def files(self) -> Iterator[PlacedFile]:
         """Walk the folder. Raises ``OSError`` for one that can not be listed."""
+
+        def fail(error: OSError) -> None:
+            # A folder goes with its last file.
+            if not isinstance(error, FileNotFoundError):
+                raise error
+
         shared = (self._folder / "system" / "store").is_file()
-        for folder, folders, names in os.walk(self._folder, onerror=_fail):
+        for folder, folders, names in os.walk(self._folder, onerror=fail):
             folders.sort()
             linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
             for name in sorted((*names, *linked)):
@@ -197,7 +203,3 @@ class StoragePlace:
     def read_into(self, key: str, offset: int, buffer: memoryview) -> int:
         """See ``LegacyPlace.read_into``."""
         return self._storage.read_into(self._prefix + key, offset, buffer)
-
-
-def _fail(error: OSError) -> None:
-    raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.streamed_creates import PieceRoom
 from siltstone.migration.legacy.copying import Run, groups_of, runs_of
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
-from siltstone.migration.legacy.imported import ImportedSegment, unmarked
+from siltstone.migration.legacy.findings import Finding, Verdict
+from siltstone.migration.legacy.imported import ImportedSegment
 from siltstone.migration.legacy.locate import Located
+from siltstone.migration.legacy.looking import LOOKS_MAX, Look, look
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.plan import Way, went_on
 from siltstone.migration.legacy.worker_layout import WorkerLayout
@@ -81,24 +82,23 @@ class VerifyWork:
 
 
 def verify(
-    layout: LayoutFindings,
-    known: Sequence[ImportedSegment],
     place: Located,
     view: StoreView,
     executor: Executor,
     *,
+    begin: Look | None = None,
     rate: int | None = None,
 ) -> Generator[Outcome]:
     """Compare all segments of a migration with their files.
 
-    What was appended or truncated in the store since is passed over.
+    What was made, appended, truncated or deleted in the store since is passed over. What seems
+    wrong is looked at again, while an owner changes it.
 
     Args:
-        layout: what the place holds now.
-        known: segments of the store that came from it.
         place: where the layout lies.
         view: the store; stays open until the end.
         executor: where bytes are compared.
+        begin: a look at both behind the opening of the view; ``None`` makes one.
         rate: bytes a second that are read at most, of both sides; ``None`` means no limit.
 
     Yields:
@@ -107,25 +107,43 @@ def verify(
 
     Raises:
         PipelineError: a worker has not got the settings, the store or the folder.
+        LegacyLayoutError, OSError, ChunkError: as ``examine``.
     """
-    for finding in unmarked(layout, known):
-        yield Outcome(
-            subject=finding.segment, status=MISSING, message="it was not imported from this layout"
-        )
+    seen = begin or look(place, view)
+    work = VerifyWork(layout=place.for_workers(view.uuid), rate=rate)
+    for left in reversed(range(LOOKS_MAX)):
+        doubts: list[Outcome] = []
+        with closing(_verified(seen, view, work, executor)) as outcomes:
+            for outcome in outcomes:
+                if outcome.status == OK or not left:
+                    yield outcome
+                else:
+                    doubts.append(outcome)
+        if not doubts:
+            return
+        now = look(place, view)
+        yield from (outcome for outcome in doubts if seen.is_same(now, outcome.subject))
+        changed = {one.subject for one in doubts if not seen.is_same(now, one.subject)}
+        seen = now.only(changed)
+
+
+def _verified(
+    seen: Look, view: StoreView, work: VerifyWork, executor: Executor
+) -> Generator[Outcome]:
+    for name in seen.missing:
+        yield Outcome(subject=name, status=MISSING, message="it was not imported from this layout")
     problems: Problems = {}
     empty: list[str] = []
     ours: dict[Run, SegmentRange] = {}
-    for one in known:
+    for one in seen.known.values():
         planned = _planned(view, one, problems)
         ours.update(planned)
         if not planned:
             empty.append(one.info.name)
-    by_name = {one.info.name: one for one in known}
-    yield from (_told(by_name[name], problems) for name in empty)
-    work = VerifyWork(layout=place.for_workers(view.uuid), rate=rate)
+    yield from (_told(seen.known[name], problems) for name in empty)
     with closing(compared_segments(work, ours, executor, problems)) as names:
         for name in names:
-            yield _told(by_name[name], problems)
+            yield _told(seen.known[name], problems)
 
 
 def compared_segments(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from siltstone.container.segment_life import same_segment
 from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.core.posix import SystemFileCalls
 from siltstone.migration.legacy.header import HeaderChunk, written_header
@@ -40,26 +41,32 @@ class Span:
 
 
 def write_chunks(
-    segment: Segment, name: str, spans: Iterable[Span], folder: Path, suffix: str = ""
+    segment: Segment,
+    segment_id: int,
+    name: str,
+    spans: Iterable[Span],
+    folder: Path,
+    suffix: str = "",
 ) -> list[HeaderChunk]:
     """Write chunks, durably; return how a header has to list them.
 
     Args:
         segment: whose bytes they are.
+        segment_id: its id, which tells it from a later one of the same name.
         name: of the segment in the layout.
         spans: what becomes a chunk each.
         folder: of the layout.
         suffix: what its binding puts behind names.
 
     Raises:
-        SiltstoneError: the segment can not be read.
+        SiltstoneError: the segment can not be read, or was deleted.
         OSError: the folder can not be written to.
     """
     made = []
     for span in spans:
         chunk = HeaderChunk(start=span.start, name=chunk_of(name, span.start))
         path = folder / f"{chunk.name}{suffix}"
-        replace_file(path, _bytes_of(segment, span), sealed=span.sealed)
+        replace_file(path, _bytes_of(segment, segment_id, span), sealed=span.sealed)
         made.append(chunk)
     return made
 
@@ -109,9 +116,10 @@ def cut(start: int, stop: int, size: int, *, sealed: bool) -> Iterator[Span]:
         yield Span(start=begin, length=end - begin, sealed=sealed or end < stop)
 
 
-def _bytes_of(segment: Segment, span: Span) -> Iterator[bytes]:
+def _bytes_of(segment: Segment, segment_id: int, span: Span) -> Iterator[bytes]:
     done = 0
     while done < span.length:
         data = segment.read(span.start + done, min(BUFFER_BYTES, span.length - done))
         yield data
         done += len(data)
+    same_segment(segment_id, segment.info())

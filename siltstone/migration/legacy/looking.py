@@ -1,0 +1,142 @@
+"""A look at a layout and at what a store has of it, while an owner may write both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from siltstone.container.views import SegmentInfo
+from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
+from siltstone.migration.legacy.imported import ImportedSegment, imported, unmarked
+from siltstone.migration.legacy.locate import Located
+from siltstone.migration.legacy.plan import Action, MigrationPlan, Way, plan_migration
+from siltstone.pipelines.store_view import StoreView
+
+LOOKS_MAX: Final = 5
+"""Looks at what seems wrong, while each shows something else than the one before."""
+
+_SETTLED: Final = (Action.DONE, Action.ABSENT, Action.LEFT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a layout and a store hold of one another.
+
+    Attributes:
+        known: segments of the store that came from the layout, by their names.
+        missing: segments of the layout that the store should have and has not, by their names.
+    """
+
+    known: dict[str, ImportedSegment]
+    missing: dict[str, Finding]
+
+    def is_same(self, other: Look, name: str) -> bool:
+        """Whether both show the same of a segment."""
+        here = (self.known.get(name), self.missing.get(name))
+        return here == (other.known.get(name), other.missing.get(name))
+
+    def only(self, names: Collection[str]) -> Look:
+        """What it shows of some segments."""
+        known = {name: one for name, one in self.known.items() if name in names}
+        missing = {name: one for name, one in self.missing.items() if name in names}
+        return Look(known=known, missing=missing)
+
+
+def look(place: Located, view: StoreView) -> Look:
+    """Look at a layout, and at what a store has of it.
+
+    The layout is examined between two looks at the store. So it holds of a segment that the store
+    has all the time no less than was flushed at the first one, and no more than there is at the
+    second one. Of what is made or deleted meanwhile nothing can be said.
+
+    Args:
+        place: where the layout lies.
+        view: the store, opened before: whatever it shows is kept from deletion.
+
+    Raises:
+        LegacyLayoutError, OSError, ChunkError: as ``examine``.
+    """
+    before = view.segments()
+    layout = examine(place.place)
+    view.refresh()
+    after = view.segments()
+    shown = {info.name: info for info in before}
+    came = imported(after, place.migration, layout)
+    known = {
+        one.info.name: one
+        for one in came
+        if (was := shown.get(one.info.name)) is not None
+        and was.segment_id == one.info.segment_id
+        and not _is_unwritten(one, was)
+    }
+    came += imported(before, place.migration, None)
+    missing = {finding.segment: finding for finding in unmarked(layout, came)}
+    for name in _leaving(place, view, missing.values()):
+        del missing[name]
+    return Look(known=known, missing=missing)
+
+
+def plan_going_on(place: Located, view: StoreView, under: str) -> MigrationPlan:
+    """Say what is to be done for a store that writes the layout.
+
+    What is not as it should be is looked at again, for an owner may change it.
+
+    Args:
+        place: where the layout lies.
+        view: the store.
+        under: what names in the store begin with.
+
+    Raises:
+        LegacyLayoutError, OSError, ChunkError: as ``examine``.
+    """
+    before = None
+    for left in reversed(range(LOOKS_MAX)):
+        layout = examine(place.place)
+        view.refresh()
+        known = {info.name: info for info in view.segments(prefix=under)}
+        plan = plan_migration(
+            _without_deleted(layout, known, place, view, under),
+            known,
+            migration=place.migration,
+            way=Way.CODE_ONLY,
+            under=under,
+            goes_on=True,
+        )
+        doubts = [one for one in plan.segments if one.action not in _SETTLED]
+        if not doubts or not left or doubts == before:
+            break
+        before = doubts
+    return plan
+
+
+def _without_deleted(
+    layout: LayoutFindings,
+    known: Collection[str],
+    place: Located,
+    view: StoreView,
+    under: str,
+) -> LayoutFindings:
+    """The layout as it will be when the files of deleted segments are gone."""
+    new = [one for one in layout.segments if under + one.segment not in known]
+    gone = _leaving(place, view, new)
+    message = "the store deleted it, and its files are about to go"
+    segments = (
+        replace(one, verdict=Verdict.ABSENT, message=message) if one.segment in gone else one
+        for one in layout.segments
+    )
+    return replace(layout, segments=tuple(segments))
+
+
+def _leaving(place: Located, view: StoreView, findings: Iterable[Finding]) -> set[str]:
+    """Which of these the store deleted, and has not let go of."""
+    files = {one.segment: [piece.key for piece in one.pieces] for one in findings}
+    return view.leaving_legacy(place.migration, files) if files else set()
+
+
+def _is_unwritten(one: ImportedSegment, before: SegmentInfo) -> bool:
+    """Whether the store made a segment that need not be in the layout yet."""
+    is_there = one.finding is not None and one.finding.verdict is not Verdict.ABSENT
+    made_here = one.origin.way is Way.CODE_ONLY and not one.origin.length
+    return made_here and not before.flushed_length and not is_there
