@@ -16,7 +16,12 @@ from siltstone.store.contradictions import contradiction, shared_folder
 from siltstone.store.exposition import MetricsSettings
 from siltstone.store.sections import PluginSection
 from siltstone.store.settings import Settings
-from siltstone.store.settings_file import SettingsText, find_settings_file, read_settings_file
+from siltstone.store.settings_file import (
+    KeyPath,
+    SettingsText,
+    find_settings_file,
+    read_settings_file,
+)
 
 CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "chunk_bytes": ("segments", "chunk_size"),
@@ -207,7 +212,7 @@ def first_error(text: SettingsText, error: ValidationError) -> SettingsError:
     first = errors[0]
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        reason = "unknown key"
+        reason = f"unknown key{_other_plugin(text, first['loc'])}"
     elif first["type"] == "missing":
         reason = "is missing"
     elif first["type"] in ("model_type", "dict_type"):
@@ -217,3 +222,14 @@ def first_error(text: SettingsText, error: ValidationError) -> SettingsError:
     if len(errors) > 1:
         reason += f" (and {len(errors) - 1} more)"
     return text.error(first["loc"], reason)
+
+
+def _other_plugin(text: SettingsText, key: KeyPath) -> str:
+    """What there is to say of options that stand under another name than the chosen plugin's."""
+    for section, chooser in (("long_term_storage", "binding"), ("tier1", "log")):
+        if len(key) == 2 and key[0] == section:
+            within = text.values[section]
+            if isinstance(within[key[1]], Mapping):
+                chosen = within.get(chooser)
+                return f"; {section}.{chooser} is {chosen!r}, and its options stand under that name"
+    return ""

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.words import GIB
 from siltstone.store.sections import Count, PluginSection, Section, Text
-from siltstone.store.units import Size, Time
+from siltstone.store.units import Rate, Size, Time
 
 _DEFAULTS: Final = ContainerSettings()
 
@@ -57,16 +57,16 @@ class Cache(Section):
 class Bandwidth(Section):
     """How many bytes a second move between this process and long-term storage at most."""
 
-    upload: Size | None = Field(
+    upload: Rate | None = Field(
         default=None,
         description="flushes and all else that is written; unless set, there is no limit",
     )
-    download: Size | None = Field(
+    download: Rate | None = Field(
         default=None,
         description="reads, those of users too: they wait for their turn; unless set, there is no "
         "limit",
     )
-    background: Size | None = Field(
+    background: Rate | None = Field(
         default=_DEFAULTS.background_rate,
         description="the optimiser alone, each way and for each container: nobody waits for it; "
         "unless set, there is no limit",

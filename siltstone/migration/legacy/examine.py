@@ -224,7 +224,7 @@ class _Examiner:
         if header.torn:
             yield Note(oddity=Oddity.TORN_HEADER, text=f"ends with {header.torn!r}")
         if header.dead_markers:
-            text = f"{header.dead_markers} concats began and did not take place"
+            text = f"{counted(header.dead_markers, 'concat')} began and did not take place"
             yield Note(oddity=Oddity.FAILED_CONCAT, text=text)
         yield from spans.notes
         if spans.start and file.sealed:
@@ -241,7 +241,7 @@ class _Examiner:
             yield Note(oddity=Oddity.LAST_CHUNK_SEALED, text=text)
         longest = max((piece.length for piece in spans.pieces), default=0)
         if longest > header.rolling_bytes:
-            text = f"a chunk has {longest} bytes, the limit is {header.rolling_bytes}"
+            text = f"a chunk has {counted(longest, 'byte')}, the limit is {header.rolling_bytes:,}"
             yield Note(oddity=Oddity.LONG_CHUNK, text=text)
         for start, chunk in sorted(self._chunks_of.get(segment, ()), key=lambda one: one[0]):
             if chunk.name not in listed and chunk.name not in spans.names:
