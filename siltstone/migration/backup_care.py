@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +65,17 @@ def backups_of(
 def list_backups(place: Path | str, store: str | None = None) -> list[FoundGeneration]:
     """The generations of a store, the oldest first; see ``backups_of`` for arguments and errors."""
     with backups_of(place, store) as opened:
-        return opened.generations()
+        found = opened.generations()
+        if not any(one.damage for one in found):
+            return found
+        # Of what is being made or removed, one of two records is there: not so at the next look.
+        before = {text for one in found for text in one.damage}
+        return [
+            one
+            if one.backup is None
+            else replace(one, damage=tuple(text for text in one.damage if text in before))
+            for one in opened.generations()
+        ]
 
 
 def remove_backups(

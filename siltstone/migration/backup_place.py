@@ -146,15 +146,32 @@ class BackupPlace(Closing):
         found = {one.name[len(prefix) :].partition(".")[0] for one in self.storage.list(prefix)}
         return sorted(int(number) for number in found if number.isdecimal())
 
-    def witness(self) -> str:
-        """An object that is here, by which workers know the place; rather one that stays."""
-        records = [found.name for found in self.storage.list(self.folder + GENERATIONS)]
+    def witness(self, number: int | None = None) -> str:
+        """An object that is here, by which workers know the place; rather one that stays.
+
+        Args:
+            number: of the generation that goes when it does; ``None`` takes what is there.
+
+        Raises:
+            StoreNotFoundError: there is none.
+        """
+        begin = "" if number is None else f"{number:020d}"
+        records = [found.name for found in self.storage.list(self.folder + GENERATIONS + begin)]
         if records:
             return records[-1]  # of the newest generation: the oldest ones are removed first
-        found = next(iter(self.storage.list(self.folder)), None)
+        found = None if begin else next(iter(self.storage.list(self.folder)), None)
         if found is not None:
             return found.name
-        raise StoreNotFoundError("the place has no backup", place=self.folder)
+        text = "there is no such backup" if begin else "the place has no backup"
+        raise StoreNotFoundError(text, generation=number, place=self.folder)
+
+    def check_there(self, backup: Backup) -> None:
+        """Raise ``StoreNotFoundError`` if a generation was removed since it was read."""
+        now = self._generation(backup.generation)
+        if now is None or now.backup not in (None, backup):
+            raise StoreNotFoundError(
+                "the backup was removed meanwhile", generation=backup.generation, place=self.folder
+            )
 
     def generation(self, number: int | None) -> Backup:
         """The newest generation, or the one of a number.

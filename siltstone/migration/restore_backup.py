@@ -17,7 +17,12 @@ from pathlib import Path
 from siltstone.container.image import decoded_tail
 from siltstone.container.restoring import Origin, check_log_free, restore_container
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import CorruptDataError, StoreError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    SettingsError,
+    StoreError,
+)
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
 from siltstone.core.records.checkpoint import IndexFile
@@ -91,7 +96,7 @@ def restore_backup(
 
     Raises:
         StoreExistsError: something is here already.
-        StoreNotFoundError: there is no such backup.
+        StoreNotFoundError: there is no such backup, or it was removed meanwhile.
         CorruptDataError: the backup is damaged; ``where`` names an object.
         StoreError: chunks are absent from the backup; or the folder can not be written.
         LogLostError: the tier-1 log is in use by another container.
@@ -104,9 +109,13 @@ def restore_backup(
         backup = opened.generation(generation)
         chosen = executor or LocalExecutor()
         work = _Restoring(opened, backup, find_place(place), chosen, rate, progress)
-        work.look(allow_missing=allow_missing)
         origin = f"{opened.store_id.hex()[:8]}-{backup.generation}"
-        settings = fill_store(site, origin, backup.container_count, work.fill)
+        try:
+            work.look(allow_missing=allow_missing)
+            settings = fill_store(site, origin, backup.container_count, work.fill)
+        except (ChunkNotFoundError, CorruptDataError, PipelineError, SettingsError):
+            opened.check_there(backup)
+            raise
         return RestoreReport(
             settings=settings,
             backup=backup,
@@ -201,8 +210,9 @@ class _Restoring:
             for chunk in sorted(self._chunks, key=lambda chunk: chunk.name)
             if not chunk.missing
         ]
+        witness = self._opened.witness(self._backup.generation)
         work = ChunkWork(
-            place=WorkerPlace(path=self._place.path, witness=self._opened.witness()),
+            place=WorkerPlace(path=self._place.path, witness=witness),
             folder=self._opened.folder,
             target=str(new.settings),
             uuid=uuid_text(new.store_id),
@@ -243,6 +253,7 @@ class _Restoring:
         if outcome.status == FAILED:
             raise PipelineError(f"the place did not answer: {outcome.message}")
         if outcome.status in DAMAGE:
+            self._opened.check_there(self._backup)
             if not self._allow_missing:
                 raise CorruptDataError(
                     f"the backup is damaged, {outcome.status}: {outcome.message}",

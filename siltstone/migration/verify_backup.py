@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from siltstone.core.errors import CorruptDataError, StoreNotFoundError
+from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
 from siltstone.core.records.backup import Backup, BackupObject
 from siltstone.migration.backup import Progress
 from siltstone.migration.backup_care import backups_of
@@ -17,7 +17,7 @@ from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, MISSING
-from siltstone.pipelines.work import OK, Executor, packed
+from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, packed
 from siltstone.store.place_settings import find_place
 
 
@@ -79,7 +79,7 @@ def verify_backups(
         progress: told how far it is.
 
     Raises:
-        StoreNotFoundError: there is no such backup.
+        StoreNotFoundError: there is no such backup, or the last one was removed meanwhile.
         FormatError: a newer version made one.
         ChunkError: the place refused, or did not answer a listing.
     """
@@ -107,10 +107,8 @@ def verify_backups(
                     objects.setdefault(item, []).append(one.number)
         items = list(objects)
         by_name = {item.name: objects[item] for item in items}
-        seen = WorkerPlace(path=find_place(place).path, witness=opened.witness())
-        work = ObjectWork(place=seen, rate=rate)
         total, done = sum(item.size for item in items), 0
-        with closing(chosen.run(work, packed(items, chosen.workers))) as outcomes:
+        with closing(_compared(opened, find_place(place).path, items, chosen, rate)) as outcomes:
             for outcome in outcomes:
                 done += outcome.length
                 progress(done, total)
@@ -134,6 +132,27 @@ def verify_backups(
             size=total,
             findings=tuple(sorted(findings, key=lambda finding: finding.subject)),
         )
+
+
+def _compared(
+    opened: BackupPlace, path: str, items: list[ObjectItem], executor: Executor, rate: int | None
+) -> Generator[Outcome]:
+    """Compare objects; begin again with those that are left when the witness was removed."""
+    left = {item.name: item for item in items}
+    witness = opened.witness()
+    while left:
+        work = ObjectWork(place=WorkerPlace(path=path, witness=witness), rate=rate)
+        try:
+            with closing(
+                executor.run(work, packed(list(left.values()), executor.workers))
+            ) as outcomes:
+                for outcome in outcomes:
+                    del left[outcome.subject]
+                    yield outcome
+        except (PipelineError, SettingsError):
+            before, witness = witness, opened.witness()
+            if witness == before:
+                raise
 
 
 def _is_there(one: FoundGeneration, now: Mapping[int, FoundGeneration]) -> bool:
