@@ -68,9 +68,14 @@ class FileLogReader:
         """See ``LogReader.dropped_tail``. It is 0 beside a live owner, who may be writing."""
         with self._lock, translated("read", self._folder.path):
             self._check_open()
-            if InUseLock(self._folder).is_alive():
+            lock = InUseLock(self._folder)
+            if lock.is_alive():
                 return 0
-            return build_view(self._folder).dropped_tail
+            tail = build_view(self._folder).dropped_tail
+            # An owner may have come since, and may be gone again.
+            if not tail or lock.is_alive():
+                return 0
+            return min(tail, build_view(self._folder).dropped_tail)
 
     def close(self) -> None:
         """See ``LogReader.close``."""

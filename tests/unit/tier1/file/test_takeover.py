@@ -7,9 +7,11 @@ by none.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from tests.unit.tier1.file.log_world import (
     bodies,
     claim,
     create,
+    log_at,
     put,
     shown,
 )
@@ -215,3 +218,34 @@ def test_a_reader_shows_nothing_new_between_the_marker_and_the_header(tmp_path: 
     assert reader.end() == 3
     assert bodies(reader.read(0)) == [b"a", b"b", b"doubtful"] == bodies(new.read(0))
     new.abandon()
+
+
+def tear(path: Path) -> None:
+    """Let the newest frame look as while it is written."""
+    files = [file for file in path.rglob("*.log") if file.read_bytes().strip(b"\0")]
+    newest = max(files, key=lambda file: file.name)
+    whole = newest.read_bytes()
+    newest.write_bytes(whole.rstrip(b"\0")[:-10].ljust(len(whole), b"\0"))
+
+
+def test_a_reader_tells_of_no_torn_frame_of_an_owner_who_came_meanwhile(tmp_path: Path) -> None:
+    old = create(tmp_path / "log", Unsynced())
+    put(old, b"a")
+    old.abandon()
+    for number in count(1):
+        path = Path(shutil.copytree(tmp_path / "log", tmp_path / f"{number}"))
+        others: list[FileFencedLog] = []
+
+        def come(path: Path = path, others: list[FileFencedLog] = others) -> None:
+            others.append(claim(path, Unsynced()))
+            put(others[0], b"b" * 1000)
+            tear(path)
+
+        layer = Interrupt(number, come)
+        reader = log_at(path, layer).open_read()
+        assert (number, reader.dropped_tail()) == (number, 0)
+        if not others:
+            assert number > 5
+            return
+        others[0].abandon()
+        assert (number, reader.dropped_tail() > 0) == (number, True)
