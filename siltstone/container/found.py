@@ -88,8 +88,9 @@ def check_lineage(where: Found, lineage: bytes | None) -> None:
     """
     recovered = where.recovered
     if recovered is not None and lineage != where.lineage:
+        what = "the log is of another lineage" if lineage else "the log is empty"
         raise LogLostError(
-            "the log is of another lineage" if lineage else "the log is empty",
+            f"{what}: bring the right tier 1 back, or let siltstone recover say what is left",
             found=uuid_text(lineage) if lineage else None,
             expected=uuid_text(where.lineage),
             journal=recovered.newest_file,

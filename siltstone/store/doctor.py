@@ -103,7 +103,7 @@ class Doctor:
         if not modified:
             return "skipped", "the service tells no times"
         skew = min(modified - before, 0.0) + max(modified - after, 0.0)
-        detail = f"its clock is {skew:+.1f} s from this one"
+        detail = f"its clock is {round(skew, 1) + 0.0:+} s from this one"
         return ("warning" if abs(skew) > SKEW_S else "ok"), detail
 
     # --- logs -------------------------------------------------------------------------------------

@@ -83,18 +83,19 @@ def site_of(
         raise ValueError(f"the binding {binding!r} needs options")
     if log_options is None and log != "file":
         raise ValueError(f"the log {log!r} needs options")
+    chosen, log_chosen = dict(options or {}), dict(log_options or {})
     beside = {
-        CHUNKS_FOLDER: options is None,
-        LOG_FOLDER: log_options is None,
+        CHUNKS_FOLDER: binding == "nfs" and "path" not in chosen,
+        LOG_FOLDER: log == "file" and "path" not in log_chosen,
         INDEX_FOLDER: True,
     }
     return Site(
         place=Path(folder).expanduser().absolute(),
         folders=tuple(name for name, is_beside in beside.items() if is_beside),
         binding=binding,
-        options=CHUNKS_BESIDE if options is None else options,
+        options={**CHUNKS_BESIDE, **chosen} if beside[CHUNKS_FOLDER] else chosen,
         log=log,
-        log_options=LOG_BESIDE if log_options is None else log_options,
+        log_options={**LOG_BESIDE, **log_chosen} if beside[LOG_FOLDER] else log_chosen,
     )
 
 
@@ -117,9 +118,10 @@ def init_store(
         containers: fixed for the life of the store; more of them share the work of more processes.
         binding: name of the binding that speaks to long-term storage.
         options: its settings, written as they are, so ``${NAME}`` stands for a variable there too;
-            ``None`` means a folder beside the settings, which only the binding ``nfs`` can have.
+            without a ``path`` the binding ``nfs`` has its folder beside the settings, and ``None``
+            is for it alone.
         log: name of the tier-1 log.
-        log_options: its settings, likewise; ``None`` is for the log ``file`` alone.
+        log_options: its settings, likewise, of which the log ``file`` needs none.
 
     Raises:
         StoreExistsError: a store, or something in its folders or storage, is here already.

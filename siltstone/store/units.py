@@ -78,7 +78,6 @@ def format_time(seconds: float) -> str:
     return f"{milliseconds}ms" if milliseconds else "0s"
 
 
-
 def _rate(value: int) -> int:
     if not value:
         raise ValueError("must be above 0; leave it out for no limit")

@@ -83,7 +83,7 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
             written[one.info.name] = _write_back(place, layout, store, one)
         except (SiltstoneError, OSError, CannotWriteError) as error:
             failed[one.info.name] = str(error)
-    if any(written.values()):
+    if any(map(_is_changed, known)):
         layout = _layout(place)
     again = imported((one.info for one in known), place.migration, layout)
     problems = {one.info.name: failed.get(one.info.name) or _not_back(one) for one in again}
@@ -297,10 +297,11 @@ class _Writer:
         suffix = suffix_of(finding.main_key, self._naming)
         key = finding.header_key or f"{header_of(finding.segment)}{suffix}"
         header = self._folder / key
-        size = min(finding.rolling_bytes, FILE_BYTES_MAX)
-        spans = list(cut(finding.length, one.info.length, size, sealed=one.info.sealed))
+        spans = _lacking(one, finding)
         if spans:
             chunks, rolling = self._listed(finding)
+            if spans[0].start > finding.length:
+                chunks = []  # they end before the segment begins: they stay, and no header has them
             segment = self._store.segment(one.info.name)
             for span in spans:
                 self._check_free(segment, f"{chunk_of(finding.segment, span.start)}{suffix}", span)
@@ -351,6 +352,16 @@ class _Writer:
         if known is not None and not known.sealed:
             path.replace(path.with_name(f"{known.name}{SEALED}"))
             sync_folder(path.parent)
+
+
+def _lacking(one: ImportedSegment, finding: Finding) -> list[Span]:
+    """What the layout lacks of a segment. One that begins behind its end has a chunk of its own."""
+    begin = max(finding.length, one.info.start_offset)
+    size = min(finding.rolling_bytes, FILE_BYTES_MAX)
+    spans = list(cut(begin, one.info.length, size, sealed=one.info.sealed))
+    if not spans and begin > finding.length:
+        return [Span(start=begin, length=0, sealed=one.info.sealed)]
+    return spans
 
 
 def _begins_with(segment: Segment, start: int, path: Path) -> bool:

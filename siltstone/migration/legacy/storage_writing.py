@@ -120,6 +120,9 @@ class StorageWriter:
         return sum(part.length for part in plan.parts)
 
     def _plan(self, one: ImportedSegment, finding: Finding) -> _Plan:
+        if one.info.start_offset > finding.length:
+            text = f"bytes {finding.length:,} to {one.info.start_offset:,} were truncated since"
+            raise CannotWriteError(f"{text}, and its header can not leave out what lies before")
         suffix = suffix_of(finding.main_key, self._naming)
         parts = tuple(self._parts(one, finding, suffix))
         names = [part.name.removesuffix(suffix) for part in parts]

@@ -476,6 +476,47 @@ def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: P
 
 
 @WAYS
+@pytest.mark.parametrize("way_on", ["open", "sealed", "empty", "empty and sealed"])
+def test_a_segment_that_begins_behind_the_end_of_the_layout_goes_back(
+    command: Command, folder: Path, small: Path, way: tuple[str, ...], way_on: str
+) -> None:
+    """What lies before is gone from the store, so no header lists the old files any more."""
+    (small / "c").write_text("bare")
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    before = fingerprint(small)
+    start, data = (9, b"") if way_on.startswith("empty") else (7, b"hi")
+    with siltstone.open(folder) as store:
+        for name, rest in (("a", b"fghi"), ("c", b"efghi")):
+            segment = store.segment(name)
+            segment.append(rest)
+            segment.truncate(start)
+            if way_on.endswith("sealed"):
+                segment.seal()
+        store.flush()
+    ran = command("migrate", "rollback", str(small))
+    assert (ran.code, ran.out) == (0, "")
+    assert shown(folder) == {}
+    after = fingerprint(small)
+    assert {key for key in before if after[key] != before[key]} == {"a$header"}
+    expected = (start, 9, way_on.endswith("sealed"), data)
+    assert [rolling(small).read(name) for name in "ac"] == [expected, expected]
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    assert [shown(folder)[name] for name in "ac"] == [expected, expected]
+
+
+@WAYS
+def test_a_seal_alone_goes_back(
+    command: Command, folder: Path, small: Path, way: tuple[str, ...]
+) -> None:
+    assert command("migrate", "legacy", str(small), *way).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").seal()
+    ran = command("migrate", "rollback", str(small))
+    assert (ran.code, ran.out) == (0, "")
+    assert rolling(small).read("a") == (0, 5, True, b"abcde")
+
+
+@WAYS
 def test_a_rollback_that_is_killed_goes_on(
     command: Command,
     folder: Path,

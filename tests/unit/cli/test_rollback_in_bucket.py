@@ -137,3 +137,15 @@ def test_an_object_in_the_way_is_not_touched(bucket: Bucket) -> None:
     ran = bucket.call("migrate", "rollback", *bucket.told)
     assert (ran.code, "bare$offset.5 is in the way" in ran.err) == (4, True)
     assert bucket.objects() == before
+
+
+def test_a_header_in_a_bucket_can_not_leave_out_what_was_truncated_since(bucket: Bucket) -> None:
+    bucket.append(bare=b" and more")
+    with siltstone.open(bucket.store) as store:
+        store.segment("bare").truncate(9)
+    before = bucket.objects()
+    ran = bucket.call("migrate", "rollback", *bucket.told)
+    assert ran.code == 4
+    assert "such as bare: bytes 5 to 9 were truncated since" in ran.err
+    assert bucket.objects() == before
+    assert shown(bucket.store)["bare"] == (9, 14, False, b" more")

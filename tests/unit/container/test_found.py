@@ -143,11 +143,8 @@ def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None
 @pytest.mark.parametrize(
     ("lineage", "message"),
     [
-        (
-            OTHER,
-            f"the log is of another lineage found={uuid_text(OTHER)} expected={uuid_text(LINEAGE)}",
-        ),
-        (None, f"the log is empty expected={uuid_text(LINEAGE)}"),
+        (OTHER, "of another lineage: {help} found={OTHER} expected={LINEAGE}"),
+        (None, "empty: {help} expected={LINEAGE}"),
     ],
 )
 def test_a_log_of_another_lineage_is_refused(
@@ -155,7 +152,12 @@ def test_a_log_of_another_lineage_is_refused(
 ) -> None:
     with pytest.raises(LogLostError) as caught:
         check_lineage(where, lineage)
-    assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
+    told = message.format(
+        help="bring the right tier 1 back, or let siltstone recover say what is left",
+        OTHER=uuid_text(OTHER),
+        LINEAGE=uuid_text(LINEAGE),
+    )
+    assert str(caught.value) == f"the log is {told} journal={NEWEST_FILE}"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.core.uuid_text import uuid_text
 from siltstone.store import initialisation
+from siltstone.store.effective_settings import load_settings
 from siltstone.store.manifest import MANIFEST_NAME, check_uuid, create_manifest, read_manifest
 
 MANIFEST = StoreManifest(store_id=bytes(range(16)), container_count=3, created_ms=5)
@@ -104,6 +105,14 @@ def test_containers_are_counted(tmp_path: Path, count: Any, kind: type[Exception
     with pytest.raises(kind):
         siltstone.init(tmp_path / "x", containers=count)
     assert not (tmp_path / "x").exists()
+
+
+def test_options_without_a_path_leave_the_folders_beside_the_settings(tmp_path: Path) -> None:
+    settings = siltstone.init(tmp_path, options={}, log_options={"file_bytes": "4MiB"})
+    assert (tmp_path / "tier1" / "c0").is_dir()
+    assert (tmp_path / "chunks" / "system" / "store").is_file()
+    log = load_settings(settings).log_options
+    assert log == {"path": str(tmp_path / "tier1"), "file_bytes": "4MiB"}
 
 
 def test_a_failed_init_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
