@@ -20,8 +20,9 @@ from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
 PACKS_PER_CORE: Final = 8
 """Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
 
-TASKS_PER_CORE: Final = 2
-"""Tasks of one Spark job: each costs some 20 ms, and one that fails is done again."""
+PACKS_PER_TASK: Final = 4
+"""Beyond so many for each core there are more tasks than cores: one that fails is done again, and
+who is done first finds more to do."""
 
 _SCHEMA: Final = "count INT, outcomes BINARY, broken STRING"
 _ARROW: Final = pyarrow.schema(
@@ -78,10 +79,11 @@ class SparkExecutor:
             self._spark.stop()
 
     def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
-        frames = TASKS_PER_CORE if work.rate is None else 1
+        frames = 1 if work.rate is not None else -(-len(packs) // (PACKS_PER_TASK * self.workers))
         # Dealt out so that a heap of packs is a frame, of which Spark makes a task for each core:
-        # to have it deal them costs a shuffle, as much as all else that is not work.
-        dealt = (packs[first::frames] for first in range(min(frames, len(packs))))
+        # to have it deal them costs a shuffle, as much as all else that is not work. A second frame
+        # costs as much as the first, so few packs are one.
+        dealt = (packs[first::frames] for first in range(frames))
         frame = reduce(lambda one, other: one.union(other), map(self._frame, dealt))
         task = _task(work, self._threads, openings=min(len(packs), frames * self.workers))
         try:

@@ -145,6 +145,8 @@ def test_tasks_in_flight_share_the_rate_and_are_no_more_than_workers(
     assert list(shares.values()) == [500, 500]
     free = {one.subject for one in executor.run(Sharing(rate=None), packs)}
     assert len(free) == 4, "without a rate there is more to take for whoever is done first"
+    few = {one.subject for one in executor.run(Sharing(rate=None), packs[:8])}
+    assert len(few) == 2, "few packs are a task for each worker"
 
 
 def exported(folder: Path, out: Path, executor: Executor) -> dict[str, bytes]:
