@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from siltstone.cli.pipeline_options import finish, joined, told_counts
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
+    from siltstone.container.views import SegmentInfo
     from siltstone.pipelines.work import Executor
 
 STORE = PathText(exists=True, path_type=Path)
@@ -77,9 +79,9 @@ def copy_stores(
 ) -> None:
     """Copy from the first store to the second, compare if asked to, and end as that asks."""
     check_choice(segments, prefix)
-    _copy(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
+    chosen = _copy(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
     if verify:
-        _verify(session, *stores, segments, prefix, executor, rate=rate, as_json=as_json)
+        _verify(session, *stores, chosen, executor, rate=rate, as_json=as_json)
 
 
 @goes_on()
@@ -93,7 +95,8 @@ def _copy(
     *,
     rate: int | None,
     as_json: bool,
-) -> None:
+) -> list[SegmentInfo]:
+    """Copy, and return the segments as they were when that began."""
     from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
     from siltstone.pipelines.copy_segments import copy as run_copy
     from siltstone.pipelines.owned_store import owned_store
@@ -107,14 +110,14 @@ def _copy(
         quiet = frozenset((OK, SAME))
         counts = told_counts(session, "copy", outcomes, total, as_json=as_json, quiet=quiet)
     finish(session, "copy", counts, frozenset((UNREADABLE,)), FAILED, conflict=CONFLICT)
+    return chosen
 
 
 def _verify(
     session: Session,
     source: Path,
     target: Path,
-    segments: tuple[str, ...],
-    prefix: str,
+    chosen: list[SegmentInfo],
     executor: Executor,
     *,
     rate: int | None,
@@ -127,7 +130,11 @@ def _verify(
     from siltstone.pipelines.work import FAILED, OK
 
     with store_view(source) as view, store_view(target) as copied:
-        pairs, known = plan_verify_copy(view, copied, view.segments(segments, prefix))
+        # What was made since was not to be copied, nor what has the name of one that is gone.
+        ids = {info.name: info.segment_id for info in chosen}
+        now = view.segments(prefix=commonprefix(list(ids)))  # noqa: RUF071 - names are no paths
+        there = [info for info in now if ids.get(info.name) == info.segment_id]
+        pairs, known = plan_verify_copy(view, copied, there)
         total = sum(pair.size for pair in pairs)
         outcomes = joined(known, verify_copy(view, copied, executor, pairs, rate=rate))
         quiet = frozenset((OK,))

@@ -99,6 +99,11 @@ class StoreView:
     def _info(self, name: str) -> SegmentInfo:
         return self._store.ask(name, lambda container: container.info(name))
 
+    def now(self, info: SegmentInfo) -> SegmentInfo:
+        """The same segment as it is now. Raises ``SegmentNotFoundError`` if it was deleted."""
+        self.refresh()
+        return same_segment(info.segment_id, self._info(info.name))
+
     def map(self, info: SegmentInfo, start: int, end: int) -> SegmentMap:
         """Where ``[start, end)`` of a segment lies; see ``Reading.map``."""
         name = info.name

@@ -11,7 +11,12 @@ from typing import Final
 from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.counted import counted
-from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SiltstoneError
+from siltstone.core.errors import (
+    CorruptDataError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+    SiltstoneError,
+)
 from siltstone.core.words import KIB
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.export import UNREADABLE
@@ -104,14 +109,27 @@ def plan_verify_copy(
             message = "it is a copy of another segment"
             known.append(Outcome(subject=info.name, status=DIFFERS, message=message))
             continue
+        try:
+            if base + there.length > info.length:
+                info = view.now(info)  # both may have grown since it was looked at
+            items += list(_pairs(view, copy, info, there, base))
+        except (SegmentNotFoundError, SegmentTruncatedError) as error:
+            known.append(Outcome(subject=info.name, status=TRUNCATED, message=str(error)))
+            continue
         known += _ends(info, there, base)
-        start = max(info.start_offset, base + there.start_offset)
-        stop = min(info.length, base + there.length)
-        for low, high in cut_at_grid(start, stop, PACK_BYTES_MAX):
-            ours = plan_range(view, info, low, high, high)
-            theirs = plan_range(copy, there, low - base, high - base, high - base)
-            items.append(ComparedItem(ours=ours, theirs=theirs))
     return items, known
+
+
+def _pairs(
+    view: StoreView, copy: StoreView, info: SegmentInfo, there: SegmentInfo, base: int
+) -> Iterator[ComparedItem]:
+    """What both have. Raises when one of them was truncated or deleted a moment ago."""
+    start = max(info.start_offset, base + there.start_offset)
+    stop = min(info.length, base + there.length)
+    for low, high in cut_at_grid(start, stop, PACK_BYTES_MAX):
+        ours = plan_range(view, info, low, high, high)
+        theirs = plan_range(copy, there, low - base, high - base, high - base)
+        yield ComparedItem(ours=ours, theirs=theirs)
 
 
 def verify_copy(
