@@ -16,6 +16,7 @@ from siltstone.core.counted import counted
 from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
+    SegmentTruncatedError,
     SettingsError,
     SiltstoneError,
 )
@@ -103,7 +104,11 @@ def plan_verify_export(
         if info is None or (head.store, head.segment_id) != (view.uuid, info.segment_id):
             known.append(Outcome(subject=name, status=DIFFERS, message="the store has it not"))
             continue
-        found, more = _plan_segment(view, info, place, target, head)
+        try:
+            found, more = _plan_segment(view, info, place, target, head)
+        except (SegmentNotFoundError, SegmentTruncatedError) as error:
+            known.append(_outcome(name, TRUNCATED, str(error)))
+            continue
         items += found
         known += more
     return items, known
@@ -135,9 +140,12 @@ def _live(view: StoreView, name: str) -> SegmentInfo | None:
 def _plan_segment(
     view: StoreView, info: SegmentInfo, place: Place, target: str, head: ExportHead
 ) -> tuple[list[ExportItem], list[Outcome]]:
+    """The files of a segment; raises when that was truncated or deleted a moment ago."""
     items: list[ExportItem] = []
     known: list[Outcome] = []
     ranges = exported_ranges(place, head)
+    if any(stop > info.length for _, stop in ranges):
+        info = view.now(info)  # an export may have written more since it was looked at
     end = last_line_end(view, info) if head.records is Records.LINES else info.length
     last = ranges[-1][1] if ranges else info.start_offset
     for start, stop in gaps(info.start_offset, max(last, info.start_offset), ranges):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from siltstone.container.reader import ReadContainer
+from siltstone.container.segment_life import same_segment
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError
@@ -30,7 +31,8 @@ def resolve_tasks(options: ReadOptions, cores: int) -> list[tuple[RecordRange, .
     Raises:
         StoreNotFoundError: there is no store.
         SettingsError: the settings file, ``from``, ``to`` or ``at_length`` is wrong.
-        SegmentNotFoundError: there is no such segment, or none that begins with the prefix.
+        SegmentNotFoundError: there is no such segment, or none that begins with the prefix, or one
+            was deleted meanwhile.
         SegmentTruncatedError: a range begins below the readable one.
         CapabilityError: too many bytes are not flushed.
     """
@@ -62,6 +64,9 @@ async def plan_tasks(
         options: of the read.
         spans: what is read of each segment.
         cores: of the machine that plans.
+
+    Raises:
+        SegmentNotFoundError: a segment was deleted meanwhile.
     """
     wanted = [span for span in spans if span.start < span.stop]
     size = range_size(sum(span.stop - span.start for span in wanted), options.range_bytes, cores)
@@ -69,6 +74,7 @@ async def plan_tasks(
     for span in wanted:
         container = await store.container_of(span.info.name)
         segment = await container.map(span.info.name, *span.mapped())
+        same_segment(span.info.segment_id, segment.info)
         check_tail(segment)
         if options.mode is Mode.EVENTS:
             ranges += await _event_ranges(container, options, store.uuid, segment, span, size)
@@ -101,6 +107,7 @@ async def _event_ranges(
     else:
         flushed = segment.tail_offset
         cuts = await borders_between(span.start, span.stop, flushed, size, borders, begins)
+    same_segment(span.info.segment_id, await container.info(name))
     return plan_ranges(options, uuid, segment, span, cuts, borders)
 
 
