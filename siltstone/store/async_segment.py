@@ -306,10 +306,17 @@ class AsyncSegment:
         return renamed
 
     async def chunks(self, start: int = 0) -> AsyncIterator[ChunkInfo]:
-        """Yield where the flushed bytes from offset ``start`` on lie, in order."""
+        """Yield where the flushed bytes from offset ``start`` on lie, in order.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment, or it was deleted between two pages.
+        """
         check_offset(start, what="start")
+        segment_id, first = (await self.info()).segment_id, start
         while True:
             page = await self._container.chunks(self._name, start, PAGE_COUNT)
+            if start > first:
+                same_segment(segment_id, await self.info())
             for chunk in page:
                 yield chunk
             if len(page) < PAGE_COUNT:
@@ -320,11 +327,15 @@ class AsyncSegment:
         """Yield the same with what long-term storage has of each chunk; ``deep`` reads it all.
 
         Raises:
+            SegmentNotFoundError: there is no such segment, or it was deleted between two pages.
             ChunkError: long-term storage did not answer.
         """
         check_offset(start, what="start")
+        segment_id, first = (await self.info()).segment_id, start
         while True:
             page = await self._container.examine(self._name, start, EXAMINED_COUNT, deep=deep)
+            if start > first:
+                same_segment(segment_id, await self.info())
             for state in page:
                 yield state
             if len(page) < EXAMINED_COUNT:
