@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from siltstone.container.views import SegmentInfo
 from siltstone.core.counted import counted
-from siltstone.core.errors import SegmentError
+from siltstone.core.errors import SegmentError, SegmentTruncatedError
 from siltstone.migration.files.import_plan import PlannedSegment
 from siltstone.migration.legacy.copying import RUN_BYTES, Run
+from siltstone.migration.legacy.looking import LOOKS_MAX
 from siltstone.migration.legacy.verify import (
     DIFFERS,
     MISSING,
@@ -20,7 +21,7 @@ from siltstone.migration.legacy.verify import (
 from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import OK, Executor, Outcome
+from siltstone.pipelines.work import FAILED, OK, Executor, Outcome
 
 
 def verify_files(
@@ -52,6 +53,8 @@ def verify_files(
         lengths[segment.name] = 0
         try:
             found = _planned(view, segment)
+        except SegmentTruncatedError as error:
+            problems[segment.name] = (FAILED, str(error))
         except SegmentError as error:
             problems[segment.name] = (MISSING, str(error))
         else:
@@ -70,6 +73,14 @@ def verify_files(
 
 def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:
     """The runs of the files and where the store has them, or what is wrong."""
+    for _ in range(LOOKS_MAX):
+        with suppress(SegmentTruncatedError):
+            return _found(view, segment)
+    return _found(view, segment)
+
+
+def _found(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:
+    """The same at one look; raises when the segment is truncated meanwhile."""
     info = view.segments([segment.name])[0]
     if info.length < segment.length:
         return f"it has {counted(info.length, 'byte')}, and its files have {segment.length:,}"
