@@ -35,8 +35,7 @@ FILE_BYTES: Final = 64 * MIB
 BATCH: Final = b"one line of a batch of a stream\n" * 100
 GOAL: Final = 0.6
 AT_ONCE: Final = "\ngarbage:\n  delay: 0s\n"
-"""What was written is deleted before the next turn, as the peer's is: memory that was free for some
-seconds is dear where a machine shares it with others."""
+"""What was written is deleted before the next turn, as the peer's is."""
 FLAT: Final = 0.8
 """Of the time of the first batches; neighbours of one kind differ by as much."""
 
@@ -95,6 +94,7 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
                 store.segment("s").delete()
                 store.collect()
         os.sync()
+        use_memory(place, length)
 
     ways: dict[str, Callable[[], object]] = {
         "ours": ours,
@@ -128,6 +128,18 @@ def writes(workshop: Workshop, spark: SparkSession, place: Path) -> list[Figure]
             theirs=spent["theirs"].per_cpu(mib),
         ),
     ]
+
+
+def use_memory(place: Path, length: int) -> None:
+    """Leave as much free memory as a turn needs that was used a moment ago, whatever came before.
+
+    Memory that was free for some seconds is dear where a machine shares it with others.
+    """
+    scratch, piece = place / "scratch", bytes(MIB)
+    with scratch.open("wb") as file:
+        for _ in range(0, length, MIB):
+            file.write(piece)
+    scratch.unlink()
 
 
 def drop(frame: DataFrame, rows: int) -> None:

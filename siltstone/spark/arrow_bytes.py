@@ -40,7 +40,7 @@ def _lines(values: pyarrow.Array) -> Iterator[memoryview]:
 
 
 def _bytes(values: pyarrow.Array) -> Iterator[memoryview]:
-    yield _joined(values, b"")
+    yield _data(values.cast(_binary(values.type)))
 
 
 def _joined(values: pyarrow.Array, separator: bytes) -> memoryview:
@@ -58,10 +58,16 @@ def _events(values: pyarrow.Array) -> Iterator[memoryview]:
     headers = _headers(pyarrow.compute.binary_length(binary)).cast(binary.type)
     nothing = pyarrow.scalar(b"", binary.type)
     framed = pyarrow.compute.binary_join_element_wise(headers, binary, nothing)
-    wide = pyarrow.types.is_large_binary(framed.type)
-    ends = numpy.frombuffer(framed.buffers()[1], numpy.int64 if wide else numpy.int32)
-    begin, end = ends[framed.offset], ends[framed.offset + len(framed)]
-    yield memoryview(framed.buffers()[2])[begin:end]
+    yield _data(framed)
+
+
+def _data(values: pyarrow.Array) -> memoryview:
+    """What Arrow holds for binary values, none of them null: all of them as one."""
+    wide = pyarrow.types.is_large_binary(values.type)
+    _, places, data = values.buffers()
+    ends = numpy.frombuffer(places, numpy.int64 if wide else numpy.int32)
+    begin, end = ends[values.offset], ends[values.offset + len(values)]
+    return memoryview(b"" if data is None else data)[begin:end]
 
 
 def _binary(kind: pyarrow.DataType) -> pyarrow.DataType:

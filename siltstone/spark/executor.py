@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import cache, reduce
+from functools import reduce
 from itertools import islice
 from typing import Final
 
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.pipelines.local_executor import THREADS_MAX, do_pack, on_threads
 from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
+from siltstone.spark.settling import settle
 
 PACKS_PER_CORE: Final = 8
 """Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""
@@ -142,21 +142,10 @@ def do_batches(work: Work, threads: int, openings: int, batches: Batches) -> Bat
         with work.open(openings) as step:
             for pack in packs:
                 yield _row(_done(step, threads, pack))
-                _settle()
+                settle()
     except (SiltstoneError, OSError) as error:
         # Whoever could not begin would not do better if Spark tried again.
         yield _row((), broken=f"{type(error).__name__}: {error}")
-
-
-@cache
-def _settle() -> None:
-    """Let what was loaded be, once in the life of a process.
-
-    Behind each task the worker of pyspark looks for garbage in all that there is, and that takes
-    longer than a small task.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[Outcome]:

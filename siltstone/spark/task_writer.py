@@ -16,6 +16,7 @@ from siltstone.core.records.import_row import PARTS_MAX
 from siltstone.core.words import MIB
 from siltstone.spark.arrow_bytes import encoded
 from siltstone.spark.columns import VALUE
+from siltstone.spark.settling import settle
 from siltstone.spark.write_options import Outputs, WriteOptions
 from siltstone.store.import_writer import ImportPart, ImportWriter
 
@@ -57,6 +58,7 @@ def write_task(
     attempt = 0 if context is None else context.taskAttemptId()
     query = "" if context is None else context.getLocalProperty(QUERY_PROPERTY) or ""
     with ImportWriter(options.store, ticket, partition=partition, attempt=attempt) as writer:
+        settle()
         parts = _Parts(options, writer, f"{partition:05d}")
         for batch in batches:
             parts.write(batch)

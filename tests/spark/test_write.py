@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,29 @@ def test_a_job_that_fails_publishes_nothing_and_leaves_nothing(
         save(frame(spark), sink, source="hopeless")
     assert sink.content() == []
     assert sink.left() == []
+
+
+class SparingWriter(SegmentWriter):
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        message = super().write(iterator)
+        if not gc.get_freeze_count():
+            raise RuntimeError("imports are looked through for garbage")
+        return message
+
+
+class SparingSource(SegmentSource):
+    @classmethod
+    def name(cls) -> str:
+        return "sparing"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return SparingWriter(parse_write_options(self.options, overwrite=overwrite), schema)
+
+
+def test_workers_look_for_garbage_where_some_may_be(spark: SparkSession, sink: Sink) -> None:
+    spark.dataSource.register(SparingSource)
+    save(frame(spark), sink, source="sparing")
+    assert sink.content() == numbers(300)
 
 
 class CrashingStreamWriter(SegmentStreamWriter):
