@@ -223,6 +223,9 @@ class Pipeline:
             # A defect of ours: nobody may wait for ever for an answer that never comes.
             self.fail(OutcomeUnknownError(f"the pipeline failed: {error!r}"))
             raise
+        except asyncio.CancelledError:  # its loop ends: what waits for an answer has to end as well
+            self.fail(OutcomeUnknownError("the container was stopped, not closed"))
+            raise
 
     async def _run(self) -> None:
         while self.failure is None:

@@ -263,6 +263,8 @@ class SegmentVerbs:
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
         """Return the living writer of this name, or make it with a number that was never used."""
+        if not isinstance(writer, str):
+            raise TypeError(f"a writer's name is a str, not {type(writer).__name__}")
         raw = writer.encode("utf-8")
         if not 1 <= len(raw) <= WRITER_NAME_BYTES_MAX or b"\0" in raw:
             raise ValueError("a writer's name is 1 to 256 bytes of UTF-8 without NUL")

@@ -77,6 +77,14 @@ def check_buffer(data: object) -> Buffer:
     return data
 
 
+def check_stream(stream: object) -> None:
+    """Refuse what is no file: a path, or the bytes themselves."""
+    if not callable(getattr(stream, "read", None)):
+        raise TypeError(
+            f"a stream is a file that was opened to be read, not {type(stream).__name__}"
+        )
+
+
 def check_key(key: object) -> bytes:
     """Return ``key`` as bytes if it can be a key of a table."""
     raw = bytes(check_buffer(key))

@@ -14,6 +14,7 @@ from siltstone.store.arguments import (
     SeveralContainersError,
     check_offset,
     check_range,
+    check_stream,
     check_time_ms,
     common_container,
 )
@@ -141,6 +142,7 @@ class AsyncSegment:
         Raises:
             PartialAppendError: an append failed after others were durable; says how far it came.
         """
+        check_stream(stream)
         environment = self._store.environment
         size = min(PIECE_BYTES, self.append_bytes_max)
         appended = Appended(self._name, progress)
@@ -367,7 +369,7 @@ class AsyncSegment:
             BackPressureError: it took too long; nothing was joined, both are as they were.
             SeveralContainersError: the two are in different containers.
         """
-        name = source if isinstance(source, str) else source.name
+        name = source.name if isinstance(source, AsyncSegment) else source
         index = self._store.container_index(name)
         if index != self._slot.index:
             raise SeveralContainersError({self._name: self._slot.index, name: index})

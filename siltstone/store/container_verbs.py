@@ -36,7 +36,6 @@ WRITING_VERBS: Final = frozenset(
         "frame_data_max",
         "imports",
         "keep_sums",
-        "legacy_adoption",
         "record_sums",
         "register_writer",
         "rename",

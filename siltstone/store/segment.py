@@ -187,7 +187,7 @@ class Segment:
 
         See ``AsyncSegment.concat``.
         """
-        name = source if isinstance(source, str) else source.name
+        name = source.name if isinstance(source, Segment) else source
         return self._loop.run(self._segment.concat(name))
 
     def delete(self) -> None:

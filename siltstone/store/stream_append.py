@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
+from siltstone.store.arguments import check_stream
 from siltstone.store.background_loop import awaited
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 
@@ -24,6 +25,7 @@ def append_stream(
     progress: Callable[[StreamProgress], None] | None,
 ) -> StreamProgress:
     """Append ``stream`` to its end, one append at a time; see ``Segment.append_from``."""
+    check_stream(stream)
     size = min(PIECE_BYTES, segment.append_bytes_max)
     appended = Appended(segment.name, progress)
     flying: tuple[Future[int], int] | None = None

@@ -70,6 +70,10 @@ CASES: dict[str, Case] = {
     "append nothing at all": (TypeError, lambda s, g: g.append(ANY)),
     "append many texts": (TypeError, lambda s, g: g.append_many(["a"])),  # type: ignore[list-item]
     "append many as one": (TypeError, lambda s, g: g.append_many(b"abc")),  # type: ignore[arg-type]
+    "append a path as a stream": (TypeError, lambda s, g: g.append_from("/etc/hosts")),  # type: ignore[arg-type]
+    "append bytes as a stream": (TypeError, lambda s, g: g.append_from(b"abc")),  # type: ignore[arg-type]
+    "join what has no name": (TypeError, lambda s, g: g.concat(5)),  # type: ignore[arg-type]
+    "a writer without a text": (TypeError, lambda s, g: g.writer(5)),  # type: ignore[arg-type]
     "append over a frame": (AppendTooLargeError, lambda s, g: g.append(bytes(2**23))),
     "append many over a frame": (
         AppendTooLargeError,

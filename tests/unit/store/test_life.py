@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -121,6 +122,29 @@ def test_a_forgotten_store_is_told(tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning, match="was not closed"):
         store.__del__()
     store.close()
+
+
+def test_a_loop_ends_although_its_store_was_not_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of ``asyncio.run`` cancels all tasks, and waits for each of them."""
+    siltstone.init(tmp_path)
+
+    async def forget() -> None:
+        store = await siltstone.open_async(tmp_path)
+        await (await store.create("a")).append(b"x")
+
+    asyncio.run(forget())
+    assert "container closes: the container was stopped, not closed" in caplog.text
+
+
+def test_what_belongs_to_an_open_store_can_not_be_pickled(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as store:
+        segment, table = store.create("a"), store.create_table("t")
+        for one in (store, segment, table, segment.writer("w"), segment.buffered()):
+            with pytest.raises(TypeError, match="open it again in the other process"):
+                pickle.dumps(one)
 
 
 def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
