@@ -294,7 +294,8 @@ def test_a_log_of_another_lineage_gives_nothing(made: World) -> None:
         made.shared_log = foreign
         frames = list(foreign.frames)
         before = made.names(), foreign.end, foreign.epoch
-        with pytest.raises(LogLostError, match=r"another lineage: .* found=\S+ expected=\S+ "):
+        told = r"another lineage: .* found=\S+ expected=\S+ journal="
+        with pytest.raises(LogLostError, match=told):
             await made.open()
         assert (made.names(), foreign.end, foreign.epoch) == before
         report = await recovered(made)
