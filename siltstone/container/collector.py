@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from siltstone.container.deletions import delete_chunks
+from siltstone.container.deletions import delete_chunks, delete_in_order
 from siltstone.container.fence import Fence
 from siltstone.container.joins import Joins
 from siltstone.container.legacy_writer import LegacyWriter
@@ -289,6 +289,7 @@ class Collector:
         await self._fence.check()
         entries: list[TableEntry] = []
         stated: list[Task] = []
+        in_order: dict[str, None] = {}
         for task in allowed:
             chunk = self._rows.pending_chunk(task.subject)
             if chunk is not None and chunk.references:
@@ -305,6 +306,8 @@ class Collector:
                     entries += self._kept(task, chunk, adoption)
                     continue
                 # Its rows stay until it is gone: an object of this name may come again.
+                if adoption is not None and not adoption.finalised:
+                    in_order[task.name] = None  # a layout that others read has no gaps
             elif chunk is not None:
                 entries += remove_chunk(chunk)
             stated.append(replace(task, stage=TaskStage.STATED))
@@ -313,7 +316,9 @@ class Collector:
         await self._pipeline.update(entries)
         if not stated:
             return 0
-        errors = await delete_chunks(self._storage, [task.name for task in stated])
+        errors = await delete_in_order(self._storage, list(in_order))
+        together = [task.name for task in stated if task.name not in in_order]
+        errors.update(await delete_chunks(self._storage, together))
         outcome = [(task, errors.get(task.name)) for task in stated]
         await self._pipeline.update([entry for pair in outcome for entry in self._after(*pair)])
         failed = [error for _, error in outcome if error is not None]

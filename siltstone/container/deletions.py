@@ -29,6 +29,16 @@ async def delete_chunks(storage: AsyncChunkStorage, names: Sequence[str]) -> dic
     return failed
 
 
+async def delete_in_order(
+    storage: AsyncChunkStorage, names: Sequence[str]
+) -> dict[str, ChunkError]:
+    """The same, one behind the other: at any moment those that are left are the last ones."""
+    failed: dict[str, ChunkError] = {}
+    for name in names:
+        failed.update(await delete_chunks(storage, [name]))
+    return failed
+
+
 async def _one_by_one(storage: AsyncChunkStorage, names: Sequence[str]) -> dict[str, ChunkError]:
     limit = asyncio.Semaphore(DELETIONS_PARALLEL)
     failed: dict[str, ChunkError] = {}

@@ -231,6 +231,35 @@ def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
         drop_foreign(store, place)
 
 
+def test_files_of_a_truncated_part_go_one_behind_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the layout meanwhile, or after a death, finds no gap in a segment."""
+    listed = "".join(f"{start}=a$offset.{start}&" for start in range(12))
+    files = {f"a$offset.{start}": "abcdefghijkl"[start] for start in range(12)}
+    folder = prepared(tmp_path, {"a$header": f"maxsize=1&{listed}", **files})
+    place = folder / "chunks" / "small"
+    gone: list[int] = []
+    another = threading.Event()
+    real = NfsChunkStorage.delete
+
+    def watched(storage: NfsChunkStorage, name: str) -> None:
+        if not gone:
+            assert not another.wait(0.2), "one is deleted while another one is"
+        another.set()
+        real(storage, name)
+        gone.append(int(name.rpartition(".")[2]))
+        start, length, _, data = rolling(place).read("a")
+        assert (start, length, data) == (gone[-1] + 1, 12, b"abcdefghijkl"[start:])
+        another.clear()
+
+    with siltstone.open(folder) as store:
+        store.segment("a").truncate(10)
+        monkeypatch.setattr(NfsChunkStorage, "delete", watched)
+        collect(store)
+    assert gone == list(range(10))
+
+
 def drop_foreign(store: Store, place: Path) -> None:
     (place / "a$offset.3").unlink()
     store.create("a").append(b"again")
