@@ -19,6 +19,7 @@ from siltstone.core.counted import counted
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
 from siltstone.core.fenced_log import LogReader
+from siltstone.core.pauses import Stop
 from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.journal.recovery import Recovered, recover
@@ -73,15 +74,16 @@ class Inspection:
         """
 
         async def look() -> list[LogHead]:
-            run = self.assembly.environment.run_blocking
+            run, stop = self.assembly.environment.run_blocking, Stop()
             heads = [
-                asyncio.ensure_future(run(_HEADS, partial(self.log_head, index)))
+                asyncio.ensure_future(run(_HEADS, partial(stop.run, partial(self.log_head, index))))
                 for index in self.containers
             ]
             try:
                 return await asyncio.gather(*heads)
             finally:
-                # Those that were not begun when another one failed.
+                # Those that were not begun when another one failed are not looked at any more.
+                stop.set()
                 for head in heads:
                     head.cancel()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from siltstone.core.errors import CorruptDataError, LogError, LogLostError, StorageFullError
+from siltstone.core.errors import CorruptDataError, FencedError, LogLostError, StorageFullError
 from siltstone.core.posix import write_fully
 from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
@@ -125,13 +125,14 @@ def take_over(
 
     Raises:
         OSError: a call failed.
+        FencedError: a later claim was faster.
         LogLostError: between the first look and the marker the log became another one.
         CorruptDataError: the older files are damaged.
     """
     slot, marker_data = claimed
     view = build_view(folder, file.key)
     if view.epoch > slot.epoch:
-        raise LogError("a later claim was faster", epoch=slot.epoch, newer=view.epoch)
+        raise FencedError("a later claim was faster", epoch=slot.epoch, newer=view.epoch)
     check_lineage(folder, view, lineage, new=new)
     for part in view.ranges:
         with folder.reading(part.key.name) as fd:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.errors import CorruptDataError, LogError, LogLostError, StorageFullError
+from siltstone.core.errors import CorruptDataError, FencedError, LogLostError, StorageFullError
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.core.records.marker_slot import MarkerSlot
 from siltstone.core.words import KIB
@@ -177,7 +177,7 @@ def test_a_slower_claim_ends_when_it_finds_the_header_of_a_later_one(
     data = marker.data()
     file: OpenFile = create_first_file(folder, marker, slot, FILE_BYTES)
     taken_over(folder)
-    with pytest.raises(LogError) as caught:
+    with pytest.raises(FencedError) as caught:
         take_over(folder, (slot, data), file, lineage=LINEAGE, new=False)
     assert str(caught.value) == "a later claim was faster epoch=2 newer=3"
     folder.calls.close(file.fd)
