@@ -44,7 +44,7 @@ from siltstone.core.records.task import TaskKind
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
-from siltstone.metadata.adoption_rows import adoption_pages, pending_adoption, put_adoption
+from siltstone.metadata.adoption_rows import adoption_pages, layout_adoption, put_adoption
 from siltstone.metadata.changes import put_counter
 from siltstone.metadata.import_rows import is_any_named, put_import_chunk
 from siltstone.metadata.legacy_rows import (
@@ -89,11 +89,7 @@ class LegacyWriter:
     @property
     def adoption(self) -> str | None:
         """The adoption that the files belong to; ``None`` when no layout is written."""
-        if self._new is None:
-            return None
-        row = pending_adoption(self._tables, self._new.session_id)
-        assert row is not None, "the layout's session has a row"
-        return row.adoption
+        return None if self._new is None else layout_adoption(self._tables, self._new)
 
     def row_of(self, segment_id: int) -> LegacyRow | None:
         """How a segment is written; ``None`` when that is as in any other store."""

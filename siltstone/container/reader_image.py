@@ -13,13 +13,12 @@ from siltstone.container.image import ContainerImage, encoded_tail
 from siltstone.container.living_states import living_states
 from siltstone.container.log_facts import LogFacts
 from siltstone.core.environment import Environment
-from siltstone.core.records.legacy_row import NEW_SEGMENTS, LegacyRow
+from siltstone.core.records.legacy_row import NEW_SEGMENTS
 from siltstone.core.whole_calls import run_whole
-from siltstone.metadata.adoption_rows import pending_adoption
+from siltstone.metadata.adoption_rows import layout_adoption
 from siltstone.metadata.checkpoint import INDEX_POOL, take_index
 from siltstone.metadata.import_rows import is_named
 from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
-from siltstone.metadata.tables import Tables
 
 if TYPE_CHECKING:
     from siltstone.container.view import View
@@ -47,7 +46,9 @@ class ReaderImage:
         """
         async with self._lock:
             await self._refresh()
-            return _written(self._current().replica.tables)[1]
+            tables = self._current().replica.tables
+            new = pending_legacy(tables, NEW_SEGMENTS)
+            return None if new is None else layout_adoption(tables, new)
 
     async def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
         """Which segments of a layout that the owner writes have rows still: also deleted ones.
@@ -61,8 +62,8 @@ class ReaderImage:
         async with self._lock:
             await self._refresh()
             tables = self._current().replica.tables
-            new, written = _written(tables)
-            if new is None or written != adoption:
+            new = pending_legacy(tables, NEW_SEGMENTS)
+            if new is None or layout_adoption(tables, new) != adoption:
                 return set()
             found = {
                 name
@@ -109,10 +110,3 @@ class ReaderImage:
                 chunks=tuple(named_chunks(view.reading, view.segments, view.system, ())),
                 segments=sum(1 for _ in living_states(view.replica)),
             )
-
-
-def _written(tables: Tables) -> tuple[LegacyRow | None, str | None]:
-    """What new segments get of the legacy layout that is written, and its adoption."""
-    new = pending_legacy(tables, NEW_SEGMENTS)
-    row = None if new is None else pending_adoption(tables, new.session_id)
-    return new, None if row is None else row.adoption

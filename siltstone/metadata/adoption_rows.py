@@ -15,6 +15,7 @@ from siltstone.core.records.keys import (
     adoption_key,
     adoption_of,
 )
+from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.tables import Tables
@@ -37,6 +38,13 @@ def pending_adoption(tables: Tables, session_id: int) -> AdoptionRow | None:
     """What is known of a session, as assigned; ``None`` when it gave nothing to any segment."""
     entry = tables.pending(METADATA_TABLE, adoption_key(session_id))
     return None if entry is None else decode_adoption_row(session_id, entry.value)
+
+
+def layout_adoption(tables: Tables, new: LegacyRow) -> str:
+    """The adoption that the files of a layout belong to, by its row for new segments."""
+    row = pending_adoption(tables, new.session_id)
+    assert row is not None, "the layout's session has a row"
+    return row.adoption
 
 
 def adoption_pages(tables: Tables) -> Iterator[list[AdoptionRow]]:
