@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,10 +130,7 @@ def _verify(
 
     with store_view(source) as view, store_view(target) as copied:
         # What was made since was not to be copied, nor what has the name of one that is gone.
-        ids = {info.name: info.segment_id for info in chosen}
-        now = view.segments(prefix=commonprefix(list(ids)))  # noqa: RUF071 - names are no paths
-        there = [info for info in now if ids.get(info.name) == info.segment_id]
-        pairs, known = plan_verify_copy(view, copied, there)
+        pairs, known = plan_verify_copy(view, copied, view.still_there(chosen))
         total = sum(pair.size for pair in pairs)
         outcomes = joined(known, verify_copy(view, copied, executor, pairs, rate=rate))
         quiet = frozenset((OK,))

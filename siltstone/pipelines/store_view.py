@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from siltstone.container.segment_life import same_segment
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.counted import counted
-from siltstone.core.errors import ChunkError, SiltstoneError, StoreError
+from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError, StoreError
 from siltstone.pipelines.open_store import OpenStore
 
 logger = logging.getLogger(__name__)
@@ -103,6 +103,14 @@ class StoreView:
         """The same segment as it is now. Raises ``SegmentNotFoundError`` if it was deleted."""
         self.refresh()
         return same_segment(info.segment_id, self._info(info.name))
+
+    def still_there(self, infos: Iterable[SegmentInfo]) -> list[SegmentInfo]:
+        """Those of these segments that were not deleted, as the view shows them."""
+        found = []
+        for info in infos:
+            with suppress(SegmentNotFoundError):
+                found.append(same_segment(info.segment_id, self._info(info.name)))
+        return found
 
     def map(self, info: SegmentInfo, start: int, end: int) -> SegmentMap:
         """Where ``[start, end)`` of a segment lies; see ``Reading.map``."""
