@@ -164,5 +164,5 @@ def named_objects(place: BackupPlace) -> set[str]:
             named |= {container.list.name, container.tail.name}
             named |= {file.content.name for file in container.index_files}
             for chunk in place.chunks(container):
-                named |= {fragment_name(chunk.name, one.start, one.stop) for one in chunk.fragments}
+                named |= {fragment_name(chunk.stem, one.start, one.stop) for one in chunk.fragments}
     return named

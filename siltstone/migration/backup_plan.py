@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from siltstone.container.chunk_rows import ChunkRows
 from siltstone.core.records.backup import BackupChunk, BackupFragment
+from siltstone.core.records.chunk import Chunk
 from siltstone.core.words import BLOCK_BYTES
 from siltstone.migration.backup_place import CHUNKS
 from siltstone.migration.fragment_copy import FRAGMENT_BYTES, FragmentItem
@@ -19,6 +20,7 @@ class ChunkPlan:
 
     Attributes:
         name: of the chunk.
+        mark: see ``BackupChunk``.
         length: committed bytes.
         kept: fragments that are in the place and that a whole generation names.
         items: fragments that have to come.
@@ -27,6 +29,7 @@ class ChunkPlan:
     """
 
     name: str
+    mark: str
     length: int
     kept: tuple[BackupFragment, ...]
     items: tuple[FragmentItem, ...]
@@ -36,21 +39,23 @@ class ChunkPlan:
     def result(self) -> BackupChunk:
         """What the list says of it; without fragments if bytes could not be had."""
         if self.damage:
-            return BackupChunk(name=self.name, length=self.length, fragments=())
+            return BackupChunk(name=self.name, mark=self.mark, length=self.length, fragments=())
         copied = tuple(
             BackupFragment(start=item.start, stop=item.stop, crc=self.came[item.name])
             for item in self.items
         )
-        return BackupChunk(name=self.name, length=self.length, fragments=(*self.kept, *copied))
+        every = (*self.kept, *copied)
+        return BackupChunk(name=self.name, mark=self.mark, length=self.length, fragments=every)
 
 
-def fragment_name(chunk: str, start: int, stop: int) -> str:
-    """The name, below the store's folder, of the object that holds a fragment."""
-    return f"{CHUNKS}{chunk}.{start}-{stop}"
+def fragment_name(stem: str, start: int, stop: int) -> str:
+    """The name, below the store's folder, of the object that holds a fragment of a chunk."""
+    return f"{CHUNKS}{stem}.{start}-{stop}"
 
 
 def plan_chunks(
     folder: str,
+    container: int,
     rows: Iterable[ChunkRows],
     known: Mapping[str, BackupChunk],
     lengths: Mapping[str, int],
@@ -63,21 +68,24 @@ def plan_chunks(
 
     Args:
         folder: of the store in the place.
+        container: whose chunks they are.
         rows: the chunks.
-        known: what whole generations have of chunks, by name, the longest of each.
+        known: what whole generations have of chunks, by stem, the longest of each.
         lengths: of the objects that are there.
     """
     plans = []
     for row in sorted(rows, key=lambda row: row.chunk.name):
         chunk = row.chunk
-        kept = _kept(known.get(chunk.name), chunk.length, lengths)
+        mark = _mark(container, chunk)
+        stem = chunk.name + mark
+        kept = _kept(known.get(stem), chunk.length, lengths)
         start = kept[-1].stop if kept else 0
         items = []
         if start < chunk.length:
             start -= start % BLOCK_BYTES
             for begin in range(start, chunk.length, FRAGMENT_BYTES):
                 stop = min(begin + FRAGMENT_BYTES, chunk.length)
-                name = fragment_name(chunk.name, begin, stop)
+                name = fragment_name(stem, begin, stop)
                 sums = row.sums[begin // BLOCK_BYTES : -(-stop // BLOCK_BYTES)]
                 item = FragmentItem(
                     chunk=chunk.name,
@@ -89,8 +97,17 @@ def plan_chunks(
                     found=lengths.get(name),
                 )
                 items.append(item)
-        plans.append(ChunkPlan(name=chunk.name, length=chunk.length, kept=kept, items=tuple(items)))
+        plans.append(
+            ChunkPlan(
+                name=chunk.name, mark=mark, length=chunk.length, kept=kept, items=tuple(items)
+            )
+        )
     return plans
+
+
+def _mark(container: int, chunk: Chunk) -> str:
+    """What tells a chunk from others of its name: names in place may come again, ids never do."""
+    return f".c{container}-{chunk.chunk_id:x}" if chunk.in_place else ""
 
 
 def longest(lists: Iterable[Sequence[BackupChunk]]) -> dict[str, BackupChunk]:
@@ -98,9 +115,9 @@ def longest(lists: Iterable[Sequence[BackupChunk]]) -> dict[str, BackupChunk]:
     found: dict[str, BackupChunk] = {}
     for chunks in lists:
         for chunk in chunks:
-            before = found.get(chunk.name)
+            before = found.get(chunk.stem)
             if not chunk.missing and (before is None or before.length < chunk.length):
-                found[chunk.name] = chunk
+                found[chunk.stem] = chunk
     return found
 
 
@@ -111,6 +128,6 @@ def _kept(
     if known is None or known.length > length:
         return ()
     for fragment in known.fragments:
-        if lengths.get(fragment_name(known.name, fragment.start, fragment.stop)) != fragment.length:
+        if lengths.get(fragment_name(known.stem, fragment.start, fragment.stop)) != fragment.length:
             return ()
     return known.fragments

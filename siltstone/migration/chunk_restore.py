@@ -34,12 +34,14 @@ class ChunkItem:
 
     Attributes:
         name: of the chunk.
+        stem: what the names of its objects begin with in the place.
         length: its bytes.
         fragments: what it is made of.
         found: length of what has this name there already; ``None`` when nothing has.
     """
 
     name: str
+    stem: str
     length: int
     fragments: tuple[BackupFragment, ...]
     found: int | None
@@ -108,7 +110,7 @@ def _pieces(
     end = 0
     for fragment in item.fragments:
         found = ObjectItem(
-            name=work.folder + fragment_name(item.name, fragment.start, fragment.stop),
+            name=work.folder + fragment_name(item.stem, fragment.start, fragment.stop),
             length=fragment.length,
             crc=fragment.crc,
         )

@@ -203,6 +203,7 @@ class _Restoring:
         items = [
             ChunkItem(
                 name=chunk.name,
+                stem=chunk.stem,
                 length=chunk.length,
                 fragments=chunk.fragments,
                 found=new.lengths.get(chunk.name),

@@ -204,7 +204,7 @@ def _named(
                 )
             for fragment in chunk.fragments:
                 yield ObjectItem(
-                    name=place.folder + fragment_name(chunk.name, fragment.start, fragment.stop),
+                    name=place.folder + fragment_name(chunk.stem, fragment.start, fragment.stop),
                     length=fragment.length,
                     crc=fragment.crc,
                 )

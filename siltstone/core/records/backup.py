@@ -25,7 +25,7 @@ Body of a record of kind 7, version 1, little-endian::
 
 The list is an object without an envelope, whose layout is that of the record that names it::
 
-    chunks: each name: text, length: u64, fragment_count: u32, and for each fragment
+    chunks: each name: text, mark: text, length: u64, fragment_count: u32, and for each fragment
         start: u64, stop: u64, crc: u32
 
 The envelope is that of ``siltstone.core.records.envelope``.
@@ -102,14 +102,21 @@ class BackupChunk:
 
     Attributes:
         name: of the chunk on long-term storage.
+        mark: tells it from other chunks that had its name before; empty where there are none.
         length: committed bytes.
         fragments: in order; each begins where the one before ends, or before, and the last ends
             with ``length``. None at all when the bytes are missing.
     """
 
     name: str
+    mark: str = ""
     length: int
     fragments: tuple[BackupFragment, ...]
+
+    @property
+    def stem(self) -> str:
+        """What the names of its objects begin with."""
+        return self.name + self.mark
 
     @property
     def missing(self) -> bool:
@@ -230,6 +237,7 @@ def encode_chunk_list(chunks: Iterable[BackupChunk]) -> bytes:
     fields = FieldWriter()
     for chunk in chunks:
         fields.put_text(chunk.name)
+        fields.put_text(chunk.mark)
         fields.put(_CHUNK, chunk.length, len(chunk.fragments))
         for fragment in chunk.fragments:
             fields.put(_FRAGMENT, fragment.start, fragment.stop, fragment.crc)
@@ -245,10 +253,10 @@ def decode_chunk_list(data: Buffer, count: int, *, where: str) -> tuple[BackupCh
     fields = FieldReader(data, where=where)
     chunks = []
     for _ in range(count):
-        name = fields.take_text()
+        name, mark = fields.take_text(), fields.take_text()
         length, number = fields.take(_CHUNK)
         fragments = tuple(_take_fragment(fields) for _ in range(number))
-        chunk = BackupChunk(name=name, length=length, fragments=fragments)
+        chunk = BackupChunk(name=name, mark=mark, length=length, fragments=fragments)
         if chunk.fragments and not _makes(chunk.fragments, length):
             raise fields.damage("fragments do not make their chunk")
         chunks.append(chunk)

@@ -123,11 +123,12 @@ def test_a_newer_version_is_told_from_damage() -> None:
 
 def test_a_list_is_read_as_it_was_written() -> None:
     absent = replace(CHUNK, name="data/c1/b.chunk", fragments=())
-    data = encode_chunk_list([CHUNK, absent])
-    assert decode_chunk_list(data, 2, where="here") == (CHUNK, absent)
+    marked = replace(CHUNK, name="old/file", mark=".c1-2a")
+    data = encode_chunk_list([CHUNK, absent, marked])
+    assert decode_chunk_list(data, 3, where="here") == (CHUNK, absent, marked)
     assert absent.missing
     assert not CHUNK.missing
-    for wrong, count in ((data[:-1], 2), (data, 1), (data, 3)):
+    for wrong, count in ((data[:-1], 3), (data, 2), (data, 4)):
         with pytest.raises(CorruptDataError, match="where=here"):
             decode_chunk_list(wrong, count, where="here")
 

@@ -480,7 +480,7 @@ def test_objects_in_place_without_sums_are_backed_up_too(
         assert content(store) == expected
         assert [found for found in store.check(deep=True) if found.severity == "damage"] == []
     # The place has a sum of its own.
-    stored = next(place.rglob("object.0-600000"))
+    stored = next(place.rglob("object.*.0-600000"))
     damage(stored, 7)
     assert [found.status for found in verify_backups(place).findings] == ["damaged"]
 
