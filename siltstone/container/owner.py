@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from siltstone.container.boot import build_replica
-from siltstone.container.found import Found, check_frames, check_lineage, check_log, found
+from siltstone.container.found import (
+    Found,
+    check_begin,
+    check_frames,
+    check_lineage,
+    check_log,
+    found,
+)
 from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
@@ -200,6 +207,7 @@ async def replay(
     if frames and frames[-1].epoch > claimed.epoch:
         # Were it stated in the journal of this epoch, the log would seem to be another one.
         raise FencedError("a newer epoch owns the log", epoch=frames[-1].epoch)
+    check_begin(claimed.found, frames)
     check_frames(claimed.found, frames)
     replica, index, where = await build_replica(
         claimed.found, frames, system, storage, environment, settings, index_folder

@@ -180,8 +180,10 @@ def _build(folder: LogFolder, own: FileKey | None) -> LogView:
         _check_epoch(folder, older)
         _, stated_end, stated_crc = above.statement
         kept = [header for header in older if header.first_index < stated_end]
-        if not kept:
+        if not kept and older[0].number == 0:
             raise _corrupt(folder, ranges[0].key, "the predecessor begins behind its stated end")
+        if not kept:
+            break  # Truncated too: what is left is void, of an owner that went on when fenced.
         copy = above if above.copy_length else None
         ranges = _ranges(kept, stated_end, stated_crc, copy=copy) + ranges
     return LogView(

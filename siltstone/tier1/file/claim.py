@@ -12,10 +12,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from siltstone.core.errors import CorruptDataError, FencedError, LogLostError, StorageFullError
+from siltstone.core.errors import (
+    CorruptDataError,
+    FencedError,
+    LogLostError,
+    LogTruncatedError,
+    SiltstoneError,
+    StorageFullError,
+)
 from siltstone.core.posix import write_fully
 from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
@@ -26,6 +34,9 @@ from siltstone.tier1.file.history import last_frame
 from siltstone.tier1.file.marker import Marker
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.writer import write_header
+
+_TRIES = 5
+"""Looks before a file that is missing is believed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +93,31 @@ def claim_marker(
         return slot, marker.write(content, slot)
 
 
+@contextmanager
+def told_if_overtaken(marker: Marker, slot: MarkerSlot) -> Iterator[None]:
+    """Around the steps behind the marker: whatever fails there, a later claim is why, if any is.
+
+    Its owner removes files that a slower claimant still reads or makes.
+
+    Raises:
+        FencedError: a later claim was faster.
+    """
+    try:
+        yield
+    except (OSError, SiltstoneError) as error:
+        newest = None
+        with suppress(OSError, SiltstoneError):
+            newest = marker.content().newest
+        if newest is None or newest.epoch <= slot.epoch:
+            raise
+        raise overtaken(slot, newest.epoch) from error
+
+
+def overtaken(slot: MarkerSlot, newer: int) -> FencedError:
+    """What a claim ends with behind which a newer epoch was claimed."""
+    return FencedError("a later claim was faster", epoch=slot.epoch, newer=newer)
+
+
 def create_first_file(
     folder: LogFolder, marker: Marker, slot: MarkerSlot, file_bytes: int
 ) -> OpenFile:
@@ -130,15 +166,8 @@ def take_over(
         CorruptDataError: the older files are damaged.
     """
     slot, marker_data = claimed
-    view = build_view(folder, file.key)
-    if view.epoch > slot.epoch:
-        raise FencedError("a later claim was faster", epoch=slot.epoch, newer=view.epoch)
-    check_lineage(folder, view, lineage, new=new)
-    for part in view.ranges:
-        with folder.reading(part.key.name) as fd:
-            folder.calls.fdatasync(fd)
+    view, copy = _synced(folder, slot, file.key, lineage, new=new)
     epoch, end, crc = view.statement
-    copy = last_frame(folder, view)
     file = _write_copy(folder, file, copy)
     header = LogFileHeader(
         lineage=lineage,
@@ -162,6 +191,29 @@ def take_over(
         file=file,
         header=header,
     )
+
+
+def _synced(
+    folder: LogFolder, slot: MarkerSlot, own: FileKey, lineage: bytes, *, new: bool
+) -> tuple[LogView, Frame | None]:
+    """Steps 2 and 3: the log, with its newest frame.
+
+    An older owner that looked at the marker just before the claim may still remove truncated files.
+    """
+    for left in reversed(range(_TRIES)):
+        view = build_view(folder, own)
+        if view.epoch > slot.epoch:
+            raise overtaken(slot, view.epoch)
+        check_lineage(folder, view, lineage, new=new)
+        try:
+            for part in view.ranges:
+                with folder.reading(part.key.name) as fd:
+                    folder.calls.fdatasync(fd)
+            return view, last_frame(folder, view)
+        except (FileNotFoundError, LogTruncatedError):
+            if not left:
+                raise
+    raise AssertionError("the last look ends this")
 
 
 def _older(view: LogView, header: LogFileHeader) -> tuple[FileRange, ...]:

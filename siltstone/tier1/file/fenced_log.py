@@ -29,6 +29,7 @@ from siltstone.tier1.file.claim import (
     create_first_file,
     sweep,
     take_over,
+    told_if_overtaken,
 )
 from siltstone.tier1.file.errors import FULL, log_error, translated
 from siltstone.tier1.file.folder import LogFolder, room_for
@@ -103,8 +104,7 @@ class FileFencedLog(LogHandle):
                 raise LogError("the handle is claimed already", outcome=Outcome.NOT_APPLIED)
             self._require(HandleState.UNCLAIMED)
             try:
-                claimed = self._claim(lineage=lineage, new=new, above=above, takeover=takeover)
-                self._start(claimed)
+                self._claim(lineage=lineage, new=new, above=above, takeover=takeover)
             except OSError as error:
                 self._release()
                 if error.errno in FULL:
@@ -117,7 +117,7 @@ class FileFencedLog(LogHandle):
             self._in_use.publish(self._epoch, owner)
             return self._epoch
 
-    def _claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool) -> Claimed:
+    def _claim(self, *, lineage: bytes, new: bool, above: int, takeover: bool) -> None:
         folder = self._folder
         refuse_network(folder.path, self._file_system)
         # Before anything is written, even a lock file; looked at again behind the marker.
@@ -130,22 +130,23 @@ class FileFencedLog(LogHandle):
         self._marker = marker = Marker.create(folder)
         nonce = self._environment.random_bytes(NONCE_BYTES)
         slot, data = claim_marker(folder, marker, above=above, nonce=nonce)
-        file = create_first_file(folder, marker, slot, self._file_bytes)
-        try:
-            claimed = take_over(folder, (slot, data), file, lineage=lineage, new=new)
-            newest = marker.content().newest
-            if newest != slot:
-                raise FencedError("a later claim was faster", epoch=slot.epoch)
-        except BaseException:
-            folder.calls.close(file.fd)
-            raise
-        return claimed
+        with told_if_overtaken(marker, slot):
+            file = create_first_file(folder, marker, slot, self._file_bytes)
+            try:
+                claimed = take_over(folder, (slot, data), file, lineage=lineage, new=new)
+                newest = marker.content().newest
+                if newest != slot:
+                    raise FencedError("a later claim was faster", epoch=slot.epoch)
+            except BaseException:
+                folder.calls.close(file.fd)
+                raise
+            self._start(claimed)
 
     def _start(self, claimed: Claimed) -> None:
         marker = self._marker
         assert marker is not None, "a claim opens the marker"
         self._older, self._dropped_tail = claimed.older, claimed.dropped_tail
-        self._epoch = epoch = claimed.slot.epoch
+        epoch = claimed.slot.epoch
         self._lineage = claimed.header.lineage
         self._first = min(
             [claimed.header.first_index, *(part.header.first_index for part in self._older)]
@@ -162,7 +163,7 @@ class FileFencedLog(LogHandle):
             fills=self._file_system(self._folder.path).number in IN_PLACE,
         )
         self._writer.prepare_spare()
-        self._state = HandleState.CLAIMED
+        self._epoch, self._state = epoch, HandleState.CLAIMED
 
     # --- append ---
 
@@ -240,7 +241,18 @@ class FileFencedLog(LogHandle):
             ranges = self._ranges()
             if from_index < self._first:
                 raise LogTruncatedError(index=from_index, first=self._first)
-        return read_frames(self._folder, ranges, from_index)
+        return self._known_to_begin(read_frames(self._folder, ranges, from_index))
+
+    def _known_to_begin(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Pass ``frames`` on, and note what an older owner removed that truncated at the claim."""
+        try:
+            yield from frames
+        except LogTruncatedError as error:
+            with self._lock:
+                older = tuple(part for part in self._older if part.end_index > error.first)
+                if older:  # Nobody truncates the newest file.
+                    self._older, self._first = older, max(self._first, error.first)
+            raise
 
     def dropped_tail(self) -> int:
         """See ``FencedLog.dropped_tail``."""

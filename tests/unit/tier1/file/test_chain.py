@@ -242,12 +242,20 @@ def test_a_missing_file_is_reported(log: Log, number: int) -> None:
     reported(log, 1, number, "the file before it is missing")
 
 
-@pytest.mark.parametrize("begins", [3, 4])
-def test_a_predecessor_that_begins_behind_its_end_is_reported(log: Log, begins: int) -> None:
-    older = replace(header_behind(4, 1, 3, 5), first_index=begins, number=1)
-    log.put(older)
+def test_a_predecessor_that_begins_behind_its_end_is_reported(log: Log) -> None:
+    log.put(header_behind(4, 1, 3, 5))
     log.put(header_behind(6, 4, 3, 5))
     reported(log, 6, 0, "the predecessor begins behind its stated end")
+
+
+@pytest.mark.parametrize("begins", [3, 4])
+def test_a_file_behind_the_stated_end_alone_is_void(log: Log, begins: int) -> None:
+    log.put(replace(header_behind(4, 1, 3, 5), first_index=begins, number=1))
+    newer = header_behind(6, 4, 3, 5)
+    log.put(newer)
+    view = build_view(log.folder)
+    assert [part.header for part in view.ranges] == [newer]
+    assert (view.first, view.end) == (3, 3)
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import FencedError, StorageFullError
-from siltstone.testing.file_layer import FileLayer, FullDisk
+from siltstone.testing.file_layer import Call, FileLayer, FullDisk
+from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
     BIG,
     FILE_BYTES,
@@ -152,3 +153,39 @@ def test_a_fenced_owner_is_told_so_and_not_that_the_disk_is_full(tmp_path: Path)
         put(old, b"a")
     old.close()
     new.abandon()
+
+
+def test_two_takeovers_look_for_room_at_the_same_time(tmp_path: Path) -> None:
+    old = create(tmp_path)
+    others: list[FileFencedLog] = []
+    layer = FileLayer()
+
+    def before(call: Call) -> None:
+        if call.kind == "unlink" and call.target.endswith("/room") and not others:
+            others.append(claim(tmp_path))
+
+    layer.before = before
+    last = claim(tmp_path, layer)
+    assert [handle.epoch for handle in (*others, last)] == [2, 3]
+    for handle in (old, *others, last):
+        handle.abandon()
+
+
+def test_a_fenced_owner_that_finds_room_again_leaves_a_file_that_harms_nothing(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk(room=PLENTY)
+    old = create(tmp_path, disk)
+    disk.room = 0
+    written = _until_full(lambda body: old.append([body], count=1, reserve=True))
+    new = claim(tmp_path)
+    put(new, b"x", b"y")
+    new.truncate(len(written))
+    disk.room = PLENTY
+    with pytest.raises(FencedError):
+        put(old, b"z" * BIG)
+    assert shown(tmp_path) == [b"x", b"y"]
+    last = claim(tmp_path)
+    assert bodies(last.read(last.first())) == [b"x", b"y"]
+    for handle in (old, new, last):
+        handle.abandon()

@@ -16,22 +16,27 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.container.owner import kept_frames
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
+from siltstone.core.posix import FileCalls, PathName
 from siltstone.core.words import Buffer
 from siltstone.testing.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
+    BIG,
     Interrupt,
     Unsynced,
     bodies,
     claim,
     create,
+    files,
     log_at,
     put,
     shown,
 )
 
 WAIT_S = 120
+LETTERS = [bytes([letter]) for letter in b"abcdefgh"]
 
 
 class Stop(FileLayer):
@@ -59,6 +64,10 @@ class Stop(FileLayer):
     def fdatasync(self, fd: int) -> None:
         super().fdatasync(fd)
         self._stop("after the sync")
+
+    def unlink(self, path: PathName, *, dir_fd: int | None = None) -> None:
+        self._stop("before a file goes")
+        super().unlink(path, dir_fd=dir_fd)
 
     def preadv(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
         count = super().preadv(fd, buffers, offset)
@@ -175,6 +184,69 @@ def test_a_claim_during_which_another_one_is_faster(tmp_path: Path) -> None:
         for other in others:
             other.abandon()
         old.abandon()
+
+
+def _long(path: Path, calls: FileCalls) -> FileFencedLog:
+    """An owner of some files."""
+    old = create(path, calls)
+    for letter in LETTERS:
+        put(old, letter * BIG)
+    assert len(files(path)) > 3
+    return old
+
+
+def test_a_claim_that_is_overtaken_says_so_whatever_the_faster_one_removed(tmp_path: Path) -> None:
+    for number in count(1):
+        path = tmp_path / str(number)
+        old = _long(path, Unsynced())
+        others: list[FileFencedLog] = []
+
+        def overtake(path: Path = path, others: list[FileFencedLog] = others) -> None:
+            other = claim(path, Unsynced())
+            others.append(other)
+            put(other, b"x" * BIG, b"y" * BIG, b"z" * BIG)
+            other.truncate(other.end())
+
+        layer = Interrupt(number, overtake)
+        slow = None
+        with suppress(FencedError):
+            slow = claim(path, layer)
+        old.abandon()
+        for handle in (*others, slow):
+            if handle is not None:
+                handle.abandon()
+        if not others:
+            assert slow is not None
+            assert number > 30
+            return
+
+
+def test_a_claim_while_the_older_owner_goes_on_with_a_truncation(tmp_path: Path) -> None:
+    for number in count(1):
+        path = tmp_path / str(number)
+        stop = Stop("before a file goes")
+        old = _long(path, stop)
+        stop.is_armed = True
+        thread = threading.Thread(target=old.truncate, args=(old.end() - 1,))
+        thread.start()
+        assert stop.reached.wait(WAIT_S)
+
+        def go_on(stop: Stop = stop, thread: threading.Thread = thread) -> None:
+            stop.go_on.set()
+            thread.join(WAIT_S)
+
+        layer = Interrupt(number, go_on)
+        new = claim(path, layer)
+        found = kept_frames(new, list)
+        ended = layer.number
+        assert bodies(found)[-1] == LETTERS[-1] * BIG, number
+        assert found[0].index == new.first()
+        go_on()
+        new.abandon()
+        old.abandon()
+        if ended:
+            assert number > 30
+            return
 
 
 def test_a_fenced_owner_that_rolls_writes_into_the_void(tmp_path: Path) -> None:
