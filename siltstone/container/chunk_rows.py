@@ -19,15 +19,18 @@ class ChunkRows:
     """What the metadata says of one chunk.
 
     Attributes:
+        container: whose it is.
         chunk: its row.
         sums: CRC32C of each block below its committed length.
     """
 
+    container: int
     chunk: Chunk
     sums: tuple[int, ...]
 
 
 def named_chunks(
+    container: int,
     reading: Reading,
     segments: ChunkedSegmentStorage,
     system: ChunkedSegmentStorage,
@@ -42,13 +45,13 @@ def named_chunks(
     """
     for layout in layouts:
         for chunk in layout.chunks:
-            yield ChunkRows(chunk=chunk, sums=system.sums(chunk))
+            yield ChunkRows(container=container, chunk=chunk, sums=system.sums(chunk))
     rows = reading.replica.rows
     for chunk_id in sorted(_named(reading)):
         row = rows.chunk(chunk_id)
         if row is None:
             raise CorruptDataError("row of a chunk is missing", where=f"chunk {chunk_id}")
-        yield ChunkRows(chunk=row, sums=segments.sums(row))
+        yield ChunkRows(container=container, chunk=row, sums=segments.sums(row))
 
 
 def _named(reading: Reading) -> set[int]:

@@ -122,7 +122,8 @@ class ReaderChecks:
             await self._fresh()
         view = self._current()
         layouts = view.recovered.layouts
-        return list(named_chunks(view.reading, view.segments, view.system, layouts))
+        chunks = named_chunks(self._container, view.reading, view.segments, view.system, layouts)
+        return list(chunks)
 
     def moment(self) -> object:
         """See ``Container.moment``."""

@@ -107,6 +107,8 @@ class ReaderImage:
                 table_crc=crc,
                 index_files=files,
                 tail=encoded_tail(view.replica, lineage, epoch),
-                chunks=tuple(named_chunks(view.reading, view.segments, view.system, ())),
+                chunks=tuple(
+                    named_chunks(self._container, view.reading, view.segments, view.system, ())
+                ),
                 segments=sum(1 for _ in living_states(view.replica)),
             )

@@ -160,9 +160,7 @@ class _Making:
         # Listed behind the turn: nobody takes an object away that is there now.
         lengths = self._place.lengths(CHUNKS)
         plans = {
-            image.container: plan_chunks(
-                self._place.folder, image.container, image.chunks, known, lengths
-            )
+            image.container: plan_chunks(self._place.folder, image.chunks, known, lengths)
             for image in images
         }
         every = [plan for of_one in plans.values() for plan in of_one]

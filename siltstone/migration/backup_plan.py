@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from siltstone.container.chunk_rows import ChunkRows
 from siltstone.core.records.backup import BackupChunk, BackupFragment
-from siltstone.core.records.chunk import Chunk
 from siltstone.core.words import BLOCK_BYTES
 from siltstone.migration.backup_place import CHUNKS
 from siltstone.migration.fragment_copy import FRAGMENT_BYTES, FragmentItem
@@ -55,7 +54,6 @@ def fragment_name(stem: str, start: int, stop: int) -> str:
 
 def plan_chunks(
     folder: str,
-    container: int,
     rows: Iterable[ChunkRows],
     known: Mapping[str, BackupChunk],
     lengths: Mapping[str, int],
@@ -68,7 +66,6 @@ def plan_chunks(
 
     Args:
         folder: of the store in the place.
-        container: whose chunks they are.
         rows: the chunks.
         known: what whole generations have of chunks, by stem, the longest of each.
         lengths: of the objects that are there.
@@ -76,7 +73,7 @@ def plan_chunks(
     plans = []
     for row in sorted(rows, key=lambda row: row.chunk.name):
         chunk = row.chunk
-        mark = _mark(container, chunk)
+        mark = _mark(row)
         stem = chunk.name + mark
         kept = _kept(known.get(stem), chunk.length, lengths)
         start = kept[-1].stop if kept else 0
@@ -105,9 +102,9 @@ def plan_chunks(
     return plans
 
 
-def _mark(container: int, chunk: Chunk) -> str:
+def _mark(row: ChunkRows) -> str:
     """What tells a chunk from others of its name: names in place may come again, ids never do."""
-    return f".c{container}-{chunk.chunk_id:x}" if chunk.in_place else ""
+    return f".c{row.container}-{row.chunk.chunk_id:x}" if row.chunk.in_place else ""
 
 
 def longest(lists: Iterable[Sequence[BackupChunk]]) -> dict[str, BackupChunk]:

@@ -10,7 +10,7 @@ replaces the settings. Nothing else changes at the old place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -35,11 +35,11 @@ from siltstone.core.records.store_manifest import StoreManifest, encode_store_ma
 from siltstone.migration.backup import Progress
 from siltstone.migration.backup_place import delete, put
 from siltstone.migration.move_objects import MoveItem, MoveWork
+from siltstone.migration.move_rows import contents_of, doubted, mark_names
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
-from siltstone.pipelines.window import pack_sums
-from siltstone.pipelines.work import FAILED, Executor, PipelineError, packed
+from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
 from siltstone.store.assemble import Assembly, assembled, open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.initialisation import sync_folder
@@ -106,13 +106,15 @@ def copy_storage(
     environment = SystemEnvironment()
     with closing(environment), store_view(store) as view:
         _refuse_legacy(view)
+        rows = view.chunk_rows(again=True)
         with closing(open_storage(new, environment)) as target:
-            _begin(target, view.manifest)
+            if _begin(target, view.manifest):
+                for name in mark_names(rows):
+                    _put(target, name, view.manifest)
             found = {stat.name: stat.length for stat in target.list()}
-        rows = _chunks(view)
-        return _copied(
-            old, new, view.uuid, rows, found, executor or LocalExecutor(), rate, progress
-        )
+        run = executor or LocalExecutor()
+        wanted, doubts = contents_of(rows), doubted(rows, found)
+        return _copied(old, new, view.uuid, wanted, found, doubts, run, rate, progress)
 
 
 def switch_storage(
@@ -186,18 +188,18 @@ def _checked(
     return old, new
 
 
-def _begin(target: ChunkStorage, manifest: StoreManifest) -> None:
-    """Make the new place this store's, or refuse one that is something else's.
+def _begin(target: ChunkStorage, manifest: StoreManifest) -> bool:
+    """Make the new place this store's, and return whether it was empty.
 
     Raises:
-        StoreError: it holds a store, or is not empty.
+        StoreError: it holds a store, or something else.
     """
     for name in (COPY_NAME, MOVED_NAME):
         found = _manifest_at(target, name)
         if found is not None and found.store_id == manifest.store_id:
             if _manifest_at(target, MANIFEST_NAME) is None:
                 _put(target, COPY_NAME, manifest)
-                return
+                return False
             break
     # A call that died in its first step has left half of that name, and nothing else.
     if [stat.name for stat in islice(target.list(), 2)] not in ([], [COPY_NAME]):
@@ -205,6 +207,7 @@ def _begin(target: ChunkStorage, manifest: StoreManifest) -> None:
             "the new place is not empty, and not a copy of this store's chunks that was begun"
         )
     _put(target, COPY_NAME, manifest)
+    return True
 
 
 def _refuse_legacy(view: StoreView) -> None:
@@ -216,32 +219,26 @@ def _refuse_legacy(view: StoreView) -> None:
         )
 
 
-def _chunks(view: StoreView) -> dict[str, tuple[int, bytes]]:
-    """Length and sums of every chunk that the store names, those of the table log too."""
-    return {
-        row.chunk.name: (row.chunk.length, pack_sums(row.sums))
-        for row in view.chunk_rows(again=True)
-    }
-
-
 def _copied(
     old: EffectiveSettings,
     new: EffectiveSettings,
     uuid: str,
     wanted: dict[str, tuple[int, bytes]],
     found: dict[str, int],
+    doubts: Collection[str],
     executor: Executor,
     rate: int | None,
     progress: Progress,
 ) -> MoveReport:
     items = [
-        MoveItem(name=name, length=length, sums=sums, found=found.get(name))
+        MoveItem(name=name, length=length, sums=sums, found=found.get(name), doubted=name in doubts)
         for name, (length, sums) in sorted(wanted.items())
-        if found.get(name) != length
+        if found.get(name) != length or name in doubts
     ]
     sizes = {item.name: item.size for item in items}
     total, done = sum(sizes.values()), 0
     work = MoveWork(source=str(old.file), target=str(new.file), uuid=uuid, rate=rate)
+    copied: list[str] = []
     damaged: list[tuple[str, str]] = []
     with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
         for outcome in outcomes:
@@ -251,6 +248,8 @@ def _copied(
                 raise PipelineError(f"the old place did not answer: {outcome.message}")
             if outcome.status in DAMAGE:
                 damaged.append((outcome.subject, f"{outcome.status}: {outcome.message}"))
+            elif outcome.status == OK:
+                copied.append(outcome.subject)
     if damaged:
         name, first = damaged[0]
         count = counted(len(damaged), "object")
@@ -259,8 +258,8 @@ def _copied(
     return MoveReport(
         objects=len(wanted),
         size=sum(length for length, _ in wanted.values()),
-        copied=len(items),
-        copied_bytes=total,
+        copied=len(copied),
+        copied_bytes=sum(sizes[name] for name in copied),
         removed=0,
     )
 
@@ -277,7 +276,8 @@ def _rest(
     with store_view(old.file) as view:
         _refuse_legacy(view)
         _begin(target, view.manifest)
-        wanted = _chunks(view)
+        rows = view.chunk_rows(again=True)
+    wanted = contents_of(rows)
     for stat in source.list("import/"):
         wanted.setdefault(stat.name, (stat.length, b""))
     for stat in source.list("system/"):
@@ -291,7 +291,8 @@ def _rest(
     ]
     for error in delete_many(target, extra).values():
         raise error
-    report = _copied(old, new, view.uuid, wanted, found, executor, None, progress)
+    doubts = doubted(rows, found)
+    report = _copied(old, new, view.uuid, wanted, found, doubts, executor, None, progress)
     lengths = {stat.name: stat.length for stat in target.list()}
     for name, (length, _) in wanted.items():
         if lengths.get(name) != length:
