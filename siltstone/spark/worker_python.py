@@ -4,6 +4,9 @@ Spark leads them to its own archive of pyspark, and out of an archive nothing is
 new process takes half a second of the processor to compile it again, and every stream has some. So
 where pyspark is installed for this interpreter, they are started by a script that takes the archive
 off their path.
+
+And a worker that waits for work when Spark ends takes the end for work, which fails, and prints so.
+So the script has it look first.
 """
 
 from __future__ import annotations
@@ -23,6 +26,18 @@ from typing import Final
 import py4j
 import pyspark
 
+_DAEMON: Final = """\
+import socket
+from pyspark import daemon
+work = daemon.worker
+def worker(sock, authenticated):
+    # Where Spark has closed, nothing is asked: 1 lets the process end.
+    return work(sock, authenticated) if sock.recv(1, socket.MSG_PEEK) else 1
+daemon.worker = worker
+daemon.manager()
+"""
+"""What the module ``pyspark.daemon`` does as a program, with workers that notice the end."""
+
 _SCRIPT: Final = """\
 #!/bin/sh
 # Of the path that Spark gives, archives of Spark are left out: what is in them is installed.
@@ -36,6 +51,10 @@ for entry in $PYTHONPATH; do
     esac
 done
 export PYTHONPATH="$kept"
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    exec {python} -c {daemon} "$@"
+fi
 exec {python} "$@"
 """
 
@@ -51,7 +70,8 @@ def worker_python() -> str:
     folder = Path(tempfile.mkdtemp(prefix="siltstone-python-"))
     atexit.register(_remove, folder, os.getpid())
     script = folder / "python"
-    script.write_text(_SCRIPT.format(python=shlex.quote(sys.executable)), encoding="utf-8")
+    text = _SCRIPT.format(python=shlex.quote(sys.executable), daemon=shlex.quote(_DAEMON))
+    script.write_text(text, encoding="utf-8")
     script.chmod(0o700)
     return str(script) if os.access(script, os.X_OK) else sys.executable
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +66,31 @@ def test_pyspark_is_found_without_a_path() -> None:
         cwd="/",
     )
     assert Path(done.stdout.strip()).is_file()
+
+
+def test_a_worker_that_waits_when_spark_ends_says_nothing() -> None:
+    # Not the folder of the test: the path of a socket has about a hundred characters at most.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [worker_python(), "-m", "pyspark.daemon", "pyspark.worker"],
+            env=os.environ
+            | {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": folder}
+            | {"SPARK_REUSE_WORKER": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as daemon,
+    ):
+        assert daemon.stdout is not None
+        place = daemon.stdout.read(int.from_bytes(daemon.stdout.read(4)))
+        with socket.socket(socket.AF_UNIX) as spark:
+            spark.connect(place)
+            worker = os.pidfd_open(int.from_bytes(spark.recv(4, socket.MSG_WAITALL)))
+        select.select([worker], [], [])
+        os.close(worker)
+        _, told = daemon.communicate()
+    assert told.decode() == ""
 
 
 def test_where_pyspark_is_not_installed_workers_are_left_to_spark(
