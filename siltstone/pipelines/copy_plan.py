@@ -34,24 +34,25 @@ class Origin:
         store: uuid of the source.
         segment_id: id of the segment there.
         base: offset there of its first byte here.
+        lineage: of its container there, which is another one behind a recovery with loss.
     """
 
     store: str
     segment_id: int
     base: int
+    lineage: str
 
     def text(self) -> str:
         """What the attribute says."""
-        return f"{self.store}/{self.segment_id}/{self.base}"
+        return f"{self.store}/{self.segment_id}/{self.base}/{self.lineage}"
 
 
 def origin_of(text: str) -> Origin | None:
     """What an attribute says; ``None`` when it is not ours."""
-    store, _, rest = text.partition("/")
-    number, sign, base = rest.partition("/")
-    if not sign or not (number.isdecimal() and base.isdecimal()):
-        return None
-    return Origin(store=store, segment_id=int(number), base=int(base))
+    match text.split("/"):
+        case [store, number, base, lineage] if number.isdecimal() and base.isdecimal():
+            return Origin(store=store, segment_id=int(number), base=int(base), lineage=lineage)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

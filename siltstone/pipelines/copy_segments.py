@@ -40,6 +40,7 @@ from siltstone.pipelines.copy_plan import (
     problem_of,
     sessions_of,
 )
+from siltstone.pipelines.copy_recovered import difference_since
 from siltstone.pipelines.import_sessions import (
     NotedRanges,
     open_session,
@@ -167,7 +168,7 @@ def copy(
     lacks: dict[int, list[Lack]] = {}
     done: list[SegmentInfo] = []
     for info in segments:
-        found = _prepared(target, view.uuid, info)
+        found = _prepared(view, target, info)
         if isinstance(found, Outcome):
             yield found
         elif found < info.length:
@@ -210,15 +211,25 @@ def _target_info(target: OwnedStore, name: str) -> SegmentInfo | None:
         return None
 
 
-def _prepared(target: OwnedStore, store: str, info: SegmentInfo) -> Outcome | int:
+def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> Outcome | int:
     """Make the segment in the target if it is not there; return where the copy goes on."""
     there = _target_info(target, info.name)
     if there is not None:
-        found = problem_of(info, there, store)
+        found = problem_of(info, there, view.uuid)
+        if isinstance(found, int):
+            try:
+                found = difference_since(view, target, info, there) or found
+            except CorruptDataError as error:
+                return Outcome(subject=info.name, status=UNREADABLE, message=str(error))
         if isinstance(found, str):
             return Outcome(subject=info.name, status=CONFLICT, message=found)
         return found
-    origin = Origin(store=store, segment_id=info.segment_id, base=info.start_offset)
+    origin = Origin(
+        store=view.uuid,
+        segment_id=info.segment_id,
+        base=info.start_offset,
+        lineage=view.lineage_of(info),
+    )
     attributes = {**info.attributes, MARK: origin.text()}
     container = target.containers[container_of(info.name, len(target.containers))]
     try:
@@ -249,7 +260,10 @@ def _carried_out(
     """Copy what one session brings and lacks yet, and commit it."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
-    facts = [(lack.info.name, lack.info.segment_id, lack.start, lack.stop) for lack in lacks]
+    facts = [
+        (lack.info.name, lack.info.segment_id, view.lineage_of(lack.info), lack.start, lack.stop)
+        for lack in lacks
+    ]
     opened, _ = open_session(
         session_name("copy", (view.uuid, *facts)),
         lambda name: target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S)),

@@ -17,6 +17,7 @@ from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError, StoreError
+from siltstone.core.words import container_of
 from siltstone.pipelines.open_store import OpenStore
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,11 @@ class StoreView:
             with suppress(SegmentNotFoundError):
                 found.append(same_segment(info.segment_id, self._info(info.name)))
         return found
+
+    def lineage_of(self, info: SegmentInfo) -> str:
+        """The lineage of a segment's container, in hex; a recovery with loss begins another one."""
+        pins = list(self._pins.values())
+        return pins[container_of(info.name, self.container_count)].pin.lineage.hex()
 
     def map(self, info: SegmentInfo, start: int, end: int) -> SegmentMap:
         """Where ``[start, end)`` of a segment lies; see ``Reading.map``."""

@@ -358,8 +358,10 @@ def test_small_segments_share_a_task() -> None:
     assert len(list(groups_of([Lack(info=INFO, start=0, stop=256 * MIB)]))) == 8
 
 
-@pytest.mark.parametrize("mark", ["", "a", "a/1", "a/b/2", "a/1/x", "a/-1/2", "a/1/2/3"])
+@pytest.mark.parametrize(
+    "mark", ["", "a", "a/1", "a/1/2", "a/b/2/c", "a/1/x/c", "a/-1/2/c", "a/1/2/c/d"]
+)
 def test_what_is_no_mark_is_none(mark: str) -> None:
     assert origin_of(mark) is None
-    origin = Origin(store="u", segment_id=4, base=7)
+    origin = Origin(store="u", segment_id=4, base=7, lineage="0a")
     assert origin_of(origin.text()) == origin

@@ -1,0 +1,75 @@
+"""Copies of a store that lost its tier 1: what was lost had offsets that other bytes have now."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.pipelines.copy_plan import MARK, origin_of
+from siltstone.pipelines.copy_segments import CONFLICT
+from siltstone.pipelines.store_view import StoreView
+from siltstone.pipelines.work import OK, SAME
+from siltstone.store.recovery import recover_store
+from tests.unit.pipelines.stores import make_store
+from tests.unit.pipelines.test_copy import content, copied, verified, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "store", chunk_bytes=10_000, containers=1)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "target", chunk_bytes=10_000, containers=2)
+
+
+def lose_tier_1(folder: Path) -> None:
+    shutil.rmtree(folder / "tier1")
+    recover_store(folder, accept_loss=True)
+
+
+def test_a_copy_with_bytes_that_its_source_lost_does_not_go_on(folder: Path, target: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"abcd")
+        store.create("b").append(b"whole")
+        store.flush()
+        store.segment("a").append(b"lost")
+        assert copied(folder, target) == {"a": OK, "b": OK}
+    lose_tier_1(folder)
+    write(folder, a=b"other bytes", b=b", and more")
+    before = content(target)["a"]
+    assert copied(folder, target) == {"a": CONFLICT, "b": OK}
+    assert content(target)["a"] == before == (b"abcdlost", False)
+    with siltstone.open(target) as store:
+        store.segment("a").delete()
+    assert copied(folder, target) == {"a": OK, "b": SAME}
+    assert content(target) == content(folder)
+    assert set(verified(folder, target).values()) == {OK}
+
+
+def test_a_copy_that_has_the_bytes_of_its_source_is_read_once(
+    folder: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, a=b"0123456789")
+    with siltstone.open(folder) as store:
+        store.flush()
+        store.segment("a").truncate(4)
+        store.flush()
+    assert copied(folder, target) == {"a": OK}
+    with siltstone.open(target) as store:
+        before = origin_of(store.segment("a").info().attributes[MARK])
+    lose_tier_1(folder)
+    write(folder, a=b", and more")
+    assert copied(folder, target) == {"a": OK}
+    with siltstone.open(target) as store:
+        after = origin_of(store.segment("a").info().attributes[MARK])
+    assert before is not None
+    assert after is not None
+    assert after.lineage != before.lineage
+    assert content(target)["a"] == (b"456789, and more", False)
+    monkeypatch.delattr(StoreView, "read")
+    assert copied(folder, target) == {"a": SAME}
