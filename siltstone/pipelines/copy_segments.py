@@ -260,12 +260,8 @@ def _carried_out(
     """Copy what one session brings and lacks yet, and commit it."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
-    facts = [
-        (lack.info.name, lack.info.segment_id, view.lineage_of(lack.info), lack.start, lack.stop)
-        for lack in lacks
-    ]
     opened, _ = open_session(
-        session_name("copy", (view.uuid, *facts)),
+        session_name("copy", _facts(view, lacks)),
         lambda name: target.loop.run(container.imports.open(name, lifetime_s=LIFETIME_S)),
     )
     ticket = replace(opened, uuid=target.uuid)
@@ -312,6 +308,14 @@ def _carried_out(
             message = f"{lack.start} to {lack.stop}"
             length = lack.stop - lack.start
             yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
+
+
+def _facts(view: StoreView, lacks: Sequence[Lack]) -> Iterator[object]:
+    """What tells a session from any that brings other bytes."""
+    yield view.uuid
+    for lack in lacks:
+        info = lack.info
+        yield info.name, info.segment_id, view.lineage_of(info), lack.start, lack.stop
 
 
 def _items(

@@ -28,7 +28,7 @@ from siltstone.migration.legacy.names import (
     read_name,
     suffix_of,
 )
-from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE, Way
+from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
 from siltstone.migration.legacy.storage_writing import CannotWriteError, StorageWriter
 from siltstone.migration.legacy.writing import (
     BUFFER_BYTES,
@@ -46,6 +46,8 @@ from siltstone.store.store import Store
 
 REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""
+
+_WAY_OUT: Final = "migrate export writes the segment elsewhere; then delete it here, and repeat"
 
 
 def roll_back(place: Located, store: Store) -> Generator[Outcome]:
@@ -202,13 +204,13 @@ def _write_back(
 
 
 def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
-    """Compare what the store wrote to the layout before that was ended, as by a recovery.
+    """Compare what the layout has since: written by the store, or by a rollback that died.
 
     Raises:
         CannotWriteError: the layout has other bytes there than the store.
     """
     finding = one.finding
-    if one.origin.way is not Way.CODE_ONLY or finding is None:
+    if finding is None:
         return
     segment, end = store.segment(one.info.name), min(finding.length, one.info.length)
     for piece in finding.pieces:
@@ -217,7 +219,7 @@ def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
             theirs = bytearray(min(BUFFER_BYTES, stop - position))
             place.place.read_into(piece.key, position - piece.start, memoryview(theirs))
             if bytes(segment.read(position, len(theirs))) != theirs:
-                raise CannotWriteError(f"the layout has other bytes from {position} on: export it")
+                raise CannotWriteError(f"the layout has other bytes from {position} on; {_WAY_OUT}")
             position += len(theirs)
 
 
@@ -255,7 +257,7 @@ def _check_writable(
     if problems:
         raise MigrationStateError(
             f"{counted(len(problems), 'segment')} changed and can not be written back, such as "
-            f"{problems[0]}; export what changed, and delete it from the store",
+            f"{problems[0]}; {_WAY_OUT}",
             migration=place.migration,
         )
 
@@ -268,7 +270,7 @@ def _not_back(one: ImportedSegment) -> str:
     """Why the layout does not hold a segment as the store has it; empty when it does."""
     finding = one.finding
     if finding is None or finding.verdict is not Verdict.IMPORTABLE:
-        return "the layout does not hold it any more; export it first"
+        return f"the layout does not hold it any more; {_WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length
     if finding.length != wanted:
         return f"the layout ends at {finding.length}, and the store at {one.info.length}"
@@ -322,7 +324,7 @@ class _Writer:
         length = path.stat().st_size
         ours = key not in self._used and length <= span.length
         if not ours or not _begins_with(segment, span.start, path):
-            raise FileExistsError(f"{path} is in the way")
+            raise FileExistsError(f"{path} is in the way; {_WAY_OUT}")
 
     def _listed(self, finding: Finding) -> tuple[list[HeaderChunk], int]:
         """What the header lists, and its limit; of a segment without one, its file."""
