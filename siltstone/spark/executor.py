@@ -1,14 +1,21 @@
-"""Work in tasks of Spark: packs travel as rows of a data frame, outcomes come back as rows."""
+"""Work in tasks of Spark: packs travel as rows, outcomes come back as rows.
+
+A job of Spark's own kind costs less than half of what one of a data frame does, which is planned
+and compiled first; but Spark Connect has data frames alone. So there are both.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import reduce
+from dataclasses import asdict, dataclass
+from functools import partial, reduce
 from itertools import islice
 from typing import Final
 
 import pyarrow
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,7 +35,26 @@ _SCHEMA: Final = "count INT, outcomes BINARY, broken STRING"
 _ARROW: Final = pyarrow.schema(
     {"count": pyarrow.int32(), "outcomes": pyarrow.binary(), "broken": pyarrow.string()}
 )
-"""A row for each pack: as rows of their own small outcomes would cost more than small chunks."""
+
+Batches = Iterator[pyarrow.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Of a pack. As rows of their own small outcomes would cost more than small chunks.
+
+    Attributes:
+        count: of the outcomes.
+        outcomes: pickled.
+        broken: why the task could not begin, or empty.
+    """
+
+    count: int
+    outcomes: bytes
+    broken: str
+
+
+Task = Callable[[Iterable[bytes]], Iterator[Row]]
 
 
 class SparkExecutor:
@@ -79,69 +105,80 @@ class SparkExecutor:
             self._spark.stop()
 
     def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
-        frames = 1 if work.rate is not None else -(-len(packs) // (PACKS_PER_TASK * self.workers))
-        # Dealt out so that a heap of packs is a frame, of which Spark makes a task for each core:
-        # to have it deal them costs a shuffle, as much as all else that is not work. A second frame
-        # costs as much as the first, so few packs are one.
-        dealt = (packs[first::frames] for first in range(frames))
-        frame = reduce(lambda one, other: one.union(other), map(self._frame, dealt))
-        task = _task(work, self._threads, openings=min(len(packs), frames * self.workers))
+        # Where the work has a rate no more tasks than workers may be in flight.
+        waves = 1 if work.rate is not None else -(-len(packs) // (PACKS_PER_TASK * self.workers))
+        tasks = min(len(packs), waves * self.workers)
+        task = partial(do_packs, work, self._threads, tasks)
+        asked = [pickle.dumps(tuple(pack)) for pack in packs]
+        context = _context(self._spark)
         try:
-            found = frame.mapInArrow(task, _SCHEMA).toArrow()
-        except PySparkException as error:
+            if context is None:
+                rows = _by_frames(self._spark, task, asked, waves, self.workers)
+            else:
+                rows = context.parallelize(asked, tasks).mapPartitions(task).collect()
+        except (PySparkException, Py4JError) as error:
             raise PipelineError(f"a job of Spark failed: {_reason(error)}") from error
-        rows = found.to_pylist()
         for row in rows:
-            if row["broken"]:
-                raise PipelineError(f"a worker could not begin: {row['broken']}")
-        came, asked = sum(row["count"] for row in rows), sum(map(len, packs))
-        if came != asked:
-            raise PipelineError(f"{came} outcomes came of {asked} items")
+            if row.broken:
+                raise PipelineError(f"a worker could not begin: {row.broken}")
+        came, sent = sum(row.count for row in rows), sum(map(len, packs))
+        if came != sent:
+            raise PipelineError(f"{came} outcomes came of {sent} items")
         for row in rows:
-            for subject, status, length, message, detail in pickle.loads(row["outcomes"]):
+            for subject, status, length, message, detail in pickle.loads(row.outcomes):
                 yield Outcome(
                     subject=subject, status=status, length=length, message=message, detail=detail
                 )
 
-    def _frame(self, packs: Sequence[Sequence[Item]]) -> DataFrame:
-        """A row for each pack, in no more parts than there are workers."""
-        items = pyarrow.array([pickle.dumps(tuple(pack)) for pack in packs], pyarrow.binary())
-        return self._spark.createDataFrame(pyarrow.table({"items": items})).coalesce(self.workers)
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """``None`` with Spark Connect."""
+    return getattr(spark, "_sc", None)
+
+
+def _by_frames(
+    spark: SparkSession, task: Task, packs: Sequence[bytes], frames: int, workers: int
+) -> list[Row]:
+    """The rows that come of packs, without a context.
+
+    Each frame is a heap of them, in no more parts than workers: to have Spark deal packs out costs
+    a shuffle, as much as all else that is not work.
+    """
+
+    def in_batches(batches: Batches) -> Batches:
+        for row in task(pack for batch in batches for pack in batch.column("pack").to_pylist()):
+            yield pyarrow.RecordBatch.from_pylist([asdict(row)], schema=_ARROW)
+
+    def heap(first: int) -> DataFrame:
+        part = pyarrow.table({"pack": pyarrow.array(packs[first::frames], pyarrow.binary())})
+        return spark.createDataFrame(part).coalesce(workers)
+
+    frame = reduce(lambda one, other: one.union(other), map(heap, range(frames)))
+    found = frame.mapInArrow(in_batches, _SCHEMA).toArrow()
+    return [Row(**row) for row in found.to_pylist()]
 
 
 def _partitions(spark: SparkSession) -> int:
     """How many tasks Spark makes when nobody tells it."""
-    context = getattr(spark, "_sc", None)
+    context = _context(spark)
     if context is not None:
         return int(context.defaultParallelism)
     frame = spark.range(1_000_000).mapInArrow(_one_row, "one INT")
     return int(frame.count())
 
 
-def _one_row(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _one_row(batches: Batches) -> Batches:
     for _ in batches:
         pass
     yield pyarrow.RecordBatch.from_pydict({"one": pyarrow.array([1], pyarrow.int32())})
 
 
-Batches = Iterator[pyarrow.RecordBatch]
-
-
-def _task(work: Work, threads: int, openings: int) -> Callable[[Batches], Batches]:
-    def task(batches: Batches) -> Batches:
-        # Only the record travels; what it does is found on the worker's own path.
-        return do_batches(work, threads, openings, batches)
-
-    return task
-
-
-def do_batches(work: Work, threads: int, openings: int, batches: Batches) -> Batches:
-    """What a task does: the packs of some rows, one after another, with one opening of the work."""
-    packs = (pickle.loads(p) for b in batches for p in b.column("items").to_pylist())
+def do_packs(work: Work, threads: int, openings: int, packs: Iterable[bytes]) -> Iterator[Row]:
+    """What a task does: some packs, one after another, with one opening of the work."""
     try:
         with work.open(openings) as step:
             for pack in packs:
-                yield _row(_done(step, threads, pack))
+                yield _row(_done(step, threads, pickle.loads(pack)))
                 settle()
     except (SiltstoneError, OSError) as error:
         # Whoever could not begin would not do better if Spark tried again.
@@ -154,13 +191,12 @@ def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[Outcome]:
     return do_pack(step, pack)
 
 
-def _row(outcomes: Sequence[Outcome], broken: str = "") -> pyarrow.RecordBatch:
+def _row(outcomes: Sequence[Outcome], broken: str = "") -> Row:
     facts = [(o.subject, o.status, o.length, o.message, o.detail) for o in outcomes]
-    row = {"count": len(facts), "outcomes": pickle.dumps(facts), "broken": broken}
-    return pyarrow.RecordBatch.from_pylist([row], schema=_ARROW)
+    return Row(count=len(facts), outcomes=pickle.dumps(facts), broken=broken)
 
 
-def _reason(error: PySparkException) -> str:
+def _reason(error: Exception) -> str:
     """The line that tells most: the last one of a worker's traceback, else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     found = [line for line in lines if line.split(":", 1)[0].endswith(("Error", "Exception"))]

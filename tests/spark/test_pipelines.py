@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -43,13 +44,29 @@ def jobs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class FramesAlone:
+    """A session that has no context, as one of Spark Connect."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.createDataFrame = spark.createDataFrame
+        self.range = spark.range
+
+
+@pytest.fixture(params=["by its context", "by data frames alone"])
+def jobs(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
+    """A session for an executor, of either kind."""
+    if request.param == "by its context":
+        return spark
+    return cast("SparkSession", FramesAlone(spark))
+
+
 def outcomes(folder: Path, executor: Executor) -> list[Outcome]:
     with store_view(folder) as view:
         return sorted(scrub(view, executor), key=lambda outcome: outcome.subject)
 
 
 def test_a_scrub_finds_the_same_on_threads_and_in_tasks(
-    jobs_folder: Path, spark: SparkSession, tmp_path: Path
+    jobs_folder: Path, jobs: SparkSession, tmp_path: Path
 ) -> None:
     with siltstone.open(jobs_folder, read_only=True) as store:
         names = [chunk.chunk for chunk in store.segment("s/3").chunks()]
@@ -59,7 +76,7 @@ def test_a_scrub_finds_the_same_on_threads_and_in_tasks(
     gone.rename(tmp_path / "gone")
     try:
         local = outcomes(jobs_folder, LocalExecutor(2))
-        tasks = outcomes(jobs_folder, SparkExecutor(spark, threads=3))
+        tasks = outcomes(jobs_folder, SparkExecutor(jobs, threads=3))
     finally:
         chunk_path(jobs_folder, names[2]).write_bytes(good)
         (tmp_path / "gone").rename(gone)
@@ -96,8 +113,8 @@ class Failing:
         yield step
 
 
-def test_a_worker_without_settings_is_one_clear_message(spark: SparkSession) -> None:
-    executor = SparkExecutor(spark)
+def test_a_worker_without_settings_is_one_clear_message(jobs: SparkSession) -> None:
+    executor = SparkExecutor(jobs)
     with pytest.raises(PipelineError) as caught:
         list(executor.run(Failing(error="settings"), [[Number(value=1)]]))
     message = str(caught.value)
@@ -106,14 +123,14 @@ def test_a_worker_without_settings_is_one_clear_message(spark: SparkSession) -> 
     )
 
 
-def test_a_defect_fails_the_job_with_its_last_line(spark: SparkSession) -> None:
-    executor = SparkExecutor(spark)
+def test_a_defect_fails_the_job_with_its_last_line(jobs: SparkSession) -> None:
+    executor = SparkExecutor(jobs)
     with pytest.raises(PipelineError, match=r"a job of Spark failed: .*this is a defect"):
         list(executor.run(Failing(error="defect"), [[Number(value=7)]]))
 
 
-def test_more_packs_than_one_wave_all_come_back(spark: SparkSession) -> None:
-    executor = SparkExecutor(spark, workers=1)
+def test_more_packs_than_one_wave_all_come_back(jobs: SparkSession) -> None:
+    executor = SparkExecutor(jobs, workers=1)
     packs = [[Number(value=10 * pack + item) for item in range(3)] for pack in range(11)]
     found = list(executor.run(Failing(error=""), packs))
     assert sorted(outcome.length for outcome in found) == sorted(
@@ -137,9 +154,9 @@ class Sharing:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_tasks_in_flight_share_the_rate_and_are_no_more_than_workers(
-    spark: SparkSession, threads: int
+    jobs: SparkSession, threads: int
 ) -> None:
-    executor = SparkExecutor(spark, threads=threads, workers=2)
+    executor = SparkExecutor(jobs, threads=threads, workers=2)
     packs = [[Number(value=item) for item in range(5)] for _ in range(11)]
     shares = {one.subject: one.length for one in executor.run(Sharing(rate=1_001), packs)}
     assert list(shares.values()) == [500, 500]
