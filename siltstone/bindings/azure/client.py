@@ -18,6 +18,7 @@ from urllib3.util.retry import Retry
 from siltstone.bindings.azure.settings import AzureSettings, Identity
 from siltstone.core.errors import SettingsError
 from siltstone.core.remote.body import BLOCK_BYTES
+from siltstone.core.remote.timed_answers import TimedAdapter
 from siltstone.core.words import MIB
 
 READ_BYTES: Final = MIB
@@ -35,7 +36,7 @@ def _without_signatures(record: logging.LogRecord) -> bool:
     return True
 
 
-class Adapter(HTTPAdapter):
+class Adapter(TimedAdapter, HTTPAdapter):
     """Keeps as many connections as the settings say, and sends large blocks."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -57,6 +58,7 @@ def make_session(settings: AzureSettings) -> requests.Session:
     # Done anew for each client; the logger keeps one.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_signatures)
     adapter = Adapter(
+        settings.deadline_s,
         pool_connections=4,
         pool_maxsize=settings.connections,
         # Only the retrying wrapper repeats calls, and only those that change nothing.

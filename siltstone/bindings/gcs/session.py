@@ -20,6 +20,7 @@ from requests.utils import get_environ_proxies
 
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.remote.deadline import Deadline
+from siltstone.core.remote.timed_answers import TimedAdapter
 from siltstone.core.words import KIB, MIB
 
 GOOGLE: Final = "https://storage.googleapis.com"
@@ -28,6 +29,10 @@ STEP_BYTES: Final = 256 * KIB
 ANSWER_BYTES_MAX: Final = 64 * MIB
 """More than any answer of the service but the bytes of a chunk."""
 UNAUTHORIZED: Final = 401
+
+
+class Adapter(TimedAdapter, HTTPAdapter):
+    """Ends an answer whose head trickles, too."""
 
 
 class Session(AuthorizedSession):
@@ -53,7 +58,8 @@ class Session(AuthorizedSession):
         self.proxies = get_environ_proxies(settings.endpoint or GOOGLE)
         self.verify = _trusted(settings)
         for scheme in ("https://", "http://"):
-            self.mount(scheme, HTTPAdapter(pool_maxsize=settings.connections, max_retries=0))
+            adapter = Adapter(settings.deadline_s, pool_maxsize=settings.connections, max_retries=0)
+            self.mount(scheme, adapter)
 
     @contextmanager
     def until(self, deadline: Deadline) -> Iterator[None]:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.remote.timed_answers import TimedAnswers
 from siltstone.core.words import MIB
 
 ROOT: Final = "/webhdfs/v1"
@@ -175,9 +176,22 @@ def _connected(
     settings: HdfsSettings, target: str, deadline: Deadline
 ) -> http.client.HTTPConnection:
     parts = urlsplit(target)
-    timeout_s = min(settings.connect_timeout_s, deadline.left_s())
+    left_s = deadline.left_s()
+    timeout_s = min(settings.connect_timeout_s, left_s)
+    connection: _Plain | _Secured
     if parts.scheme == "http":
-        return http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
-    trusted: Any = None if settings.ca_bundle is None else str(settings.ca_bundle)
-    context = ssl.create_default_context(cafile=trusted)
-    return http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=context)
+        connection = _Plain(parts.netloc, timeout=timeout_s)
+    else:
+        trusted: Any = None if settings.ca_bundle is None else str(settings.ca_bundle)
+        context = ssl.create_default_context(cafile=trusted)
+        connection = _Secured(parts.netloc, timeout=timeout_s, context=context)
+    connection.answer_s = left_s
+    return connection
+
+
+class _Plain(TimedAnswers, http.client.HTTPConnection):
+    pass
+
+
+class _Secured(TimedAnswers, http.client.HTTPSConnection):
+    pass

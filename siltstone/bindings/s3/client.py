@@ -27,6 +27,7 @@ from botocore.utils import parse_timestamp
 
 from siltstone.bindings.s3.md5 import require_md5
 from siltstone.bindings.s3.settings import Checksums, S3Settings
+from siltstone.bindings.s3.slow_answers import time_answers
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -74,6 +75,7 @@ def make_client(settings: S3Settings, session: botocore.session.Session) -> S3Cl
             verify=_trusted(settings),
             config=_config(settings),
         )
+    time_answers(client, settings.deadline_s)
     client.meta.events.register("before-call.s3", _stay)
     if settings.checksums is not Checksums.CRC32C:
         require_md5(client)
@@ -146,7 +148,9 @@ def _assume_role(session: botocore.session.Session, settings: S3Settings, role: 
             ),
         }
         with _MAKING:
-            return session.create_client(*args, **kwargs)
+            client = session.create_client(*args, **kwargs)
+        time_answers(client, settings.deadline_s)
+        return client
 
     extra = {"RoleSessionName": settings.role_session_name or "siltstone"}
     if settings.role_external_id is not None:

@@ -15,6 +15,7 @@ from siltstone.bindings.s3.uploads import head
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.remote.ranges import another_range, answered_count, at_end, told_length
+from siltstone.core.remote.timed_answers import TimedStream
 from siltstone.core.words import KIB, MIB
 
 STEP_BYTES: Final = MIB
@@ -144,7 +145,7 @@ def plain_body(body: Any) -> http.client.HTTPResponse | None:
 def _plain_socket(answer: http.client.HTTPResponse) -> socket.socket | None:
     """What an answer comes from; ``None`` where it is encrypted, or something else."""
     raw = getattr(answer.fp, "raw", None)
-    found = getattr(raw, "_sock", None) if isinstance(raw, socket.SocketIO) else None
+    found = raw.connection if isinstance(raw, TimedStream) else None
     return found if type(found) is socket.socket else None
 
 
