@@ -48,6 +48,10 @@ def look(service: Service) -> None:
                 raise SettingsError(
                     f"azure.container: there is no container {settings.container!r} in this account"
                 ) from error
+            if status_of(error) == 404:
+                raise SettingsError(
+                    f"azure.endpoint: {settings.account_url} is no account"
+                ) from error
             raise
         try:
             told = service.container.get_account_information()

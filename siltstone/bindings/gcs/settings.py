@@ -9,12 +9,11 @@ from pydantic import (
     ByteSize,
     ConfigDict,
     Field,
-    SecretStr,
     field_validator,
     model_validator,
 )
 
-from siltstone.core.remote.checks import Endpoint, File, Prefix, check_threads
+from siltstone.core.remote.checks import Endpoint, File, InHead, Prefix, check_threads
 from siltstone.core.words import GIB, KIB, MIB
 
 PIECE_BYTES: Final = 256 * KIB
@@ -54,7 +53,7 @@ class GcsSettings(BaseModel):
     insecure: bool = False
     ca_bundle: File = None
     credentials_file: File = None
-    token: SecretStr | None = None
+    token: InHead = None
     anonymous: bool = False
     quota_project: str | None = Field(default=None, min_length=1)
     unsafe_without_preconditions: bool = False

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from siltstone.bindings.s3.errors import code_of, status_of, translated
 from siltstone.bindings.s3.service import Service
@@ -43,7 +43,11 @@ def look(service: Service) -> None:
                 Bucket=service.bucket, Prefix=settings.folder, MaxKeys=1
             )
             whole(page, ["IsTruncated"], settings.folder, "list")
+        except ParamValidationError as error:
+            raise SettingsError(_no_name(service)) from error
         except ClientError as error:
+            if code_of(error) == "InvalidBucketName":
+                raise SettingsError(_no_name(service)) from error
             if code_of(error) == "NoSuchBucket":
                 raise SettingsError(
                     f"s3.bucket: there is no bucket {settings.bucket!r} at this endpoint"
@@ -139,6 +143,10 @@ def _unconditional(service: Service) -> CapabilityError:
         "s3.unsafe_without_conditional_create takes the risk",
         bucket=service.bucket,
     )
+
+
+def _no_name(service: Service) -> str:
+    return f"s3.bucket: {service.bucket!r} is no name of a bucket at this endpoint"
 
 
 def _elsewhere(service: Service, error: ClientError) -> str:

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from siltstone.core.remote.checks import Endpoint, File, Prefix, check_threads
+from siltstone.core.remote.checks import Endpoint, File, InHead, Prefix, check_threads
 from siltstone.core.words import GIB, MIB
 
 PART_BYTES_MIN: Final = 5 * MIB
@@ -93,9 +93,9 @@ class S3Settings(BaseModel):
     insecure: bool = False
     ca_bundle: File = None
     profile: str | None = Field(default=None, min_length=1)
-    access_key_id: SecretStr | None = None
+    access_key_id: InHead = None
     secret_access_key: SecretStr | None = None
-    session_token: SecretStr | None = None
+    session_token: InHead = None
     role_arn: str | None = Field(default=None, min_length=20)
     role_session_name: str | None = Field(default=None, min_length=2, max_length=64)
     role_external_id: SecretStr | None = None

@@ -5,14 +5,18 @@ They raise ``ValueError`` with what it must be; most are parts of a type for a f
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 PREFIX_BYTES_MAX: Final = 256
 """Longer ones would leave too little of the 1,024 bytes of a key for names of chunks."""
+
+URL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
+IN_HEAD: Final = re.compile(r"[!-~]+")
 
 
 def without_slash(value: object) -> object:
@@ -38,7 +42,17 @@ def check_endpoint(endpoint: str | None) -> str | None:
         raise ValueError("must be a URL that begins with https://")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("must hold neither credentials nor a query")
+    if not URL.fullmatch(endpoint):
+        raise ValueError("holds a blank, or a control character")
+    _ = parts.port  # raises when it is no number, or too large
     return endpoint
+
+
+def check_in_head(secret: SecretStr | None) -> SecretStr | None:
+    """What goes into the head of a request as it is; a line's end from a file often comes along."""
+    if secret is not None and not IN_HEAD.fullmatch(secret.get_secret_value()):
+        raise ValueError("is empty, or holds a blank, the end of a line or a letter beyond ASCII")
+    return secret
 
 
 def check_file(path: Path | None) -> Path | None:
@@ -55,5 +69,6 @@ def check_threads(key: str, threads: int, connections: int) -> None:
 
 
 Prefix = Annotated[str, BeforeValidator(without_slash), AfterValidator(check_prefix)]
+InHead = Annotated[SecretStr | None, AfterValidator(check_in_head)]
 Endpoint = Annotated[str | None, AfterValidator(check_endpoint)]
 File = Annotated[Path | None, AfterValidator(check_file)]

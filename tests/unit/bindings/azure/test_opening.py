@@ -34,6 +34,13 @@ def test_a_container_that_is_not_there(counted: NewCounted) -> None:
         siltstone_chunk_storage("azure", here.options | {"container": "elsewhere"})
 
 
+def test_an_endpoint_without_the_account(counted: NewCounted) -> None:
+    here = counted()
+    endpoint = here.options["endpoint"].rpartition("/")[0]
+    with pytest.raises(SettingsError, match="is no account"):
+        siltstone_chunk_storage("azure", here.options | {"endpoint": endpoint})
+
+
 def test_a_wrong_key(counted: NewCounted) -> None:
     here = counted()
     with pytest.raises(ChunkAccessDeniedError) as caught:

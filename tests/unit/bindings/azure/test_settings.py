@@ -67,6 +67,8 @@ def refused(**values: Any) -> str:
             "with TLS alone",
         ),
         ({"endpoint": "example.org"}, "must be a URL"),
+        ({"endpoint": "https://example.org:99999"}, "endpoint: value error, Port out of range"),
+        ({"endpoint": "https://exa mple.org"}, "endpoint: value error, holds a blank"),
         ({"endpoint": "https://user:pass@example.org"}, "neither credentials"),
         ({"endpoint": "https://example.org?sig=x"}, "neither credentials"),
         ({"endpoint": "http://example.org"}, "insecure: true"),

@@ -32,6 +32,7 @@ REDIRECT = refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-9")
     ("answer", "kind", "said"),
     [
         (refusal(404, "NoSuchBucket"), SettingsError, "there is no bucket 'bucket'"),
+        (refusal(400, "InvalidBucketName"), SettingsError, "s3.bucket: 'bucket' is no name"),
         (REDIRECT, SettingsError, "in region 'eu-west-9', not 'us-east-1'"),
         (refusal(400, "AuthorizationHeaderMalformed"), SettingsError, "another region"),
         (refusal(403, "AccessDenied"), ChunkAccessDeniedError, "AccessDenied"),
@@ -49,6 +50,12 @@ def test_what_is_wrong_with_the_bucket_is_said(
     with pytest.raises(kind, match=said):
         open_bucket(stub.settings())
     assert len(stub.asked) == 1, "nothing is sent again, to no other region either"
+
+
+def test_a_name_that_the_sdk_does_not_take(stub: Stub) -> None:
+    with pytest.raises(SettingsError, match=r"s3\.bucket: 'some/thing' is no name of a bucket"):
+        open_bucket(stub.settings(bucket="some/thing"))
+    assert not stub.asked
 
 
 def test_a_profile_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
