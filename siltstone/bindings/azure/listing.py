@@ -72,14 +72,15 @@ def _pages(service: Service, prefix: str, start_after: str) -> Iterator[Iterable
         service.check_open()
         with translated(prefix, "list"):
             try:
-                page = list(next(pages))
+                page = next(pages)
             except StopIteration:
                 return
-        yield [
-            chunk_stat(service.name(blob.name), blob.size, blob.etag, blob.last_modified)
-            for blob in page
-            if is_chunk_name(service.name(blob.name))
-        ]
+            found = [
+                chunk_stat(service.name(blob.name), blob.size, blob.etag, blob.last_modified)
+                for blob in page
+                if is_chunk_name(service.name(blob.name))
+            ]
+        yield found
 
 
 def _common_start(text: str) -> str:

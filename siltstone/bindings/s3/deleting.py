@@ -77,14 +77,18 @@ def sweep_uploads(service: Service, prefix: str, age_s: float) -> int:
         service.check_open()
         with translated(prefix, "sweep_leftovers"):
             page = service.client.list_multipart_uploads(**arguments)  # type: ignore[arg-type]
-        for found in page.get("Uploads", ()):
-            if found["Initiated"].timestamp() > before:
-                continue
-            count += _aborted(service, found["Key"], found["UploadId"])
+            old = [
+                (found["Key"], found["UploadId"])
+                for found in page.get("Uploads", ())
+                if found["Initiated"].timestamp() <= before
+            ]
+            if page.get("IsTruncated"):
+                arguments["KeyMarker"] = page["NextKeyMarker"]
+                arguments["UploadIdMarker"] = page["NextUploadIdMarker"]
+        for key, upload_id in old:
+            count += _aborted(service, key, upload_id)
         if not page.get("IsTruncated"):
             return count
-        arguments["KeyMarker"] = page["NextKeyMarker"]
-        arguments["UploadIdMarker"] = page["NextUploadIdMarker"]
 
 
 def _aborted(service: Service, key: str, upload_id: str) -> bool:

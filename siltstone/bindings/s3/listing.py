@@ -68,12 +68,15 @@ def _pages(
             with translated(prefix, "list"):
                 page = service.client.list_objects_v2(**arguments)
                 whole(page, ["IsTruncated"], prefix, "list")
+                found = [
+                    chunk_stat(name, entry["Size"], entry["ETag"], entry["LastModified"])
+                    for entry in page.get("Contents", ())
+                    if is_chunk_name(name := service.name(entry["Key"]))
+                ]
+                token = page["NextContinuationToken"] if page["IsTruncated"] else None
         except ChunkNameError:
             return  # What the service can not hold begins no key of it.
-        for entry in page.get("Contents", ()):
-            name = service.name(entry["Key"])
-            if is_chunk_name(name):
-                yield chunk_stat(name, entry["Size"], entry["ETag"], entry["LastModified"])
-        if not page.get("IsTruncated"):
+        yield from found
+        if token is None:
             return
-        arguments["ContinuationToken"] = page["NextContinuationToken"]
+        arguments["ContinuationToken"] = token

@@ -31,3 +31,18 @@ def test_an_empty_success_is_unknown(counted: NewCounted, name: str) -> None:
     assert here.proxy.is_used_up
     assert caught.value.outcome is Outcome.UNKNOWN
     assert here.raw.read("new") is None
+
+
+@pytest.mark.parametrize("left_out", ["Name", "Content-Length", "Etag", "Last-Modified"])
+def test_a_listing_that_leaves_something_out_is_no_answer(
+    counted: NewCounted, left_out: str
+) -> None:
+    facts = "<Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified><Etag>x</Etag>"
+    properties = f"<Properties>{facts}<Content-Length>1</Content-Length></Properties>"
+    blob = f"<Blob><Name>a</Name>{properties}</Blob>".replace(f"{left_out}>", "Other>")
+    page = f"<EnumerationResults><Blobs>{blob}</Blobs><NextMarker/></EnumerationResults>"
+    here = counted()
+    answer = Answer(status=200, headers={"Content-Type": "application/xml"}, body=page.encode())
+    here.proxy.plan(Rule(fault=answer, method="GET", target="comp=list"))
+    with pytest.raises(ChunkUnavailableError, match="no whole answer"):
+        list(here.storage.list())
