@@ -46,7 +46,6 @@ class AsyncBufferedWriter(AsyncClosing):
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._told = False
-        self._closed = False
         self.buffer = EventBuffer(
             segment.name,
             bound_bytes=buffer_bytes,
@@ -125,9 +124,6 @@ class AsyncBufferedWriter(AsyncClosing):
         Raises:
             BufferedWriteError: an append failed, and no call has told of it before.
         """
-        if self._closed:
-            return
-        self._closed = True
         if self._failure is None:
             self.buffer.refuse(lambda: ClosedError("the writer was closed"))
         if not self._told:

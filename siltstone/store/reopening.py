@@ -81,14 +81,14 @@ class Reopening:
             if isinstance(failure, _FINAL):
                 slot.bind(refusing_container(_errors(slot, failure, final=True)))
                 return
-            found = await self._open_again(slot)
+            found = await self._open_again(slot, failure)
             if found is None:
                 return
             slot.bind(found)
             owner = found
             _log.warning("container %d is open again", slot.index)
 
-    async def _open_again(self, slot: ContainerSlot) -> Container | None:
+    async def _open_again(self, slot: ContainerSlot, failure: SiltstoneError) -> Container | None:
         """Return the container once it is open; ``None`` when this store lost it."""
         delay_s = DELAY_S
         while True:
@@ -107,14 +107,27 @@ class Reopening:
                 return None
             except (SiltstoneError, OSError) as error:
                 _log.warning("container %d is not open yet: %s", slot.index, error)
+                slot.bind(refusing_container(_errors(slot, failure, final=False, hindrance=error)))
             await self._environment.sleep(delay_s * (0.5 + self._environment.random()))
             delay_s = min(2 * delay_s, DELAY_MAX_S)
 
 
 def _errors(
-    slot: ContainerSlot, cause: BaseException | None, *, final: bool
+    slot: ContainerSlot,
+    cause: BaseException | None,
+    *,
+    final: bool,
+    hindrance: BaseException | None = None,
 ) -> Callable[[], SiltstoneError]:
-    """Return what makes the errors of a container that can not serve, each with its cause."""
+    """Return what makes the errors of a container that can not serve, each with its cause.
+
+    Args:
+        slot: of the container.
+        cause: why it closed itself, or why it stays closed.
+        final: whether it stays closed.
+        hindrance: what the newest attempt to open it failed with.
+    """
+    behind = "" if hindrance is None else f"; not open yet: {hindrance}"
 
     def make() -> SiltstoneError:
         error: SiltstoneError
@@ -126,7 +139,7 @@ def _errors(
             )
         else:
             error = ClosedError(
-                f"the container is being opened again after a failure: {cause}",
+                f"the container is being opened again after a failure: {cause}{behind}",
                 container=slot.index,
             )
         error.__cause__ = cause

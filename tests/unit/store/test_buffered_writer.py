@@ -305,3 +305,25 @@ async def _cancelled(folder: Path) -> None:
 def test_a_write_that_is_cancelled_while_it_waits_was_not_taken(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     asyncio.run(_cancelled(tmp_path))
+
+
+async def _closed_twice(folder: Path, log: Log) -> None:
+    async with await siltstone.open_async(folder) as store:
+        writer = (await store.create("closed")).buffered()
+        log.open.clear()
+        await writer.write(b"x")
+        first = asyncio.create_task(writer.close())
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        again = asyncio.create_task(writer.close())
+        await asyncio.sleep(0)
+        assert (again.done(), writer.durable_count) == (False, 0)
+        log.open.set()
+        await again
+        assert writer.durable_count == 1
+
+
+def test_a_close_behind_one_that_was_cancelled_flushes_too(tmp_path: Path, log: Log) -> None:
+    siltstone.init(tmp_path)
+    asyncio.run(_closed_twice(tmp_path, log))

@@ -163,6 +163,23 @@ def test_calls_in_between_are_refused_with_the_cause() -> None:
     assert "the log failed" in str(seen[0].__cause__)
 
 
+def test_calls_in_between_are_told_what_the_newest_attempt_met() -> None:
+    seen: list[str] = []
+
+    def until(handle: FakeHandle) -> bool:
+        try:
+            _ = handle._container.closed
+        except ClosedError as error:
+            seen.append(str(error))
+        return any("attempt 2" in text for text in seen)
+
+    failures: list[SiltstoneError] = [LogError(f"attempt {number}") for number in range(100)]
+    watch(FakeOpener(failures), LogError("the log failed"), until)
+    assert seen[-1].startswith(
+        "the container is being opened again after a failure: the log failed; not open yet: attempt"
+    )
+
+
 def test_fenced_is_final() -> None:
     opener = FakeOpener([])
     watch(opener, FencedError("newer epoch"), raises(FencedError))
