@@ -5,9 +5,10 @@
     segment=<name>/_export.json
     segment=<name>/<start, 20 digits>-<stop, 20 digits>.<ending>
 
-The name of the segment is written as in a URL, as readers of partitioned tables expect it. A file
-holds the records that begin in ``[start, stop)``; files that are there are never changed, so a
-later export writes what is missing and no more.
+The name of the segment is written as readers of partitioned tables expect it: as in a URL, but for
+what is not ASCII, which stays as it is, for Spark takes every escape for a character. A file holds
+the records that begin in ``[start, stop)``; files that are there are never changed, so a later
+export writes what is missing and no more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ VERSION: Final = 1
 HEAD_NAME: Final = "_export.json"
 _FOLDER: Final = "segment="
 _FOLDER_BYTES_MAX: Final = 255
+_ASCII: Final = re.compile(r"[\x00-\x7f]+")
 _RANGE: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.([a-z]+)")
 
 
@@ -72,8 +74,8 @@ class ExportHead:
 
 def folder_name(segment: str) -> str:
     """The folder of one segment. Raises ``CapabilityError`` when no folder can have its name."""
-    name = f"{_FOLDER}{quote(segment, safe='')}"
-    if len(name) > _FOLDER_BYTES_MAX:
+    name = _FOLDER + _ASCII.sub(lambda found: quote(found[0], safe=""), segment)
+    if len(name.encode()) > _FOLDER_BYTES_MAX:
         raise CapabilityError("the name is too long for a folder of an export", segment=segment)
     return name
 

@@ -194,6 +194,19 @@ def test_an_export_is_the_same_on_threads_and_in_tasks(
     assert {outcome.status for outcome in found} == {OK}
 
 
+def test_spark_reads_the_names_of_segments_from_an_export(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = {"žluť/a b", "日本", "50%", "%C5%BE", "x=1", "q'\"{*}?:"}
+    folder = make_store(tmp_path / "store")
+    with siltstone.open(folder) as store:
+        for name in names:
+            store.create(name).append(b"a line\n")
+    exported(folder, tmp_path / "out", LocalExecutor(1))
+    found = spark.read.parquet(str(tmp_path / "out")).select("segment").collect()
+    assert {row.segment for row in found} == names
+
+
 def test_a_compaction_and_a_copy_in_tasks_keep_every_byte(
     spark: SparkSession, tmp_path: Path
 ) -> None:

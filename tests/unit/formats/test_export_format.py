@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.errors import SettingsError, StoreError
+from siltstone.core.errors import CapabilityError, SettingsError, StoreError
 from siltstone.pipelines.export_layout import (
     HEAD_NAME,
     ExportHead,
@@ -54,7 +54,14 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
         read_head(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a", "a/b", "ž=% ", ".", "..", "x" * 240])
+def test_what_is_not_ascii_stays_as_it_is() -> None:
+    assert folder_name("ž=% é") == "segment=ž%3D%25%20é"
+    assert len(folder_name("é" * 123).encode()) == 254
+    with pytest.raises(CapabilityError, match="too long"):
+        folder_name("é" * 124)
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "ž=% ", "日%C5%BE", ".", "..", "x" * 240])
 def test_names_become_folders_and_back(tmp_path: Path, name: str) -> None:
     place = tmp_path / folder_name(name)
     assert place.parent == tmp_path
