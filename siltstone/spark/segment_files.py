@@ -86,7 +86,8 @@ def files(
     if isinstance(store, Store):
         found = published(store)
     else:
-        containers = _containers(store, texts) if how is NameMatch.NAME else None
+        named = texts and how is NameMatch.NAME
+        containers = _containers(store, texts) if named else None
         with open_store(store, read_only=True, containers=containers) as opened:
             found = published(opened)
     for file in found.files:

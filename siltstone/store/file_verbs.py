@@ -20,6 +20,7 @@ from siltstone.core.records.file_manifest import (
     ManifestPin,
     encode_file_manifest,
 )
+from siltstone.store.arguments import check_offset
 from siltstone.store.file_paths import file_paths, silt_uri
 from siltstone.store.manifest_runs import ChunkTable, manifest_file
 from siltstone.store.name_match import NameMatch, chooses, fixed_prefix
@@ -122,14 +123,15 @@ class FileVerbs:
             CapabilityError: long-term storage has no address that Spark knows; or bytes in place
                 have no sums, and ``verify`` asks for them.
             ReadOnlyError: ``flush``, and the store was opened read-only.
-            ValueError: no segment is asked for, or ``ttl_s`` is out of range.
+            TypeError: ``at`` is something else.
+            ValueError: no segment is asked for, or ``ttl_s`` or ``at`` is out of range.
             ChunkError: long-term storage did not answer.
         """
         if isinstance(segments, str) or not segments:
             raise ValueError("segments is a sequence of at least one text")
         if not 0 < ttl_s <= TTL_S_MAX:
             raise ValueError(f"ttl is above 0 and at most {timedelta(seconds=TTL_S_MAX)}")
-        lengths = dict(at or {})
+        lengths = _lengths(at)
         slots = self._slots_for(segments, match)
         for slot, texts in slots if flush else ():
             for name in await self._names(slot, texts, match):
@@ -211,6 +213,12 @@ class FileVerbs:
                 for file, found in zip(files, maps, strict=True)
             ),
         )
+
+
+def _lengths(at: Mapping[str, int] | None) -> dict[str, int]:
+    if not isinstance(at, Mapping | None):
+        raise TypeError(f"at is lengths by name, not {type(at).__name__}")
+    return {name: check_offset(length, what="at") for name, length in (at or {}).items()}
 
 
 async def _pinned(

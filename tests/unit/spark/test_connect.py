@@ -63,6 +63,16 @@ def test_files_work_where_the_server_knows_the_jar(tmp_path: Path) -> None:
     assert path.startswith(f"silt://file{tmp_path}/")
 
 
+def test_what_files_can_not_be_asked_for_is_named(tmp_path: Path) -> None:
+    spark = connected(**{FILE_SYSTEM: "siltstone.SiltFileSystem"})
+    siltstone.init(tmp_path)
+    with pytest.raises(ValueError, match="at least one text"):
+        files(spark, tmp_path, [])
+    for at in ("5", 5.0, True):
+        with pytest.raises(TypeError, match="at is"):
+            files(spark, tmp_path, "a", at=at)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
 def test_no_session_is_made_where_the_environment_asks_for_a_server(
     monkeypatch: pytest.MonkeyPatch, variable: str

@@ -119,6 +119,11 @@ def test_what_is_wrong_is_refused(store: siltstone.Store, segment: siltstone.Seg
         store.publish_files(["nobody*"], match=NameMatch.GLOB)
     with pytest.raises(SegmentNotFoundError, match="not read"):
         store.publish_files([segment.name], at={"nobody": 1})
+    for at in (5, "5", {segment.name: "5"}, {segment.name: 5.0}, {segment.name: True}):
+        with pytest.raises(TypeError, match="at is"):
+            store.publish_files([segment.name], at=at)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at must be"):
+        store.publish_files([segment.name], at={segment.name: -1})
 
 
 def test_storage_without_addresses_is_refused(
