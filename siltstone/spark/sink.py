@@ -13,7 +13,14 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from siltstone.container.import_views import (
     ImportBatch,
@@ -33,13 +40,16 @@ LIFETIME: Final = timedelta(days=7)
 BATCH_LIFETIME: Final = timedelta(days=1)
 """Nor a batch of a stream. If all of its tasks fail, nothing but this ends its session."""
 
+_WITHOUT_TEXT: Final = (ArrayType, MapType, StructType, VariantType)
+"""What no name of a segment can be made of."""
+
 
 def check_columns(options: WriteOptions, schema: StructType) -> None:
     """Check what is to be written.
 
     Raises:
-        SettingsError: it is not a column ``value`` of strings or bytes, and the key column if the
-            options name one.
+        SettingsError: it is not a column ``value`` of strings or bytes, and the key column, of a
+            type that has a text, if the options name one.
     """
     wanted = [VALUE, *([options.key] if options.key else [])]
     kinds = {field.name: field.dataType for field in schema}
@@ -51,6 +61,11 @@ def check_columns(options: WriteOptions, schema: StructType) -> None:
     if not isinstance(kinds[VALUE], StringType | BinaryType):
         raise SettingsError(
             f"column {VALUE!r} is STRING or BINARY, not {kinds[VALUE].simpleString()}"
+        )
+    if options.key and isinstance(kinds[options.key], _WITHOUT_TEXT):
+        raise SettingsError(
+            f"key column {options.key!r} is {kinds[options.key].simpleString()}, which has no "
+            "text; cast it to STRING"
         )
 
 

@@ -13,8 +13,24 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 import siltstone
+from siltstone.spark.data_source import SegmentSource
 from siltstone.spark.sink import SegmentStreamWriter
 from tests.soak import shared
 from tests.unit.spark.sink_world import KEYED, SCHEMA, Sink, new_sink, sent
@@ -198,6 +214,23 @@ def test_each_partition_or_key_gets_a_segment_of_its_own(sink: Sink) -> None:
     assert sink.content("keys/b") == ["2", "2"]
     assert sink.content("keys/c/d") == ["4", "4"]
     assert sink.left() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [ArrayType(LongType()), StructType(), MapType(LongType(), LongType()), VariantType()]
+)
+def test_a_key_without_a_text_is_refused_before_any_task_runs(sink: Sink, kind: DataType) -> None:
+    schema = StructType([*SCHEMA, StructField("k", kind)])
+    with pytest.raises(siltstone.SettingsError, match=r"key column 'k' is .* has no text"):
+        SegmentSource(sink.options(key="k")).writer(schema, overwrite=False)
+
+
+@pytest.mark.parametrize(
+    "kind", [BinaryType(), BooleanType(), DateType(), DecimalType(), DoubleType(), TimestampType()]
+)
+def test_keys_of_simple_types_are_taken(sink: Sink, kind: DataType) -> None:
+    schema = StructType([*SCHEMA, StructField("k", kind)])
+    SegmentSource(sink.options(key="k")).writer(schema, overwrite=False)
 
 
 def test_several_segments_must_share_a_container(tmp_path: Path) -> None:
