@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
@@ -102,4 +103,27 @@ class SegmentReader(DataSourceReader):
 
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("siltstone")`` known to a session. Repeating it changes nothing."""
-    spark.dataSource.register(SegmentSource)
+    with _active(spark):
+        spark.dataSource.register(SegmentSource)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread, for the block.
+
+    A name that the active session knows is refused to every other one.
+    """
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:  # of Spark Connect, whose server sees to it
+        yield
+        return
+    sessions = SparkSession._get_j_spark_session_class(spark._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -68,15 +69,22 @@ def session(
                 "Connect; make one by SparkSession.builder.remote(), and give it to "
                 "siltstone.spark.register()"
             )
-        _prepare_environment()
-        builder = SparkSession.builder.master(master).appName(name)
-        chosen = session_settings(settings or {})
-        for key, value in chosen.items():
-            builder = builder.config(key, value)
-        with workers_of(chosen.get("spark.master", master)):
-            active = builder.getOrCreate()
+        if SparkContext._active_spark_context is None:
+            active = _new_session(master, name, settings or {})
+        else:
+            active = SparkSession.builder.getOrCreate()  # it is active in another thread
     register(active)
     return active
+
+
+def _new_session(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+    _prepare_environment()
+    builder = SparkSession.builder.master(master).appName(name)
+    chosen = session_settings(settings)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    with workers_of(chosen.get("spark.master", master)):
+        return builder.getOrCreate()
 
 
 def session_settings(given: Mapping[str, str]) -> dict[str, str]:
