@@ -3,7 +3,8 @@
 The peer of a folder is ``cp`` of the same chunks, with a ``sync`` behind it where what is compared
 is durable; the peer of a bucket is boto3, which puts and gets the same files whole, four at a time.
 None of them verifies anything. A comparison reads each byte twice, once on either
-side; it is rated by the bytes of one side. What is read is in memory, and so are the server's
+side; it is rated by the bytes of one side. Its peer copies the bytes of one side; in a bucket what
+only reads them stands beside it. What is read is in memory, and so are the server's
 objects.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -110,22 +111,33 @@ class _Moves:
         figures += self._figures(
             {"copy a store in a bucket into a folder": lambda: self._out(source)},
             "boto3: get_object, and sync",
-            lambda: self._got(place),
+            lambda: self._got(place, sync=True),
         )
         figures += self._figures(
             {"copy a store in a bucket within it": lambda: self._into(place, source)},
             "boto3: get_object, put_object",
             lambda: self._sdk(place, self._passed_on),
         )
-        figures += self._figures(
-            {
-                "compare a store in a bucket with one in a folder": lambda: _compared(
-                    self._file, source
-                )
-            },
-            "boto3: get_object",
+        seconds, saved, read = alternate(
+            self._workshop.rounds,
+            lambda: _compared(self._file, source),
+            lambda: self._got(place, sync=False),
             lambda: self._sdk(place, self._read),
         )
+        for peer, theirs, goal in (
+            ("boto3: get_object into files", saved, GOAL),
+            ("boto3: get_object, into nothing", read, None),
+        ):
+            figures.append(
+                Figure(
+                    what="compare a store in a bucket with one in a folder",
+                    peer=peer,
+                    unit=MIB_PER_SECOND,
+                    ours=self._rates(seconds),
+                    theirs=self._rates(theirs),
+                    goal=goal,
+                )
+            )
         return figures
 
     def _into(self, place: S3Place, source: Path) -> float:
@@ -162,8 +174,8 @@ class _Moves:
     def _read(self, place: S3Place, number: int) -> bytes:
         return place.boto3.get_object(Bucket=BUCKET, Key=f"sdk/{number}")["Body"].read()
 
-    def _got(self, place: S3Place) -> float:
-        """Let the SDK bring every chunk into a folder, durably."""
+    def _got(self, place: S3Place, *, sync: bool) -> float:
+        """Let the SDK bring every chunk into a folder."""
         with self._workshop.place() as folder:
 
             def save(place: S3Place, number: int) -> None:
@@ -176,7 +188,8 @@ class _Moves:
 
                 def work() -> None:
                     list(threads.map(partial(save, place), range(len(self._chunks))))
-                    subprocess.run(["sync", "-f", folder], check=True)
+                    if sync:
+                        subprocess.run(["sync", "-f", folder], check=True)
 
                 return seconds_of(work)
 
@@ -194,14 +207,15 @@ class _Moves:
         self, ways: Mapping[str, Callable[[], float]], peer: str, theirs: Callable[[], float]
     ) -> list[Figure]:
         """What takes so many seconds as a rate, beside the peer's."""
-        *ours, other = (
-            [self._total / MIB / seconds for seconds in one]
-            for one in alternate(self._workshop.rounds, *ways.values(), theirs)
-        )
+        measured = alternate(self._workshop.rounds, *ways.values(), theirs)
+        *ours, other = map(self._rates, measured)
         return [
             Figure(what=what, peer=peer, unit=MIB_PER_SECOND, ours=rates, theirs=other, goal=GOAL)
             for what, rates in zip(ways, ours, strict=True)
         ]
+
+    def _rates(self, seconds: Iterable[float]) -> list[float]:
+        return [self._total / MIB / one for one in seconds]
 
 
 def _compared(source: Path, target: Path) -> float:
