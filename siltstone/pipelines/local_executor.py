@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from resource import RUSAGE_THREAD, getrusage
@@ -25,6 +26,12 @@ _WAITED_SHARE: Final = 4
 """Storage is slow when the thread gave up the processor at each so many items."""
 
 _PROBE_ITEMS: Final = 32
+_BUSY_SHARE: Final = 0.5
+"""A large pack that used the processor for less of its time waited for storage."""
+
+_PATIENCE_S: Final = 0.25
+"""What only reads and sums up is through with a pack in less."""
+
 _AHEAD: Final = 2
 """Packs that are taken before a thread is free for them, for each thread."""
 
@@ -32,8 +39,9 @@ _AHEAD: Final = 2
 class LocalExecutor:
     """Runs packs on threads of this process.
 
-    Small items that nobody has to wait for are done by one thread at a time: they take the
-    interpreter all the while, and threads that pass it to and fro cost twice as much as one.
+    As long as nobody has to wait for storage, small items are done by one thread at a time: they
+    take the interpreter all the while, and threads that pass it to and fro cost twice as much as
+    one. Large ones are done by a thread for each core, as more would only wait for each other.
 
     Args:
         threads: packs at a time; ``None`` means two for each core. More of them help where storage
@@ -84,19 +92,23 @@ async def _results(
 ) -> AsyncIterator[list[Outcome]]:
     pool = Pool(name="siltstone-pipeline", threads=threads)
     running: set[asyncio.Future[list[Outcome]]] = set()
-    turns = _Turns()
+    turns = _Turns(threads)
     pack = next(packs, None)
     try:
         while pack is not None or running:
             alone = False
-            while pack is not None and not alone and len(running) < _AHEAD * threads:
+            while pack is not None and not alone and len(running) < turns.packs:
                 alone = turns.takes_all(pack)
                 if alone and running:
                     break
-                call = partial(turns.do if alone else _do, stop, step, pack)
+                call = partial(turns.do_alone if alone else turns.do, stop, step, pack)
                 running.add(environment.run_blocking(pool, partial(stop.run, call)))
                 pack = next(packs, None)
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            done, running = await asyncio.wait(
+                running, timeout=turns.patience_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                turns.waited = True
             for one in done:
                 yield one.result()
     finally:
@@ -113,21 +125,46 @@ def _probed(packs: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
 
 
 class _Turns:
-    """Whether a pack is done while no other one is."""
+    """How many packs are done at a time.
 
-    def __init__(self) -> None:
-        self._waited = False
+    Attributes:
+        waited: whether storage was waited for. It stays so.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self.waited = False
+
+    @property
+    def packs(self) -> int:
+        """How many may be on their way to threads, and with them."""
+        if self.waited:
+            return _AHEAD * self._threads
+        return min(self._threads, len(os.sched_getaffinity(0)))
+
+    @property
+    def patience_s(self) -> float | None:
+        """When a pack has waited, if none is done before; ``None`` when that is known."""
+        return None if self.waited else _PATIENCE_S
 
     def takes_all(self, pack: Sequence[Item]) -> bool:
-        """Whether it has small items, and those before, done alone, had nothing to wait for."""
-        return not self._waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
+        """Whether it has small items, and those before had nothing to wait for."""
+        return not self.waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
 
-    def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
-        """Do a pack alone, and see whether the thread had to wait for storage."""
+    def do_alone(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+        """Do a pack of small items alone, and see whether the thread had to wait for storage."""
         before = getrusage(RUSAGE_THREAD).ru_nvcsw
         outcomes = _do(stop, step, pack)
         waits = getrusage(RUSAGE_THREAD).ru_nvcsw - before
-        self._waited = waits * _WAITED_SHARE >= len(pack)
+        self.waited |= waits * _WAITED_SHARE >= len(pack)
+        return outcomes
+
+    def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+        """Do a pack beside others, where threads wait for each other too."""
+        start, busy = time.monotonic(), time.thread_time()
+        outcomes = _do(stop, step, pack)
+        passed = time.monotonic() - start
+        self.waited |= time.thread_time() - busy < _BUSY_SHARE * passed
         return outcomes
 
 

@@ -19,6 +19,9 @@ from siltstone.pipelines.window import Window, cut_window
 LOOKAHEAD_BYTES: Final = MIB
 """A range is given so much more than itself, for the end of its last record."""
 
+RANGE_READ_BYTES: Final = 4 * MIB
+"""Read at a time of what is only passed on: threads wait less often for the interpreter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRange:
@@ -124,7 +127,7 @@ def read_range(
     """
     end = part.stop if stop is None else stop
     offset = part.start if start is None else start
-    source = source_of(store, storage, part, stop=end, one_buffer=True)
+    source = source_of(store, storage, part, RANGE_READ_BYTES, stop=end, one_buffer=True)
     while offset < end:
         stretch = source.read(b"", offset)
         yield stretch.view(stretch.begin, stretch.end)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import pytest
 
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.words import KIB, MIB
+from siltstone.pipelines import local_executor
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, Outcome, Step
 
@@ -88,6 +91,46 @@ def test_small_items_without_waits_are_done_by_one_thread_at_a_time(size: int, a
     found = list(LocalExecutor(4).run(Doing(step=step), packs(size)))
     assert len({outcome.subject for outcome in found}) == 400
     assert (most[0] == 1) is alone
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_more_threads_than_cores_do_large_items_once_storage_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(local_executor, "_PATIENCE_S", 3_600.0)
+    # A machine that is busy with other things tells the two apart no more.
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0 if waits else time.monotonic())
+    inside: set[int] = set()
+    most = [0]
+    both = threading.Event()
+
+    def step(item: Number) -> None:
+        inside.add(item.value)
+        most[0] = max(most[0], len(inside))
+        if len(inside) > 1:
+            both.set()
+        if waits and item.value:
+            assert both.wait(30)
+        sha256(BYTES)
+        inside.discard(item.value)
+
+    work = [[Number(value=value, size=8 * MIB)] for value in range(20)]
+    assert len(list(LocalExecutor(4).run(Doing(step=step), work))) == 20
+    assert (most[0] > 1) is waits
+
+
+def test_a_large_pack_that_takes_long_is_not_waited_for_before_the_others_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    all_of_them = threading.Barrier(4, timeout=30)
+
+    def step(_: Number) -> None:
+        all_of_them.wait()
+
+    work = [[Number(value=value, size=8 * MIB)] for value in range(4)]
+    assert len(list(LocalExecutor(4).run(Doing(step=step), work))) == 4
 
 
 LONG_S = 3_600.0
