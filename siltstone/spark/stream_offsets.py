@@ -22,11 +22,13 @@ class Position:
         segment_id: its id, which tells it from a later one of the same name.
         offset: everything that begins below it was read.
         done: the segment is sealed and was read to its end.
+        first: where the query began to read it; ``None`` in a checkpoint that does not say so.
     """
 
     segment_id: int
     offset: int
     done: bool = False
+    first: int | None = None
 
 
 Positions = Mapping[str, Position]
@@ -37,15 +39,13 @@ def offset_of(positions: Positions) -> dict[str, Any]:
     """The offset that Spark keeps, the same for the same positions."""
     return {
         "version": VERSION,
-        "segments": {
-            name: {
-                "id": positions[name].segment_id,
-                "offset": positions[name].offset,
-                "done": positions[name].done,
-            }
-            for name in sorted(positions)
-        },
+        "segments": {name: _fields(positions[name]) for name in sorted(positions)},
     }
+
+
+def _fields(position: Position) -> dict[str, Any]:
+    fields = {"id": position.segment_id, "offset": position.offset, "done": position.done}
+    return fields if position.first is None else fields | {"first": position.first}
 
 
 def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
@@ -60,7 +60,10 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
             raise FormatError.of_version("offset of a stream", offset["version"], VERSION)
         return {
             name: Position(
-                segment_id=int(one["id"]), offset=int(one["offset"]), done=bool(one["done"])
+                segment_id=int(one["id"]),
+                offset=int(one["offset"]),
+                done=bool(one["done"]),
+                first=int(one["first"]) if "first" in one else None,
             )
             for name, one in offset["segments"].items()
         }

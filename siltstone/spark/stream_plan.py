@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -103,7 +104,7 @@ class StreamPlan:
             elif self._options.starting is Starting.LATEST:
                 ends = await self._ends(store, info, info.start_offset)
                 offset = await ends.last(info.start_offset, info.length)
-            positions[name] = Position(segment_id=info.segment_id, offset=offset)
+            positions[name] = Position(segment_id=info.segment_id, offset=offset, first=offset)
         return positions
 
     async def _next_positions(
@@ -135,12 +136,10 @@ class StreamPlan:
             ends = await self._ends(store, info, begin)
             end, count = await batch_end(ends, begin, begin + shares[name], reach[name], left)
             left = None if left is None else left - count
-            positions[name] = Position(segment_id=info.segment_id, offset=end)
+            positions[name] = replace(positions[name], offset=end)
         return {
-            name: Position(
-                segment_id=position.segment_id,
-                offset=position.offset,
-                done=infos[name].sealed and position.offset == infos[name].length,
+            name: replace(
+                position, done=infos[name].sealed and position.offset == infos[name].length
             )
             for name, position in positions.items()
         }
@@ -159,9 +158,9 @@ class StreamPlan:
         if known is None:
             if self._targets is not None and name not in self._targets:
                 return None
-            return Position(segment_id=info.segment_id, offset=info.start_offset)
-        begin = _begin(known, info, skip=skip)
-        return Position(segment_id=info.segment_id, offset=begin)
+            begin = info.start_offset
+            return Position(segment_id=info.segment_id, offset=begin, first=begin)
+        return replace(known, offset=_begin(known, info, skip=skip))
 
     def _reach(self, info: SegmentInfo, position: Position) -> int:
         """How far a segment may be read now."""
@@ -195,9 +194,7 @@ class StreamPlan:
         skip = self._options.on_truncation is OnTruncation.SKIP
         spans = []
         for name, until in end.items():
-            begin, info = start.get(name), infos.get(name)
-            if begin is not None and begin.segment_id != until.segment_id:
-                begin = None
+            begin, info = _begun(start.get(name), until), infos.get(name)
             if begin is not None and begin.offset >= until.offset:
                 continue
             if info is None or info.segment_id != until.segment_id:
@@ -210,6 +207,18 @@ class StreamPlan:
             spans.append(SegmentSpan(info=info, start=first, stop=until.offset, end=until.offset))
         cores = len(os.sched_getaffinity(0))
         return await plan_tasks(store, self._options.read, spans, cores)
+
+
+def _begun(start: Position | None, until: Position) -> Position | None:
+    """Where the batch begins that ends at ``until``; ``None`` where nothing tells.
+
+    Spark notes no start of the first batch and asks for it anew when that is planned again.
+    """
+    if start is None or start.segment_id != until.segment_id:
+        start = None
+    if until.first is not None and (start is None or start.offset == start.first):
+        return replace(until, offset=until.first)
+    return start
 
 
 def _begin(known: Position, info: SegmentInfo, *, skip: bool) -> int:

@@ -25,6 +25,7 @@ POSITIONS = st.dictionaries(
         segment_id=st.integers(1, 2**63),
         offset=st.integers(0, 2**63),
         done=st.booleans(),
+        first=st.none() | st.integers(0, 2**63),
     ),
     max_size=5,
 )
@@ -32,7 +33,7 @@ POSITIONS = st.dictionaries(
 
 def test_the_example() -> None:
     data = example("stream-offset.md")
-    positions = {"a": Position(segment_id=7, offset=12)}
+    positions = {"a": Position(segment_id=7, offset=12, first=5)}
     assert positions_of(json.loads(data)) == positions
     assert json.dumps(offset_of(positions)).encode() == data
 

@@ -81,6 +81,10 @@ class Stream:
         self.options.update({name: str(value) for name, value in options.items()})
         self.reader = self._make()
 
+    def first_again(self) -> dict[str, Any]:
+        """What Spark takes for the start of the first batch when it is planned again."""
+        return self._json(self.reader.initialOffset())
+
     def plan(self) -> tuple[dict[str, Any], dict[str, Any]]:
         limit = self.reader.getDefaultReadLimit()
         return self.offset, self._json(self.reader.latestOffset(self.offset, limit))
@@ -396,6 +400,57 @@ def test_bytes_truncated_between_the_plan_and_a_restart(
         stream.rows_between(start, end)
     stream.restart(onTruncation="skip")
     assert [row["value"] for row in stream.rows_between(start, end)] == ["c", "d"]
+
+
+@pytest.mark.parametrize("where", ["earliest", "latest"])
+def test_the_first_batch_has_the_same_rows_when_it_is_planned_again(
+    make: Make, segment: siltstone.Segment, where: str
+) -> None:
+    segment.append(b"a\nb\n")
+    stream = make(segment=segment.name, startingOffsets=where)
+    segment.append(b"c\nd\n")
+    start, end = stream.plan()
+    before = stream.rows_between(start, end)
+    assert [row["value"] for row in before][-2:] == ["c", "d"]
+    segment.append(b"e\n")
+    stream.restart()
+    assert stream.rows_between(stream.first_again(), end) == before
+    stream.offset = end
+    assert stream.values() == ["e"]
+
+
+def test_bytes_of_a_first_batch_truncated_before_it_is_planned_again(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb\nc\n")
+    stream = make(prefix=segment.name)
+    _, end = stream.plan()
+    later = store.create(segment.name + "later")
+    later.append(b"d\ne\n")
+    stream.offset = end
+    _, second = stream.plan()
+    for one in (segment, later):
+        one.truncate(2)
+    stream.restart()
+    for begin, until in ((stream.first_again(), end), (end, second)):
+        with pytest.raises(SegmentTruncatedError, match="offset=0 start_offset=2"):
+            stream.rows_between(begin, until)
+    stream.restart(onTruncation="skip")
+    assert [row["value"] for row in stream.rows_between(stream.first_again(), end)] == ["b", "c"]
+    assert [row["value"] for row in stream.rows_between(end, second)] == ["e"]
+
+
+def test_a_checkpoint_that_tells_no_beginning_goes_on(
+    make: Make, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb\n")
+    stream = make(segment=segment.name, maxRowsPerTrigger=1)
+    assert stream.values() == ["a"]
+    del stream.offset["segments"][segment.name]["first"]
+    stream.restart()
+    assert stream.values() == ["b"]
+    assert "first" not in stream.offset["segments"][segment.name]
+    assert stream.drain() == []
 
 
 def test_a_segment_deleted_before_it_was_read(
