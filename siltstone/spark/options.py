@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -198,9 +198,15 @@ def offsets_by_name(
     found = _json(options, name, "offsets by segment name, an object in JSON")
     if not isinstance(found, dict) or not all(map(_is_offset, found.values())):
         raise SettingsError(f"option {name!r} is an object in JSON, offsets by segment name")
-    if segments and (strangers := sorted(found.keys() - set(segments))):
-        raise SettingsError(f"option {name!r} names {strangers[0]!r}, which is not read")
+    if segments:
+        check_read(name, found, segments)
     return dict(found)
+
+
+def check_read(name: str, offsets: Offsets, segments: Iterable[str]) -> None:
+    """Raise ``SettingsError`` where an option tells an offset of a segment that is not read."""
+    if strangers := sorted(offsets.keys() - set(segments)):
+        raise SettingsError(f"option {name!r} names {strangers[0]!r}, which is not read")
 
 
 def _is_offset(value: object) -> bool:

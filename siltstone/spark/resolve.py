@@ -10,7 +10,7 @@ from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.pipelines.open_store import PAGE, OpenStore
-from siltstone.spark.options import SEGMENTS_MAX, Mode, ReadOptions, Split
+from siltstone.spark.options import SEGMENTS_MAX, Mode, ReadOptions, Split, check_read
 from siltstone.spark.ranges import (
     RecordRange,
     SegmentSpan,
@@ -50,6 +50,9 @@ async def _chosen(store: OpenStore, options: ReadOptions) -> list[SegmentInfo]:
         found = await store.list(options.prefix, SEGMENTS_MAX)
         if not found:
             raise SegmentNotFoundError("no segment begins so", segment=f"{options.prefix}*")
+        by_option = {"from": options.start, "to": options.stop, "at_length": options.at_length}
+        for name, offsets in by_option.items():
+            check_read(name, offsets or {}, [info.name for info in found])
         return found
     return [await (await store.container_of(name)).info(name) for name in options.segments]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
 from siltstone.pipelines.open_store import OpenStore
-from siltstone.spark.options import SEGMENTS_MAX, Mode
+from siltstone.spark.options import SEGMENTS_MAX, Mode, check_read
 from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
 from siltstone.spark.resolve import append_borders, plan_tasks
@@ -95,6 +95,7 @@ class StreamPlan:
         for name in self._options.read.segments:
             if name not in infos:
                 raise SegmentNotFoundError("no such segment", segment=name)
+        check_read("startingOffsets", self._options.starting_offsets or {}, infos)
         positions = {}
         for name, info in infos.items():
             offset = info.start_offset

@@ -74,6 +74,7 @@ def test_modes() -> None:
         ({"segment": None, "segments": '["a", "a"]'}, "names a segment twice"),
         ({"segment": None, "prefix": "x", "from": "1"}, "option 'from' is an object in JSON"),
         ({"from": '{"x": 1}'}, "option 'from' names 'x', which is not read"),
+        ({"from": '{"": 1}'}, "option 'from' names '', which is not read"),
         ({"from": '{"x": -1}'}, "option 'from' is an object in JSON"),
         ({"to": '{"x": true}'}, "option 'to' is an object in JSON"),
         ({"to": "{"}, "option 'to' is offsets by segment name, an object in JSON: "),

@@ -20,7 +20,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import siltstone
 from siltstone import events
-from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.core.errors import (
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+)
 from siltstone.events import MalformedEventError
 from siltstone.pipelines import open_store
 from siltstone.spark import record_ends
@@ -352,6 +356,8 @@ def test_offsets_may_be_named(
     assert stream.values() == ["ef", "ab", "cd", "ef"]
     with pytest.raises(OffsetError, match="'startingOffsets' lies beyond the length"):
         make(segment=segment.name, startingOffsets=json.dumps({segment.name: 10}))
+    with pytest.raises(siltstone.SettingsError, match="names 'nobody', which is not read"):
+        make(prefix=segment.name, startingOffsets=json.dumps({segment.name: 4, "nobody": 4}))
     segment.truncate(5)
     with pytest.raises(SegmentTruncatedError):
         make(segment=segment.name, startingOffsets=chosen)
