@@ -102,14 +102,17 @@ class SegmentReader(DataSourceReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("siltstone")`` known to a session. Repeating it changes nothing."""
+    """Make ``spark.read.format("siltstone")`` known to a session. Repeating it changes nothing.
+
+    In a thread that has no active session it becomes that: Spark's writers look for formats there.
+    """
     with _active(spark):
         spark.dataSource.register(SegmentSource)
 
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread, for the block.
+    """Make a session the active one of this thread, for the block, or for good if there is none.
 
     A name that the active session knows is refused to every other one.
     """
@@ -125,5 +128,3 @@ def _active(spark: SparkSession) -> Iterator[None]:
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -39,3 +39,17 @@ def test_another_thread_is_given_the_session_as_it_is(spark: SparkSession) -> No
         found = pool.submit(session, settings={key: "7"}).result()
     assert found is spark
     assert spark.conf.get(key) == before
+
+
+def test_another_thread_writes_once_it_has_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+
+    def write() -> None:
+        rows = session().range(3).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
+        writer = rows.write.format("siltstone").mode("append").option("store", str(tmp_path))
+        writer.option("segment", "a").save()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result()
+    with siltstone.open(tmp_path) as store:
+        assert store.segment("a").read(0, 100) == b"0\n1\n2\n"
