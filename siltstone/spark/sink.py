@@ -25,15 +25,22 @@ from pyspark.sql.types import (
 from siltstone.container.import_views import (
     ImportBatch,
     ImportedChunk,
+    ImportMode,
     ImportOutput,
     ImportTicket,
 )
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import SettingsError, SiltstoneError
+from siltstone.core.errors import (
+    SegmentNotFoundError,
+    SegmentSealedError,
+    SettingsError,
+    SiltstoneError,
+)
 from siltstone.spark.columns import VALUE
 from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, container_for, owned
 from siltstone.spark.task_writer import Written, write_task
 from siltstone.spark.write_options import Outputs, WriteOptions
+from siltstone.store.store import Store
 
 LIFETIME: Final = timedelta(days=7)
 """No job that is still to be committed is older."""
@@ -69,11 +76,18 @@ def check_columns(options: WriteOptions, schema: StructType) -> None:
         )
 
 
-def open_session(options: WriteOptions, lifetime: timedelta) -> ImportTicket:
+def open_session(options: WriteOptions, lifetime: timedelta, *, anew: bool) -> ImportTicket:
     """Claim the container for a moment and open an import session there.
+
+    Args:
+        options: of the write.
+        lifetime: of the session.
+        anew: whether nothing of it can be published yet, as of a batch of a stream that is
+            planned again: then a segment that takes no bytes is refused at once.
 
     Raises:
         StoreInUseError: somebody else owns it; no task was run.
+        SegmentSealedError: the segment is sealed.
         SettingsError: the segments might not share a container.
         SiltstoneError: whatever opening a store raises.
     """
@@ -85,7 +99,18 @@ def open_session(options: WriteOptions, lifetime: timedelta) -> ImportTicket:
     finally:
         environment.close()
     with owned(options.store, container, PLAN_WAIT_S) as store:
+        if anew and not several and options.import_mode is ImportMode.APPEND:
+            _check_open(store, options.segment)
         return store.open_import(name, options.segment, lifetime=lifetime)
+
+
+def _check_open(store: Store, segment: str) -> None:
+    try:
+        sealed = store.segment(segment).info().sealed
+    except SegmentNotFoundError:
+        return
+    if sealed:
+        raise SegmentSealedError("segment is sealed", segment=segment)
 
 
 def publish(
@@ -138,7 +163,7 @@ class SegmentWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(options, schema)
         self._options = options
-        self._ticket = open_session(options, LIFETIME)
+        self._ticket = open_session(options, LIFETIME, anew=True)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Write the rows of one task."""
@@ -168,7 +193,7 @@ class SegmentStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         if self._ticket is None:
             try:
-                self._ticket = open_session(self._options, BATCH_LIFETIME)
+                self._ticket = open_session(self._options, BATCH_LIFETIME, anew=False)
             except SiltstoneError as error:
                 # Spark passes this kind on as it is.
                 raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error

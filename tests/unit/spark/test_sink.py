@@ -262,6 +262,22 @@ def test_a_live_owner_is_named_before_any_task_runs(
     assert sink.content() == ["row"]
 
 
+def test_a_sealed_segment_is_refused_before_any_task_runs(sink: Sink) -> None:
+    def batch() -> None:
+        writer = sent(sink.ending())
+        sink.ending().commit([sink.task(writer, 0, ["row"], query="q")], 0)
+
+    batch()
+    with siltstone.open(sink.folder) as store:
+        store.segment("s").seal()
+    with pytest.raises(siltstone.SegmentSealedError, match="segment is sealed segment=s"):
+        sink.planned()
+    sink.planned(overwrite=True)
+    sink.planned(outputs="partition")
+    batch()  # of a stream: it was published before
+    assert sink.content() == ["row"]
+
+
 def test_a_failed_task_tells_why_and_nothing_is_published(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
