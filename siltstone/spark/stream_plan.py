@@ -152,7 +152,7 @@ class StreamPlan:
         skip = self._options.on_truncation is OnTruncation.SKIP
         if known is not None and (info is None or info.segment_id != known.segment_id):
             if not known.done and not skip:
-                raise SegmentNotFoundError(f"the segment was deleted, and {_GONE}", segment=name)
+                raise self._gone(name)
             known = None
         if info is None:
             return None
@@ -162,6 +162,12 @@ class StreamPlan:
             begin = info.start_offset
             return Position(segment_id=info.segment_id, offset=begin, first=begin)
         return replace(known, offset=_begin(known, info, skip=skip))
+
+    def _gone(self, name: str) -> SegmentNotFoundError:
+        read = self._options.read
+        asked = name in read.segments if read.segments else name.startswith(read.prefix)
+        what = "the segment was deleted" if asked else "the options leave out the segment"
+        return SegmentNotFoundError(f"{what}, and {_GONE}", segment=name)
 
     def _reach(self, info: SegmentInfo, position: Position) -> int:
         """How far a segment may be read now."""
@@ -201,7 +207,7 @@ class StreamPlan:
             if info is None or info.segment_id != until.segment_id:
                 if skip:
                     continue
-                raise SegmentNotFoundError(f"the segment was deleted, and {_GONE}", segment=name)
+                raise self._gone(name)
             if until.offset > info.length:
                 raise _behind_the_stream(info, until.offset)
             first = info.start_offset if begin is None else _begin(begin, info, skip=skip)

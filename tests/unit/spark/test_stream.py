@@ -476,6 +476,24 @@ def test_a_segment_deleted_before_it_was_read(
     assert stream.values() == ["anew"]
 
 
+def test_options_that_leave_out_a_segment_of_the_checkpoint_are_told(
+    make: Make, store: siltstone.Store, segment: siltstone.Segment
+) -> None:
+    segment.append(b"a\nb\n")
+    other = store.create(segment.name + "b")
+    other.append(b"c\n")
+    stream = make(segment=segment.name, maxRowsPerTrigger=1)
+    assert stream.values() == ["a"]
+    start, end = stream.plan()
+    del stream.options["segment"]
+    stream.restart(prefix=other.name)
+    for ask in (stream.batch, lambda: stream.rows_between(start, end)):
+        with pytest.raises(SegmentNotFoundError, match="options leave out the segment, and the st"):
+            ask()
+    stream.restart(onTruncation="skip")
+    assert stream.values() == ["c"]
+
+
 def test_a_sealed_segment_that_was_read_may_go(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
