@@ -89,7 +89,7 @@ def _prove_create(service: Service) -> None:
                 _put(service, key, b"first", IfNoneMatch="*")
             except ClientError as error:
                 if status_of(error) == 501:
-                    raise _unconditional(service) from error
+                    raise _unimplemented(service, key) from error
                 raise
             try:
                 _put(service, key, b"second", IfNoneMatch="*")
@@ -135,6 +135,20 @@ def _put(service: Service, key: str, content: bytes, **arguments: Any) -> None:
 def _remove(service: Service, key: str) -> None:
     with suppress(ChunkError), translated("", "delete"):
         service.client.delete_object(Bucket=service.bucket, Key=key)
+
+
+def _unimplemented(service: Service, key: str) -> CapabilityError:
+    """What the service does not know of a create: its condition, or how the object is kept."""
+    try:
+        _put(service, key, b"first")
+    except ClientError as error:
+        if status_of(error) != 501:
+            raise
+        return CapabilityError(
+            "the service does not know s3.encryption or s3.storage_class as they are set",
+            bucket=service.bucket,
+        )
+    return _unconditional(service)
 
 
 def _unconditional(service: Service) -> CapabilityError:

@@ -80,6 +80,15 @@ def test_a_service_without_conditional_creates_is_refused(stub: Stub) -> None:
     storage.close()
 
 
+def test_a_service_without_encryption_is_not_taken_for_one_without_conditions(stub: Stub) -> None:
+    stub.fail("PUT", *[refusal(501, "NotImplemented")] * 2)
+    storage = open_bucket(stub.settings(encryption="s3"))
+    with pytest.raises(CapabilityError, match=r"does not know s3\.encryption"):
+        storage.create("chunk", [b"content"])
+    assert not stub.objects
+    storage.close()
+
+
 def test_a_service_that_does_not_know_the_condition_is_refused(stub: Stub) -> None:
     stub.fail("PUT", refusal(501, "NotImplemented"))
     storage = S3ChunkStorage(stub.settings())
