@@ -97,6 +97,25 @@ def check_lineage(where: Found, lineage: bytes | None) -> None:
         )
 
 
+def check_followed(followed: bytes, lineage: bytes) -> None:
+    """Refuse to go on with another history than the one that a reader has shown some of.
+
+    Args:
+        followed: the lineage that it began with.
+        lineage: of what it found now.
+
+    Raises:
+        LogLostError: they differ, as behind a recovery with loss.
+    """
+    if lineage != followed:
+        raise LogLostError(
+            "the container was recovered since this reader opened it, so what it showed may be "
+            "lost: open the store again",
+            found=uuid_text(lineage),
+            expected=uuid_text(followed),
+        )
+
+
 def check_log(where: Found, epoch: int, first: int, end: int) -> None:
     """Refuse a log that is older than what long-term storage has seen.
 

@@ -100,7 +100,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
 
         Raises:
             ChunkError: long-term storage did not answer.
-            CorruptDataError: something is damaged.
+            CorruptDataError, LogLostError: something is damaged, or was recovered meanwhile.
         """
         async with self._lock:
             await self._refresh()
@@ -112,8 +112,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         start = view.replica.newest_index + 1
         try:
             frames = await self._blocking(lambda: list(reader.read(start)))
-            for frame in frames:
-                view.replica.apply(frame)
+            view.follow(frames)
             if frames:
                 self._log_facts = await self._blocking(lambda: facts_of(reader))
         except (LogTruncatedError, CorruptDataError):
@@ -171,6 +170,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
             self._settings,
             folder,
             self._copies,
+            None if self._view is None else self._view.where.lineage,
         )
 
     async def _blocking(self, call: Callable[[], T]) -> T:

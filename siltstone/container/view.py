@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from siltstone.container.boot import build_replica
 from siltstone.container.found import (
     Found,
     check_begin,
+    check_followed,
     check_frames,
     check_lineage,
     check_log,
@@ -26,6 +27,7 @@ from siltstone.container.table_feed import TableFeed
 from siltstone.core.environment import Environment
 from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.fenced_log import LogReader
+from siltstone.core.records.frame import Frame
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
@@ -58,6 +60,12 @@ class View:
         self.reading = Reading(replica, segments)
         self.feed = TableFeed(replica, system)
 
+    def follow(self, frames: Iterable[Frame]) -> None:
+        """Show what came since. Raises like ``Replica.apply``, and ``LogLostError``."""
+        for frame in frames:
+            check_followed(self.where.lineage, frame.lineage)
+            self.replica.apply(frame)
+
     def drop(self) -> None:
         """Close the index and remove its folder. Blocking."""
         self.index.close()
@@ -72,8 +80,11 @@ async def build_view(
     settings: ContainerSettings,
     folder: Path,
     copies: Sequence[Path],
+    followed: bytes | None,
 ) -> View:
     """Build a view from the newest checkpoint, the table log and the tier-1 log as they are now.
+
+    ``followed`` is the lineage of a view before this one.
 
     Raises:
         StoreNotFoundError: nobody ever opened the container for writing.
@@ -85,6 +96,8 @@ async def build_view(
     if recovered is None:
         raise StoreNotFoundError("container was never opened", container=container)
     where = found(recovered.checkpoint.lineage, recovered)
+    if followed is not None:
+        check_followed(followed, where.lineage)
     await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
     frames = await read_frames(reader, environment)
     check_begin(where, frames)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
-from siltstone.core.errors import ClosedError, CorruptDataError, LogTruncatedError
+from siltstone.core.errors import ClosedError, CorruptDataError, LogLostError, LogTruncatedError
 from siltstone.core.records.frame import Frame, decode_frame
 from siltstone.core.records.log_file_header import (
     FRAMES_OFFSET,
@@ -101,6 +101,9 @@ class FileLogReader:
 
     def _refresh(self) -> tuple[LogView, int]:
         view = self._look()
+        if self._view.lineage not in (None, view.lineage):
+            what = "the log was begun anew since it was opened here, as by recover: open it again"
+            raise LogLostError(what, path=self._folder.path)
         is_sure = self._is_durable(view)
         # The marker comes last, as for a writer: who claims from here on reads what was seen.
         if not is_sure or marker_epoch(self._folder) > view.epoch:

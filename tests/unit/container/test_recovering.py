@@ -518,3 +518,23 @@ async def crashed_at(made: World, stop: Stop) -> bool:
     await made.check(again, strict=False)
     await again.container.close()
     return died
+
+
+def test_a_reader_refuses_to_follow_a_log_of_another_lineage(made: World) -> None:
+    async def run() -> None:
+        owner = await filled(made)
+        reader = await made.open_reader()
+        assert (await reader.info("a")).length == 800
+        await made.crash(owner, keep_index=False)
+        old = lose(made)
+        await recovered(made)
+        owner = await made.open()
+        for _ in range(100):
+            await owner.container.append("a", pattern(4, 10))
+        vars(old).update(vars(made.shared_log))
+        with pytest.raises(LogLostError, match="open the store again"):
+            await reader.refresh()
+        await reader.close()
+        await owner.container.close()
+
+    made.run(run())

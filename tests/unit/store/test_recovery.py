@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.errors import FencedError
+from siltstone.core.errors import FencedError, LogLostError
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
 LINEAGE = bytes(range(16))
@@ -113,3 +113,26 @@ def test_a_marker_that_is_damaged_can_be_fenced(tmp_path: Path) -> None:
         old.append([b"two"], count=1)
     old.close()
     recovery.close()
+
+
+@pytest.mark.parametrize("appends", [0, 1, 60], ids=["shorter", "a little", "longer"])
+def test_an_open_reader_goes_on_with_no_bytes_of_another_history(place: Path, appends: int) -> None:
+    """Of what was lost it would show some, before what came since."""
+    with siltstone.open(place, read_only=True) as reader:
+        shown = reader.segment("{0}")
+        assert shown.read(0, 100) == b"flushed, and not"
+        shutil.rmtree(place / "tier1")
+        siltstone.recover(place, accept_loss=True)
+        with siltstone.open(place) as owner:
+            for _ in range(appends):
+                owner.segment("{0}").append(b" again")
+
+            def look() -> None:
+                while True:  # some time after its last look it looks at the log
+                    shown.info()
+
+            for _ in range(2):
+                with pytest.raises(LogLostError, match="open it again"):
+                    look()
+    with siltstone.open(place, read_only=True) as reader:
+        assert reader.segment("{0}").read(0, 1_000) == b"flushed" + appends * b" again"
