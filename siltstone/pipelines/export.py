@@ -124,7 +124,7 @@ def plan_export(
 
     Raises:
         SettingsError: the form and the records do not go together, or pyarrow is missing.
-        StoreError: the folder holds another export of a segment.
+        StoreError: the folder holds another export of a segment, or one from before a recovery.
         OSError: the folder, or the service of the bucket, gives no answer.
         CapabilityError: a name is too long for a folder.
     """
@@ -141,6 +141,7 @@ def plan_export(
             store=view.uuid,
             segment=info.name,
             segment_id=info.segment_id,
+            lineage=view.lineage_of(info),
             form=form,
             records=records,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -54,6 +54,7 @@ class ExportHead:
         store: uuid of the store.
         segment: name of the segment.
         segment_id: its id, which tells it from a later one of the same name.
+        lineage: of its container, which is another one behind a recovery with loss.
         form: how files are written.
         records: what the bytes were taken for.
         version: of this layout.
@@ -62,6 +63,7 @@ class ExportHead:
     store: str
     segment: str
     segment_id: int
+    lineage: str
     form: Form
     records: Records
     version: int = VERSION
@@ -99,7 +101,8 @@ def write_head(folder: Place, head: ExportHead) -> None:
     """Say what a folder holds, or find that it says so.
 
     Raises:
-        StoreError: it holds an export of something else, or in another form.
+        StoreError: it holds an export of something else, or in another form, or from before a
+            recovery with loss.
         SettingsError: what it says can not be read.
     """
     path = folder / HEAD_NAME
@@ -108,6 +111,11 @@ def write_head(folder: Place, head: ExportHead) -> None:
             draft.write_text(json.dumps(asdict(head)), encoding="utf-8")
             publish(draft, path)
     found = read_head(folder)
+    if found == replace(head, lineage=found.lineage) != head:
+        what = (
+            "the store was recovered since the folder has an export, and may have other bytes now"
+        )
+        raise StoreError(f"{what}: export into another folder", folder=folder)
     if found != head:
         raise StoreError("the folder holds another export", folder=folder, found=found, wanted=head)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ from siltstone.pipelines.export_layout import (
 )
 from tests.unit.formats.page import example
 
-HEAD = ExportHead(store="u", segment="a", segment_id=5, form=Form.FILES, records=Records.BYTES)
+HEAD = ExportHead(
+    store="u", segment="a", segment_id=5, lineage="l", form=Form.FILES, records=Records.BYTES
+)
 
 
 def test_the_example(tmp_path: Path) -> None:
@@ -33,9 +36,8 @@ def test_the_example(tmp_path: Path) -> None:
 
 def test_another_head_is_refused(tmp_path: Path) -> None:
     write_head(tmp_path, HEAD)
-    other = ExportHead(store="u", segment="a", segment_id=6, form=Form.FILES, records=Records.BYTES)
     with pytest.raises(StoreError, match="another export"):
-        write_head(tmp_path, other)
+        write_head(tmp_path, replace(HEAD, segment_id=6))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Copies of a store that lost its tier 1: what was lost had offsets that other bytes have now."""
+"""Copies and exports of a store that lost its tier 1: other bytes have the offsets of the lost."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.core.errors import StoreError
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.copy_segments import CONFLICT
+from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import OK, SAME
 from siltstone.store.recovery import recover_store
+from tests.unit.pipelines import test_export as exports
 from tests.unit.pipelines.stores import make_store
 from tests.unit.pipelines.test_copy import content, copied, verified, write
 
@@ -73,3 +76,25 @@ def test_a_copy_that_has_the_bytes_of_its_source_is_read_once(
     assert content(target)["a"] == (b"456789, and more", False)
     monkeypatch.delattr(StoreView, "read")
     assert copied(folder, target) == {"a": SAME}
+
+
+def test_an_export_with_bytes_that_its_store_lost_does_not_go_on(
+    folder: Path, tmp_path: Path
+) -> None:
+    def exported(name: str) -> set[str]:
+        found = exports.exported(folder, tmp_path / name, Form.FILES, Records.BYTES)
+        return {one.status for one in found}
+
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"abcd")
+        store.flush()
+        store.segment("a").append(b"lost")
+        assert exported("out") == {OK}
+    lose_tier_1(folder)
+    write(folder, a=b"other bytes")
+    before = exports.files_of(tmp_path / "out")
+    with pytest.raises(StoreError, match="was recovered since"):
+        exported("out")
+    assert exports.files_of(tmp_path / "out") == before
+    assert exported("new") == {OK}
+    assert set(exports.verified(folder, tmp_path / "new").values()) == {OK}
