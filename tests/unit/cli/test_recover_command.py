@@ -89,6 +89,21 @@ def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folde
     assert command("check", "--deep").code == 0
 
 
+def test_bytes_behind_the_end_of_an_index_file_are_no_damage(
+    command: Command, folder: Path
+) -> None:
+    fill(folder)
+    assert command("journal", "checkpoint").code == 0
+    for index in (folder / "chunks" / "system").rglob("index-*"):
+        index.chmod(0o600)
+        with index.open("ab") as file:
+            file.write(b"foreign")
+    assert {value["state"] for value in command("recover", "--json").values} == {"healthy"}
+    assert command("check").code == 0
+    assert command("check", "--deep").code == 0
+    assert command("cat", "a").out == "flushed and not"
+
+
 def test_damaged_bytes_are_found_when_it_reads_them(command: Command, folder: Path) -> None:
     fill(folder)
     (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())
