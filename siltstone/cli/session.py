@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -48,9 +48,15 @@ class Session:
             )
         return Path(named or FILE_NAME)
 
-    def open_reader(self) -> Store:
-        """Open the store beside a running owner, or without its tier 1; then say what lacks."""
-        store = _open(self.store_path(), read_only=True, recover=self.recover)
+    def open_reader(self, containers: Sequence[int] | None = None) -> Store:
+        """Open the store beside a running owner, or without its tier 1; then say what lacks.
+
+        Args:
+            containers: indexes of those to open; ``None`` means all.
+        """
+        store = _open(
+            self.store_path(), read_only=True, recover=self.recover, containers=containers
+        )
         if self.recover is not None:
             for stats in store.stats():
                 for warning in stats.warnings:
@@ -73,11 +79,14 @@ def _open(
     read_only: bool = False,
     takeover: bool = False,
     recover: Recover | None = None,
+    containers: Sequence[int] | None = None,
 ) -> Store:
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.store import open_store
 
-    return open_store(path, read_only=read_only, takeover=takeover, recover=recover)
+    return open_store(
+        path, read_only=read_only, takeover=takeover, recover=recover, containers=containers
+    )
 
 
 def _keep_recover(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 import siltstone
+from siltstone.cli.session import Session
+from siltstone.container.health import ContainerHealth
+from siltstone.container.health_state import HealthState
+from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.words import container_of
+from siltstone.store import inspection
+from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 
 
@@ -41,3 +52,70 @@ def test_changes_of_tables_hold_the_log_until_they_are_flushed(
         assert "tables" in held
         store.flush()
         assert {stats.log_held_by for stats in store.stats()} == {""}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_container_whose_log_is_lost_hides_no_other(
+    command: Command, folder: Path, lost: int
+) -> None:
+    siltstone.open(folder).close()
+    shutil.rmtree(folder / "tier1" / f"c{lost}")
+    ran = command("containers", "--json")
+    assert ran.code == 6
+    bad, good = ran.values[lost], ran.values[1 - lost]
+    assert (bad["container"], bad["state"], bad["log_end"]) == (lost, "failed", None)
+    assert "the log is empty" in bad["error"]
+    assert (good["container"], good["state"], good["error"]) == (1 - lost, "ok", None)
+    assert f"pid={os.getpid()}" in good["owner"]
+    shown = command("containers")
+    assert shown.code == 6
+    rows = shown.out.splitlines()[1:3]
+    assert "failed: the log is empty" in rows[lost]
+    assert rows[1 - lost].endswith("ok")
+
+
+def test_a_container_whose_log_can_not_be_looked_at_hides_no_other(
+    command: Command, folder: Path
+) -> None:
+    siltstone.open(folder).close()
+    shutil.rmtree(folder / "tier1" / "c1")
+    (folder / "tier1" / "c1").write_bytes(b"a file where a folder was")
+    ran = command("containers", "--json")
+    assert ran.code != 0
+    assert [row["state"] for row in ran.values] == ["ok", "failed"]
+    assert ran.values[1]["epoch"] is None
+    assert "c1" in ran.values[1]["error"]
+    shown = command("containers")
+    assert shown.code == ran.code
+    assert "container 0: pid=" in shown.out
+    assert "container 1: " not in shown.out
+
+
+def _away(*arguments: object) -> Store:
+    raise ChunkUnavailableError("no route to host", chunk="c", operation="stat")
+
+
+@pytest.mark.parametrize("where", [(inspection, "assembled"), (Session, "open_reader")])
+def test_storage_that_is_away_ends_with_the_code_of_health(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[object, str]
+) -> None:
+    siltstone.open(folder).close()
+    monkeypatch.setattr(*where, _away)
+    ran = command("containers", "--json")
+    assert (ran.code, ran.out) == (8, "")
+    assert ran.err.startswith("siltstone: no route to host")
+
+
+def test_storage_that_goes_away_under_an_open_store_ends_so_too(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siltstone.open(folder).close()
+    look = Store.health
+
+    def health(store: Store) -> Sequence[ContainerHealth]:
+        ok, other = look(store)
+        return [ok, dataclasses.replace(other, state=HealthState.UNAVAILABLE)]
+
+    monkeypatch.setattr(Store, "health", health)
+    ran = command("containers", "--json")
+    assert (ran.code, [row["state"] for row in ran.values]) == (8, ["ok", "unavailable"])
