@@ -29,7 +29,7 @@ from siltstone.container.space import Space, SpaceLimits, SpaceWatch, is_short, 
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkError
+from siltstone.core.errors import ChunkError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, LogOwner
 from siltstone.core.threads import AsyncChunkStorage
 
@@ -61,6 +61,8 @@ class ContainerHealth:
         throttled_calls: how many of the calls the service refused for being too many.
         calls_max: how many calls may be in flight now: ``long_term_storage.threads``, or fewer
             since the service throttled.
+        error: why the container is closed, such as while it is opened again after a failure: it
+            is ``unavailable``, and every number is 0; ``None`` while it is open.
     """
 
     container: int
@@ -79,6 +81,25 @@ class ContainerHealth:
     used_bytes: int | None = None
     throttled_calls: int = 0
     calls_max: int = 0
+    error: str | None = None
+
+
+def closed_health(container: int, error: SiltstoneError) -> ContainerHealth:
+    """Return the health of a container that is closed, whatever long-term storage does."""
+    return ContainerHealth(
+        container=container,
+        state=HealthState.UNAVAILABLE,
+        reasons=(HealthReason.CLOSED,),
+        calls=0,
+        unanswered=0,
+        slow_calls=0,
+        latency_s=0.0,
+        circuit=CircuitState.CLOSED,
+        unflushed_age_s=0.0,
+        lateness_s=0.0,
+        throttle_s=0.0,
+        error=str(error),
+    )
 
 
 class Gauge:

@@ -35,6 +35,7 @@ class HealthReason(StrEnum):
     SLOW = "calls take longer than expected"
     THROTTLED = "the service asks for fewer calls"
     DETOUR = "calls go another way than was set up, which does not work"
+    CLOSED = "the container is closed"
 
 
 _STATES: Final = {

@@ -14,7 +14,7 @@ from siltstone.container.check import Wish
 from siltstone.container.check_views import CheckProgress
 from siltstone.container.container import Container
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
-from siltstone.container.health import ContainerHealth
+from siltstone.container.health import ContainerHealth, closed_health
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -25,7 +25,7 @@ from siltstone.container.views import (
 )
 from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ClosedError, SiltstoneError
+from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
@@ -245,9 +245,18 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
         """Return how long-term storage does, as each container finds it.
 
         An owner tells what it measured and makes no call. A store that was opened read-only looks
-        at storage once, and at tier 1 for what a living owner could not flush yet.
+        at storage once, and at tier 1 for what a living owner could not flush yet. A container that
+        closed itself, or has another owner, is ``unavailable``, and its ``error`` says why.
         """
-        return [await slot.container.health() for slot in self._here]
+        return [await self._health(slot) for slot in self._here]
+
+    async def _health(self, slot: ContainerSlot) -> ContainerHealth:
+        try:
+            return await slot.container.health()
+        except (ClosedError, FencedError) as error:
+            if self._closed:
+                raise
+            return closed_health(slot.index, error)
 
     async def check(
         self,

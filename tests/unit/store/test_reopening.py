@@ -15,6 +15,7 @@ import pytest
 
 import siltstone
 from siltstone.container.container import Container
+from siltstone.container.health_state import HealthReason
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ClosedError,
@@ -26,6 +27,9 @@ from siltstone.core.errors import (
     StoreInUseError,
 )
 from siltstone.core.fenced_log import LogOwner
+from siltstone.core.words import container_of
+from siltstone.store.assemble import Assembly
+from siltstone.store.async_store import AsyncStore
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.reopening import Reopening
 
@@ -230,6 +234,46 @@ def test_a_store_goes_on_after_its_log_failed(
     asyncio.run(run())
 
 
+def test_health_tells_of_a_closed_container_and_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siltstone.init(tmp_path, containers=2)
+    name = next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == 1)
+
+    async def run() -> None:
+        async with await siltstone.open_async(tmp_path) as store:
+            segment = await store.create(name)
+            with monkeypatch.context() as broken:
+                broken.setattr(Assembly, "open_owner", _stay_closed)
+                broken.setattr(store._slots[1].container._parts.log, "append", _fail)
+                with pytest.raises(OutcomeUnknownError):
+                    await segment.append(b"x")
+                other, closed = await store.health()
+                assert (other.container, other.state, other.error) == (0, "ok", None)
+                assert (closed.container, closed.state) == (1, "unavailable")
+                assert closed.reasons == (HealthReason.CLOSED,)
+                assert "injected" in str(closed.error)
+                await _until_health(store, lambda error: "being opened again" in str(error))
+            await _until_health(store, lambda error: error is None)
+            assert [one.state for one in await store.health()] == ["ok", "ok"]
+        with pytest.raises(ClosedError, match="the store was closed"):
+            await store.health()
+
+    asyncio.run(run())
+
+
+def test_health_tells_of_a_container_with_another_owner(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as older:
+        segment = older.create("a")
+        with siltstone.open(tmp_path, takeover=True):
+            with pytest.raises(FencedError):
+                segment.append(b"older")
+            (found,) = older.health()
+            assert (found.state, found.reasons) == ("unavailable", (HealthReason.CLOSED,))
+            assert found.error
+
+
 def test_the_older_of_two_owners_is_fenced(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as older:
@@ -241,6 +285,19 @@ def test_the_older_of_two_owners_is_fenced(tmp_path: Path) -> None:
             with pytest.raises((FencedError, ClosedError)):
                 segment.append(b"older")
             assert newer.segment("a").read(0, 10) == b"newer"
+
+
+async def _until_health(store: AsyncStore, holds: Callable[[str | None], bool]) -> None:
+    """Wait until the error of container 1 is as it should be."""
+    async with asyncio.timeout(30):
+        while True:
+            if holds((await store.health())[1].error):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def _stay_closed(*arguments: object, **options: object) -> Container:
+    raise LogError("not yet")
 
 
 def _fail(*arguments: object, **options: object) -> int:
