@@ -59,7 +59,8 @@ class Bandwidth(Section):
 
     upload: Rate | None = Field(
         default=None,
-        description="flushes and all else that is written; unless set, there is no limit",
+        description="flushes and all else that an open store writes; unless set, there is no "
+        "limit. Jobs, imports, copies and moves have `--rate`",
     )
     download: Rate | None = Field(
         default=None,
