@@ -34,14 +34,13 @@ def bring_migration(
 ) -> None:
     """Plan, bring, tell what became of each segment, and end as the worst of it asks."""
     from siltstone.migration.legacy.bring import bring
-    from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
 
     with located(folder, session.store_path(), sealed) as place:
         # Refused before anything is looked at, when the files can not become chunks.
         found = place.in_place() if in_place else None
-        layout = examine(place.place)
+        layout = place.examine()
         with session.open_owner(takeover=takeover) as store:
             plan = plan_migration(
                 layout,

@@ -16,7 +16,6 @@ def plan_code_only(
     """Show what ``migrate_code_only`` would do; write nothing."""
     from siltstone.core.errors import StoreNotFoundError
     from siltstone.migration.legacy.code_only import check_service, plan_writing
-    from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
@@ -35,7 +34,7 @@ def plan_code_only(
             plan = plan_going_on(place, view, under)
         else:
             plan = plan_migration(
-                examine(place.place),
+                place.examine(),
                 known_segments(session, under),
                 migration=place.migration,
                 way=Way.CODE_ONLY,
@@ -73,7 +72,6 @@ def migrate_code_only(
     """
     from siltstone.migration.legacy.bring import CONFLICT, bring
     from siltstone.migration.legacy.code_only import check_alone, check_service, plan_writing
-    from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
@@ -92,7 +90,7 @@ def migrate_code_only(
                     plan = plan_going_on(place, StoreView(opened), under)
             else:
                 plan = plan_migration(
-                    examine(place.place),
+                    place.examine(),
                     {info.name: info for info in store.list(under)},
                     migration=place.migration,
                     way=Way.CODE_ONLY,

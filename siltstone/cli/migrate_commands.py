@@ -136,7 +136,6 @@ def _plan_only(
     mode: str,
 ) -> None:
     """Show what would be done."""
-    from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
 
@@ -144,7 +143,7 @@ def _plan_only(
         if in_place:
             place.in_place()
         plan = plan_migration(
-            examine(place.place),
+            place.examine(),
             known_segments(session, under),
             migration=place.migration,
             way=Way.IN_PLACE if in_place else Way.COPY,
@@ -159,13 +158,12 @@ def _plan_only(
 
 def _install_new(session: Session, folder: str, sealed: Path | None) -> None:
     """Succeed only where no old layout would be passed over."""
-    from siltstone.migration.legacy.examine import examine
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.names import NoLegacyLayoutError
 
     try:
         with located(folder, session.store_path(), sealed) as place:
-            layout = examine(place.place)
+            layout = place.examine()
     except NoLegacyLayoutError as error:
         session.note(f"install_new: nothing to bring: {error}")
         return

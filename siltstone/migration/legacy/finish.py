@@ -15,10 +15,14 @@ from typing import Final
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
 from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
-from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
-from siltstone.migration.legacy.imported import ImportedSegment, MigrationStateError, imported
+from siltstone.migration.legacy.imported import (
+    ImportedSegment,
+    MigrationStateError,
+    imported,
+    with_files,
+)
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import (
     Naming,
@@ -62,9 +66,11 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
         ``failed``; then the store still has it.
 
     Raises:
+        NoLegacyLayoutError: the folder is gone, though it is needed; nothing was changed.
         MigrationStateError: there is no such migration, it was finalised, or a segment changed that
             the layout can not take; nothing was changed.
     """
+    _check_folder(place, store)
     goes_on = store.legacy_adoption() == place.migration
     if goes_on:
         store.flush()  # which is what brings all of it to the layout
@@ -123,8 +129,10 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
         For each segment ``ok``.
 
     Raises:
+        NoLegacyLayoutError: the folder is gone, though it is needed; nothing was changed.
         MigrationStateError: there is no such migration, or some of it did not come yet.
     """
+    _check_folder(place, store)
     if store.legacy_adoption() == place.migration:
         store.end_legacy()
     layout = _layout(place)
@@ -146,9 +154,23 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
         yield Outcome(subject=one.info.name, status=OK)
 
 
+def _check_folder(place: Located, store: Store) -> None:
+    """Let a folder be gone only where its files became chunks, and no segment has any of them.
+
+    Raises:
+        NoLegacyLayoutError: it is gone otherwise.
+    """
+    try:
+        place.check_folder()
+    except NoLegacyLayoutError:
+        adopted = _adoption(store, place.migration) is not None
+        if not adopted or with_files(store.list(), place.migration):
+            raise
+
+
 def _layout(place: Located) -> LayoutFindings | None:
     try:
-        return examine(place.place)
+        return place.examine()
     except NoLegacyLayoutError:
         return None
 

@@ -66,6 +66,15 @@ def _imported(
         yield ImportedSegment(info=info, source=source, origin=origin, finding=finding)
 
 
+def with_files(infos: Iterable[SegmentInfo], migration: str) -> set[tuple[str, int]]:
+    """Names and ids of segments of a migration that have bytes in the layout."""
+    return {
+        (one.info.name, one.info.segment_id)
+        for one in imported(infos, migration, None)
+        if one.origin.length or one.info.flushed_length
+    }
+
+
 def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[Finding]:
     """Segments of the layout that could be imported, and were not.
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from siltstone.core.errors import SettingsError
 from siltstone.migration.legacy.bring import InPlace
+from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.findings import LayoutFindings
 from siltstone.migration.legacy.names import NoLegacyLayoutError
 from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
 from siltstone.migration.legacy.plan import migration_name
@@ -42,6 +44,24 @@ class Located:
     migration: str
     settings: str
 
+    def examine(self) -> LayoutFindings:
+        """Look at every file, and write nothing.
+
+        Raises:
+            NoLegacyLayoutError: there is no such folder.
+            LegacyLayoutError, OSError, ChunkError: as ``examine``.
+        """
+        try:
+            return examine(self.place)
+        except NoLegacyLayoutError:
+            self.check_folder()
+            raise
+
+    def check_folder(self) -> None:
+        """Raises ``NoLegacyLayoutError``: there is no such folder."""
+        if self.folder is not None and not self.folder.is_dir():
+            raise NoLegacyLayoutError("no such folder", where=str(self.folder))
+
     def for_workers(self, uuid: str) -> WorkerLayout:
         """The layout as it travels; ``uuid`` is that of the store."""
         return WorkerLayout(
@@ -71,6 +91,8 @@ class Located:
 def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterator[Located]:
     """Find a layout, until the end of the block.
 
+    Its folder may be gone: with its last file, where the store goes on in it.
+
     Args:
         text: a folder, or ``storage:`` and a prefix of keys of the store's long-term storage.
         store: the store's settings file, or its folder.
@@ -78,7 +100,6 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
             what it tells.
 
     Raises:
-        NoLegacyLayoutError: there is no such folder.
         SettingsError, StoreNotFoundError: the store's settings are wrong, or not there.
         OSError: the file of sealed names can not be read.
     """
@@ -119,12 +140,8 @@ def _root(settings: EffectiveSettings) -> Path | None:
 
 def _folder(text: str, root: Path | None) -> Path:
     if text.startswith(STORAGE) and root is not None:
-        folder = root / text.removeprefix(STORAGE).strip("/")
-    else:
-        folder = Path(os.path.realpath(text))
-    if not folder.is_dir():
-        raise NoLegacyLayoutError("no such folder", where=str(folder))
-    return folder
+        return root / text.removeprefix(STORAGE).strip("/")
+    return Path(os.path.realpath(text))
 
 
 def _prefix(folder: Path, root: Path | None) -> str | None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from siltstone.container.views import SegmentInfo
-from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
-from siltstone.migration.legacy.imported import ImportedSegment, imported, unmarked
+from siltstone.migration.legacy.imported import (
+    ImportedSegment,
+    imported,
+    unmarked,
+    with_files,
+)
 from siltstone.migration.legacy.locate import Located
+from siltstone.migration.legacy.names import Naming, NoLegacyLayoutError
 from siltstone.migration.legacy.plan import Action, MigrationPlan, Way, plan_migration
 from siltstone.pipelines.store_view import StoreView
 
@@ -59,7 +65,7 @@ def look(place: Located, view: StoreView) -> Look:
         LegacyLayoutError, OSError, ChunkError: as ``examine``.
     """
     before = view.segments()
-    layout = examine(place.place)
+    layout = _examined(place, view)
     view.refresh()
     after = view.segments()
     shown = {info.name: info for info in before}
@@ -93,7 +99,7 @@ def plan_going_on(place: Located, view: StoreView, under: str) -> MigrationPlan:
     """
     before = None
     for left in reversed(range(LOOKS_MAX)):
-        layout = examine(place.place)
+        layout = _examined(place, view)
         view.refresh()
         known = {info.name: info for info in view.segments(prefix=under)}
         plan = plan_migration(
@@ -109,6 +115,23 @@ def plan_going_on(place: Located, view: StoreView, under: str) -> MigrationPlan:
             break
         before = doubts
     return plan
+
+
+def _examined(place: Located, view: StoreView) -> LayoutFindings:
+    """The layout; an empty one, where the store goes on in it and nothing of it is left."""
+    with suppress(NoLegacyLayoutError):
+        return place.examine()
+    # The owner may have deleted the last segment since the view was made, or make the first one.
+    view.refresh()
+    before = with_files(view.segments(), place.migration)
+    try:
+        return place.examine()
+    except NoLegacyLayoutError:
+        view.refresh()
+        kept = before & with_files(view.segments(), place.migration)
+        if kept or view.legacy_adoption() != place.migration:
+            raise
+    return LayoutFindings(where=place.place.where, naming=Naming.FILES, segments=(), strays=())
 
 
 def _without_deleted(

@@ -141,6 +141,8 @@ def _verified(
         if not planned:
             empty.append(one.info.name)
     yield from (_told(seen.known[name], problems) for name in empty)
+    if not ours:
+        return  # the folder may be gone, and workers would refuse that
     with closing(compared_segments(work, ours, executor, problems)) as names:
         for name in names:
             yield _told(seen.known[name], problems)

@@ -1,0 +1,115 @@
+"""A store that writes on in a legacy layout of which all was deleted: the folder is gone too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.core.errors import StoreError
+from siltstone.store.store import Store
+from tests.unit.cli.conftest import Command
+from tests.unit.cli.test_code_only import begin, collect, prepare
+from tests.unit.cli.test_migrate_verbs import TWO, rolling, shown, written
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a new store."""
+    settings = siltstone.init(tmp_path / "store", containers=2)
+    prepare(settings)
+    return settings.parent
+
+
+@pytest.fixture
+def small(folder: Path) -> Path:
+    """A small layout of two segments, below the store's long-term storage."""
+    files = {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz"}
+    return written(folder / "chunks" / "small", files)
+
+
+def emptied(command: Command, folder: Path, small: Path) -> None:
+    """Let the store go on in a layout, and delete all of it."""
+    assert begin(command, small).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").append(b"more")
+        store.flush()
+        for name in ("a", "b"):
+            store.segment(name).delete()
+        collect(store)
+    assert not small.exists()
+
+
+@pytest.mark.parametrize("verb", ["rollback", "finalise"])
+def test_a_layout_whose_folder_went_with_its_last_file_can_be_ended(
+    command: Command, folder: Path, small: Path, verb: str
+) -> None:
+    emptied(command, folder, small)
+    assert command("migrate", "verify", str(small)).code == 0
+    assert begin(command, small, "--dry-run").code == 0
+    assert begin(command, small).code == 0
+    assert command("migrate", verb, str(small)).code == 0
+    with siltstone.open(folder) as store:
+        assert store.legacy_adoption() is None
+        store.create("new").append(b"new")
+        store.flush()
+    assert not small.exists()
+
+
+@pytest.mark.parametrize("verb", ["rollback", "finalise"])
+def test_a_layout_whose_folder_went_goes_on_with_what_is_created(
+    command: Command, folder: Path, small: Path, verb: str
+) -> None:
+    emptied(command, folder, small)
+    with siltstone.open(folder) as store:
+        store.create("new").append(b"new")
+    assert not small.exists()
+    assert command("migrate", "verify", str(small)).code == 0
+    assert command("migrate", verb, str(small)).code == 0
+    if verb == "rollback":
+        assert rolling(small).read("new") == (0, 3, False, b"new")
+    else:
+        assert shown(folder)["new"] == (0, 3, False, b"new")
+
+
+@pytest.mark.parametrize(
+    ("verb", "call"), [("rollback", "release_adoption"), ("finalise", "finalise_adoption")]
+)
+def test_an_end_that_died_goes_on_without_the_folder(
+    command: Command, folder: Path, small: Path, verb: str, call: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError("died")
+
+    emptied(command, folder, small)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, call, fail)
+        assert command("migrate", verb, str(small)).code == 1
+    assert command("migrate", verb, str(small)).code == 0
+
+
+def test_a_folder_that_went_with_files_of_segments_is_told(
+    command: Command, folder: Path, small: Path
+) -> None:
+    assert begin(command, small).code == 0
+    small.rename(folder / "aside")
+    verbs = [("verify",), ("rollback",), ("finalise",), ("legacy", "--mode", "code_only")]
+    for verb, *more in verbs:
+        ran = command("migrate", verb, str(small), *more)
+        assert (ran.code, "no such folder" in ran.err) == (2, True), verb
+    (folder / "aside").rename(small)
+    assert command("migrate", "verify", str(small)).code == 0
+    assert command("migrate", "rollback", str(small)).code == 0
+
+
+def test_a_folder_that_never_was_is_told(command: Command, folder: Path, small: Path) -> None:
+    emptied(command, folder, small)
+    other = str(folder / "chunks" / "smal")
+    verbs: list[tuple[str, ...]] = [("verify",), ("verify", "--record-sums"), ("rollback",)]
+    verbs += [("finalise",), ("legacy",), ("legacy", "--in-place"), ("legacy", "--dry-run")]
+    for verb, *more in verbs:
+        ran = command("migrate", verb, other, *more)
+        assert (ran.code, "no such folder" in ran.err) == (2, True), (verb, more, ran.err)
+    assert "no such folder" in command("migrate", "legacy", other, "--mode", "install_new").err
+    assert begin(command, Path(other)).code == 4  # the store writes another one
