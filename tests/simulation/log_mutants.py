@@ -28,8 +28,8 @@ LOG_MUTANTS = (
     Mutant(
         "a claim leaves out the copy of the last frame",
         "tier1/file/claim.py",
-        "copy = last_frame(folder, view)",
-        "copy = None",
+        "return view, last_frame(folder, view)",
+        "return view, None",
     ),
     Mutant(
         "files go that are in the middle of the log",
