@@ -111,13 +111,12 @@ def write_head(folder: Place, head: ExportHead) -> None:
             draft.write_text(json.dumps(asdict(head)), encoding="utf-8")
             publish(draft, path)
     found = read_head(folder)
-    if found == replace(head, lineage=found.lineage) != head:
-        what = (
-            "the store was recovered since the folder has an export, and may have other bytes now"
-        )
+    if found == head:
+        return
+    if replace(found, lineage=head.lineage) == head:
+        what = "the store was recovered since this export was begun, and may have other bytes now"
         raise StoreError(f"{what}: export into another folder", folder=folder)
-    if found != head:
-        raise StoreError("the folder holds another export", folder=folder, found=found, wanted=head)
+    raise StoreError("the folder holds another export", folder=folder, found=found, wanted=head)
 
 
 def read_head(folder: Place) -> ExportHead:
