@@ -47,12 +47,17 @@ def prepare(settings: Path) -> None:
     settings.write_text(f"{text}\ngarbage:\n  delay: 0s\n", "utf-8")
 
 
+def prepared_store(folder: Path, containers: int) -> Path:
+    """Make such a store; return its settings file."""
+    settings = siltstone.init(folder, containers=containers)
+    prepare(settings)
+    return settings
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a new store."""
-    settings = siltstone.init(tmp_path / "store", containers=2)
-    prepare(settings)
-    return settings.parent
+    return prepared_store(tmp_path / "store", 2).parent
 
 
 @pytest.fixture
@@ -445,8 +450,7 @@ def killed_at_every_call(folder: Path, how: str) -> int:
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
     """A store of one container that writes on in a small layout."""
-    settings = siltstone.init(tmp_path / "one", containers=1)
-    prepare(settings)
+    settings = prepared_store(tmp_path / "one", 1)
     files = {**TWO, "b$header": "maxsize=9&0=b$offset.0&", "b$offset.0": "xyz"}
     place = written(settings.parent / "chunks" / "small", files)
     where = ["--store", str(settings.parent), "migrate", "legacy", str(place)]

@@ -11,7 +11,7 @@ import siltstone
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.core.errors import CorruptDataError
 from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_code_only import begin, check_original, prepare, written_over
+from tests.unit.cli.test_code_only import begin, check_original, prepared_store, written_over
 from tests.unit.cli.test_migrate_verbs import fingerprint, rolling, shown, written
 
 FILES = {"a$header": "maxsize=9&0=a$offset.0&", "a$offset.0": "abc"}
@@ -21,9 +21,7 @@ KNOWN = b"abc12345"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a new store of one container."""
-    settings = siltstone.init(tmp_path / "store", containers=1)
-    prepare(settings)
-    return settings.parent
+    return prepared_store(tmp_path / "store", 1).parent
 
 
 @pytest.fixture
@@ -139,8 +137,7 @@ def test_a_backup_restores_every_byte_into_an_ordinary_store(
 def test_its_segments_are_copied_out_and_none_are_copied_in(
     command: Command, folder: Path, place: Path, tmp_path: Path
 ) -> None:
-    other = siltstone.init(tmp_path / "other", containers=1)
-    prepare(other)
+    other = prepared_store(tmp_path / "other", 1)
     assert command("copy", str(folder), str(other), "--verify").code == 0
     assert shown(other.parent) == shown(folder)
     with siltstone.open(other) as store:

@@ -23,7 +23,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.legacy_layout import LegacyChangedError
 from siltstone.store.store import Store
-from tests.unit.cli.test_code_only import Killed, collect, flush_quietly, prepare
+from tests.unit.cli.test_code_only import Killed, collect, flush_quietly, prepared_store
 from tests.unit.cli.test_migrate_verbs import rolling, written
 
 FILES = {"a$header": "maxsize=3&0=a$offset.0&", "a$offset.0": "abc"}
@@ -31,8 +31,7 @@ FILES = {"a$header": "maxsize=3&0=a$offset.0&", "a$offset.0": "abc"}
 
 def prepared(tmp_path: Path, files: dict[str, str]) -> Path:
     """The folder of a store of one container that writes on in the layout ``small``."""
-    settings = siltstone.init(tmp_path / "one", containers=1)
-    prepare(settings)
+    settings = prepared_store(tmp_path / "one", 1)
     # What fails is tried again when the test says so, and not after a minute.
     with settings.open("a") as file:
         file.write("  attempts: 1\n")

@@ -10,16 +10,14 @@ import siltstone
 from siltstone.core.errors import StoreError
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
-from tests.unit.cli.test_code_only import begin, collect, prepare
+from tests.unit.cli.test_code_only import begin, collect, prepared_store
 from tests.unit.cli.test_migrate_verbs import TWO, rolling, shown, written
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a new store."""
-    settings = siltstone.init(tmp_path / "store", containers=2)
-    prepare(settings)
-    return settings.parent
+    return prepared_store(tmp_path / "store", 2).parent
 
 
 @pytest.fixture

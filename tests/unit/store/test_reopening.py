@@ -151,35 +151,32 @@ def test_a_failed_container_is_opened_again() -> None:
     assert waits == pytest.approx([0.1, 0.2, 0.4])
 
 
-def test_calls_in_between_are_refused_with_the_cause() -> None:
-    seen: list[SiltstoneError] = []
+def refusals(enough: Callable[[list[ClosedError]], bool]) -> list[ClosedError]:
+    """What calls are refused with while nothing opens the container, until that is enough."""
+    seen: list[ClosedError] = []
 
     def until(handle: FakeHandle) -> bool:
         try:
             _ = handle._container.closed
         except ClosedError as error:
             seen.append(error)
-        return len(seen) > 1
+        return enough(seen)
 
-    watch(FakeOpener([LogError("x")] * 100), LogError("the log failed"), until)
+    failures: list[SiltstoneError] = [LogError(f"attempt {number}") for number in range(100)]
+    watch(FakeOpener(failures), LogError("the log failed"), until)
+    return seen
+
+
+def test_calls_in_between_are_refused_with_the_cause() -> None:
+    seen = refusals(lambda seen: len(seen) > 1)
     assert seen[0] is not seen[1]
     assert "being opened again" in str(seen[0])
     assert "the log failed" in str(seen[0].__cause__)
 
 
 def test_calls_in_between_are_told_what_the_newest_attempt_met() -> None:
-    seen: list[str] = []
-
-    def until(handle: FakeHandle) -> bool:
-        try:
-            _ = handle._container.closed
-        except ClosedError as error:
-            seen.append(str(error))
-        return any("attempt 2" in text for text in seen)
-
-    failures: list[SiltstoneError] = [LogError(f"attempt {number}") for number in range(100)]
-    watch(FakeOpener(failures), LogError("the log failed"), until)
-    assert seen[-1].startswith(
+    seen = refusals(lambda seen: any("attempt 2" in str(error) for error in seen))
+    assert str(seen[-1]).startswith(
         "the container is being opened again after a failure: the log failed; not open yet: attempt"
     )
 
