@@ -7,7 +7,7 @@ not add up is a refusal: no segment is imported with a byte that may not be its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,8 +42,12 @@ HEADER_BYTES_MAX: Final = 256 * MIB
 """Of some three million chunks; a longer file is no header."""
 
 
-def examine(place: LegacyPlace) -> LayoutFindings:
+def examine(place: LegacyPlace, known: Collection[str] = ()) -> LayoutFindings:
     """Look at every file of a place, read every header, and write nothing.
+
+    Args:
+        place: where they lie.
+        known: segments that came from there, see ``naming_of``.
 
     Raises:
         LegacyLayoutError: no file is of a legacy layout, several layouts are mixed, or the place is
@@ -51,7 +55,7 @@ def examine(place: LegacyPlace) -> LayoutFindings:
         OSError, ChunkError: the place can not be listed.
     """
     found = list(place.files())
-    naming = naming_of((file.key for file in found), place.where)
+    naming = naming_of([file.key for file in found], place.where, known)
     files = resolve(found, naming)
     links = links_of(found, naming)
     examiner = _Examiner(place, files, links)

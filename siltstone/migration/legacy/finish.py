@@ -21,6 +21,7 @@ from siltstone.migration.legacy.imported import (
     ImportedSegment,
     MigrationStateError,
     imported,
+    sources_of,
     with_files,
 )
 from siltstone.migration.legacy.locate import Located
@@ -74,7 +75,7 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
     goes_on = store.legacy_adoption() == place.migration
     if goes_on:
         store.flush()  # which is what brings all of it to the layout
-    layout = _layout(place)
+    layout = _layout(place, store)
     known = imported(store.list(), place.migration, layout)
     adoption = _adoption(store, place.migration)
     if adoption is not None and adoption:
@@ -92,7 +93,7 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
         except (SiltstoneError, OSError, CannotWriteError) as error:
             failed[one.info.name] = str(error)
     if any(map(_is_changed, known)):
-        layout = _layout(place)
+        layout = _layout(place, store)
     again = imported((one.info for one in known), place.migration, layout)
     problems = {one.info.name: failed.get(one.info.name) or _not_back(one) for one in again}
     if goes_on:
@@ -135,7 +136,7 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
     _check_folder(place, store)
     if store.legacy_adoption() == place.migration:
         store.end_legacy()
-    layout = _layout(place)
+    layout = _layout(place, store)
     known = imported(store.list(), place.migration, layout)
     adoption = _adoption(store, place.migration)
     if not known and adoption is None:
@@ -168,9 +169,9 @@ def _check_folder(place: Located, store: Store) -> None:
             raise
 
 
-def _layout(place: Located) -> LayoutFindings | None:
+def _layout(place: Located, store: Store) -> LayoutFindings | None:
     try:
-        return place.examine()
+        return place.examine(sources_of(store.list(), place.migration))
     except NoLegacyLayoutError:
         return None
 
@@ -190,12 +191,9 @@ def _spent(finding: Finding) -> Iterator[str]:
 def _remove(place: Located, keys: Sequence[str]) -> None:
     """Delete files of the layout that hold no byte of a segment. Repeatable."""
     if place.folder is not None:
-        folders = set()
         for key in keys:
-            path = place.folder / key
-            path.unlink(missing_ok=True)
-            folders.add(path.parent)
-        for folder in folders:
+            (place.folder / key).unlink(missing_ok=True)
+        for folder in {(place.folder / key).parent for key in keys}:
             sync_folder(folder)
         return
     with closing(storage_of(place.settings)) as storage:
@@ -291,6 +289,8 @@ def _shall_be_sealed(one: ImportedSegment) -> bool:
 def _not_back(one: ImportedSegment) -> str:
     """Why the layout does not hold a segment as the store has it; empty when it does."""
     finding = one.finding
+    if one.is_unwritten and not one.info.length and not one.info.sealed:
+        return ""
     if finding is None or finding.verdict is not Verdict.IMPORTABLE:
         return f"the layout does not hold it any more; {_WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from siltstone.container.views import SegmentInfo
 from siltstone.core.errors import StoreError
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
-from siltstone.migration.legacy.plan import INTERNAL, MARK, ORIGIN, SOURCE, Origin, read_origin
+from siltstone.migration.legacy.plan import INTERNAL, MARK, ORIGIN, SOURCE, Origin, Way, read_origin
 
 
 class MigrationStateError(StoreError):
@@ -45,6 +45,12 @@ class ImportedSegment:
         sealed = self.info.sealed or not self.origin.sealed
         return self.info.length >= self.origin.length and sealed
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the store made it, and the layout need not have it before its first byte."""
+        is_there = self.finding is not None and self.finding.verdict is not Verdict.ABSENT
+        return self.origin.way is Way.CODE_ONLY and not self.origin.length and not is_there
+
 
 def imported(
     infos: Iterable[SegmentInfo], migration: str, layout: LayoutFindings | None
@@ -73,6 +79,11 @@ def with_files(infos: Iterable[SegmentInfo], migration: str) -> set[tuple[str, i
         for one in imported(infos, migration, None)
         if one.origin.length or one.info.flushed_length
     }
+
+
+def sources_of(infos: Iterable[SegmentInfo], migration: str) -> set[str]:
+    """Names in the layout of the segments that a migration brought."""
+    return {one.source for one in imported(infos, migration, None)}
 
 
 def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,15 +44,18 @@ class Located:
     migration: str
     settings: str
 
-    def examine(self) -> LayoutFindings:
+    def examine(self, known: Collection[str] = ()) -> LayoutFindings:
         """Look at every file, and write nothing.
+
+        Args:
+            known: segments that came from there, see ``naming_of``.
 
         Raises:
             NoLegacyLayoutError: there is no such folder.
             LegacyLayoutError, OSError, ChunkError: as ``examine``.
         """
         try:
-            return examine(self.place)
+            return examine(self.place, known)
         except NoLegacyLayoutError:
             self.check_folder()
             raise

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.imported import (
     ImportedSegment,
     imported,
+    sources_of,
     unmarked,
     with_files,
 )
@@ -75,7 +75,7 @@ def look(place: Located, view: StoreView) -> Look:
         for one in came
         if (was := shown.get(one.info.name)) is not None
         and was.segment_id == one.info.segment_id
-        and not _is_unwritten(one, was)
+        and (was.flushed_length or not one.is_unwritten)
     }
     came += imported(before, place.migration, None)
     missing = {finding.segment: finding for finding in unmarked(layout, came)}
@@ -120,12 +120,12 @@ def plan_going_on(place: Located, view: StoreView, under: str) -> MigrationPlan:
 def _examined(place: Located, view: StoreView) -> LayoutFindings:
     """The layout; an empty one, where the store goes on in it and nothing of it is left."""
     with suppress(NoLegacyLayoutError):
-        return place.examine()
+        return place.examine(sources_of(view.segments(), place.migration))
     # The owner may have deleted the last segment since the view was made, or make the first one.
     view.refresh()
     before = with_files(view.segments(), place.migration)
     try:
-        return place.examine()
+        return place.examine(sources_of(view.segments(), place.migration))
     except NoLegacyLayoutError:
         view.refresh()
         kept = before & with_files(view.segments(), place.migration)
@@ -156,10 +156,3 @@ def _leaving(place: Located, view: StoreView, findings: Iterable[Finding]) -> se
     """Which of these the store deleted, and has not let go of."""
     files = {one.segment: [piece.key for piece in one.pieces] for one in findings}
     return view.leaving_legacy(place.migration, files) if files else set()
-
-
-def _is_unwritten(one: ImportedSegment, before: SegmentInfo) -> bool:
-    """Whether the store made a segment that need not be in the layout yet."""
-    is_there = one.finding is not None and one.finding.verdict is not Verdict.ABSENT
-    made_here = one.origin.way is Way.CODE_ONLY and not one.origin.length
-    return made_here and not before.flushed_length and not is_there

@@ -12,7 +12,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -98,12 +99,13 @@ def suffix_of(key: str, naming: Naming) -> str:
     return key.removeprefix(known.name)
 
 
-def naming_of(keys: Iterable[str], where: str) -> Naming:
+def naming_of(keys: Collection[str], where: str, known: Collection[str] = ()) -> Naming:
     """Tell which binding wrote these files.
 
     Args:
         keys: all of them.
         where: their folder, for messages.
+        known: segments that came from there; they tell where no header or chunk is left.
 
     Raises:
         NoLegacyLayoutError: no file is of a legacy layout.
@@ -125,6 +127,18 @@ def naming_of(keys: Iterable[str], where: str) -> Naming:
         raise LegacyLayoutError(
             "this is the layout that followed the legacy one", where=seen["chunked"]
         )
-    if not seen:
+    naming = Naming(next(iter(seen))) if seen else _naming_by_names(keys, known)
+    if naming is None:
         raise NoLegacyLayoutError("not a legacy layout: no file is a header or chunk", where=where)
-    return Naming(next(iter(seen)))
+    return naming
+
+
+def _naming_by_names(keys: Iterable[str], known: Collection[str]) -> Naming | None:
+    """The binding by whose rules most files are such segments; ``None`` when none is."""
+    found: Counter[Naming] = Counter()
+    for key in keys:
+        for naming in Naming:
+            name = read_name(key, naming)
+            found[naming] += name is not None and name.name in known
+    naming, count = found.most_common(1)[0] if found else (None, 0)
+    return naming if count else None

@@ -8,10 +8,13 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import StoreError
+from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 from tests.unit.cli.test_code_only import begin, collect, prepared_store
 from tests.unit.cli.test_migrate_verbs import TWO, rolling, shown, written
+
+EMPTY = (0, 0, False, b"")
 
 
 @pytest.fixture
@@ -111,3 +114,46 @@ def test_a_folder_that_never_was_is_told(command: Command, folder: Path, small: 
         assert (ran.code, "no such folder" in ran.err) == (2, True), (verb, more, ran.err)
     assert "no such folder" in command("migrate", "legacy", other, "--mode", "install_new").err
     assert begin(command, Path(other)).code == 4  # the store writes another one
+
+
+@pytest.mark.parametrize("suffix", ["", "_3"], ids=["files", "hdfs"])
+@pytest.mark.parametrize("verb", ["rollback", "finalise"])
+def test_a_layout_of_which_only_segments_without_header_stay_is_known_by_them(
+    command: Command, folder: Path, suffix: str, verb: str
+) -> None:
+    files = {f"{key}{suffix}": text for key, text in {**TWO, "c": "bare", "c_3": "more"}.items()}
+    place = written(folder / "chunks" / "old", files)
+    assert begin(command, place).code == 0
+    with siltstone.open(folder) as store:
+        store.create("later")
+        store.segment("a").delete()
+        collect(store)
+    assert {path.name for path in place.iterdir()} == {f"c{suffix}", f"c_3{suffix}"}
+    assert command("migrate", "verify", str(place)).code == 0
+    assert begin(command, place, "--dry-run").code == 0
+    assert begin(command, place).code == 0
+    assert command("migrate", verb, str(place)).code == 0
+    left = (
+        {} if verb == "rollback" else {"c": (0, 4, False, b"bare"), "c_3": (0, 4, False, b"more")}
+    )
+    assert {name: seen for name, seen in shown(folder).items() if name != "later"} == left
+    assert (place / f"c{suffix}").read_text() == "bare"
+
+
+def test_a_rollback_that_died_goes_on_where_only_a_segment_without_header_stays(
+    command: Command, folder: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError("died")
+
+    place = written(folder / "chunks" / "old", {**TWO, "c": "bare"})
+    assert begin(command, place).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("a").delete()
+        collect(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Segment, "delete", fail)
+        assert command("migrate", "rollback", str(place)).code == 1
+    assert command("migrate", "rollback", str(place)).code == 0
+    assert shown(folder) == {}
+    assert (place / "c").read_text() == "bare"
