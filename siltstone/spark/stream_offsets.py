@@ -5,7 +5,8 @@ Pure functions: the form of an offset, and how the bytes of a batch are shared a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,10 +36,15 @@ Positions = Mapping[str, Position]
 """Positions by segment name."""
 
 
-def offset_of(positions: Positions) -> dict[str, Any]:
-    """The offset that Spark keeps, the same for the same positions."""
+Lineages = Mapping[int, str]
+"""Lineages by container, of those that have segments of an offset."""
+
+
+def offset_of(positions: Positions, lineages: Lineages) -> dict[str, Any]:
+    """The offset that Spark keeps, the same for the same positions and lineages."""
     return {
         "version": VERSION,
+        "lineages": {str(container): lineages[container] for container in sorted(lineages)},
         "segments": {name: _fields(positions[name]) for name in sorted(positions)},
     }
 
@@ -55,7 +61,7 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
         FormatError: a newer version made it.
         CorruptDataError: it is something else.
     """
-    try:
+    with _checked():
         if offset["version"] > VERSION:
             raise FormatError.of_version("offset of a stream", offset["version"], VERSION)
         return {
@@ -67,6 +73,21 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
             )
             for name, one in offset["segments"].items()
         }
+
+
+def lineages_of(offset: Mapping[str, Any]) -> dict[int, str]:
+    """The lineages that ``offset_of`` was given; none in a checkpoint that does not say them.
+
+    Raises ``CorruptDataError`` like ``positions_of``.
+    """
+    with _checked():
+        return {int(key): str(lineage) for key, lineage in offset.get("lineages", {}).items()}
+
+
+@contextmanager
+def _checked() -> Iterator[None]:
+    try:
+        yield
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptDataError(
             "the checkpoint's offset is not one of this source", where="checkpoint"

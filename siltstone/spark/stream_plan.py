@@ -6,19 +6,31 @@ What Spark makes a reader for is often no planning, so ``stream`` loads this whe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from siltstone.container.views import SegmentInfo
-from siltstone.core.errors import OffsetError, SegmentNotFoundError, SegmentTruncatedError
+from siltstone.core.errors import (
+    LogLostError,
+    OffsetError,
+    SegmentNotFoundError,
+    SegmentTruncatedError,
+)
+from siltstone.core.words import container_of
 from siltstone.pipelines.open_store import OpenStore
 from siltstone.spark.options import SEGMENTS_MAX, Mode, check_read
 from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
 from siltstone.spark.resolve import append_borders, plan_tasks
-from siltstone.spark.stream_offsets import Position, offset_of, positions_of, share_bytes
+from siltstone.spark.stream_offsets import (
+    Position,
+    lineages_of,
+    offset_of,
+    positions_of,
+    share_bytes,
+)
 from siltstone.spark.stream_options import OnTruncation, Starting, StreamOptions
 
 T = TypeVar("T")
@@ -37,7 +49,7 @@ class StreamPlan:
 
     def first_offset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins now."""
-        return offset_of(self._run(self._first_positions))
+        return self._run(self._first)
 
     def next_offset(
         self, start: dict[str, Any], max_bytes: int | None, max_rows: int | None
@@ -52,9 +64,9 @@ class StreamPlan:
         Raises:
             SegmentTruncatedError: bytes that were not read are truncated.
             SegmentNotFoundError: a segment that was not read to its end is deleted.
+            LogLostError: the store was recovered with loss since ``start``, or is another one.
         """
-        work = partial(self._next_positions, positions_of(start), max_bytes, max_rows)
-        return offset_of(self._run(work))
+        return self._run(partial(self._next, start, max_bytes, max_rows))
 
     def stay(self) -> None:
         """Go no further from now on than the segments reach."""
@@ -62,8 +74,11 @@ class StreamPlan:
         self._targets = {name: (info.segment_id, info.length) for name, info in infos.items()}
 
     def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[RecordRange, ...]]:
-        """The tasks of a batch; the same rows, whenever it is planned again."""
-        return self._run(partial(self._plan, positions_of(start), positions_of(end)))
+        """The tasks of a batch; the same rows, whenever it is planned again.
+
+        Raises as ``next_offset``.
+        """
+        return self._run(partial(self._plan, start, end))
 
     def close(self) -> None:
         """Close the store. Repeatable."""
@@ -75,6 +90,21 @@ class StreamPlan:
         if self._store is None:
             self._store = OpenStore(self._options.read.store)
         return self._store.run(work(self._store))
+
+    async def _first(self, store: OpenStore) -> dict[str, Any]:
+        positions = await self._first_positions(store)
+        return offset_of(positions, await _lineages(store, positions))
+
+    async def _next(
+        self,
+        start: dict[str, Any],
+        max_bytes: int | None,
+        max_rows: int | None,
+        store: OpenStore,
+    ) -> dict[str, Any]:
+        known = await _followed(start, store)
+        positions = await self._next_positions(known, max_bytes, max_rows, store)
+        return offset_of(positions, await _lineages(store, positions))
 
     async def _infos(self, store: OpenStore) -> dict[str, SegmentInfo]:
         """The segments that there are, by name, with all that was acknowledged until now."""
@@ -195,13 +225,14 @@ class StreamPlan:
         return EventEnds(read, info.length, sealed_length, borders)
 
     async def _plan(
-        self, start: Mapping[str, Position], end: Mapping[str, Position], store: OpenStore
+        self, start: dict[str, Any], end: dict[str, Any], store: OpenStore
     ) -> list[tuple[RecordRange, ...]]:
+        begun, wanted = await _followed(start, store), await _followed(end, store)
         infos = await self._infos(store)
         skip = self._options.on_truncation is OnTruncation.SKIP
         spans = []
-        for name, until in end.items():
-            begin, info = _begun(start.get(name), until), infos.get(name)
+        for name, until in wanted.items():
+            begin, info = _begun(begun.get(name), until), infos.get(name)
             if begin is not None and begin.offset >= until.offset:
                 continue
             if info is None or info.segment_id != until.segment_id:
@@ -214,6 +245,38 @@ class StreamPlan:
             spans.append(SegmentSpan(info=info, start=first, stop=until.offset, end=until.offset))
         cores = len(os.sched_getaffinity(0))
         return await plan_tasks(store, self._options.read, spans, cores)
+
+
+async def _lineages(store: OpenStore, names: Iterable[str]) -> dict[int, str]:
+    """The lineages of the containers that have segments of these names."""
+    found = {}
+    for name in names:
+        index = container_of(name, store.container_count)
+        if index not in found:
+            found[index] = (await store.container_of(name)).stats().lineage
+    return found
+
+
+async def _followed(offset: Mapping[str, Any], store: OpenStore) -> dict[str, Position]:
+    """The positions of an offset, if the store still has the history in which they were read.
+
+    The offsets of what a recovery lost are given to other bytes: none of them would be read, and
+    what was read is not what there is.
+    """
+    positions, known = positions_of(offset), lineages_of(offset)
+    lineages = await _lineages(store, positions)
+    for name, position in positions.items():
+        index = container_of(name, store.container_count)
+        if index in known and known[index] != lineages[index]:
+            raise LogLostError(
+                "the store was recovered with loss since the stream read this segment, or is "
+                "another one, so what it has read may be lost: begin with a new checkpoint",
+                segment=name,
+                offset=position.offset,
+                found=lineages[index],
+                expected=known[index],
+            )
+    return positions
 
 
 def _begun(start: Position | None, until: Position) -> Position | None:

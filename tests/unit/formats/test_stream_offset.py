@@ -16,7 +16,13 @@ if missing_packages():
     pytest.skip("the Spark set is not installed", allow_module_level=True)
 
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.spark.stream_offsets import Position, offset_of, positions_of, share_bytes
+from siltstone.spark.stream_offsets import (
+    Position,
+    lineages_of,
+    offset_of,
+    positions_of,
+    share_bytes,
+)
 
 POSITIONS = st.dictionaries(
     st.text(min_size=1, max_size=9),
@@ -29,27 +35,43 @@ POSITIONS = st.dictionaries(
     ),
     max_size=5,
 )
+LINEAGES = st.dictionaries(st.integers(0, 300), st.uuids().map(str), max_size=5)
+LINEAGE = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def test_the_example() -> None:
     data = example("stream-offset.md")
     positions = {"a": Position(segment_id=7, offset=12, first=5)}
     assert positions_of(json.loads(data)) == positions
-    assert json.dumps(offset_of(positions)).encode() == data
+    assert lineages_of(json.loads(data)) == {0: LINEAGE}
+    assert json.dumps(offset_of(positions, {0: LINEAGE})).encode() == data
 
 
-@given(POSITIONS)
-def test_positions_come_back(positions: dict[str, Position]) -> None:
-    text = json.dumps(offset_of(positions))
+@given(POSITIONS, LINEAGES)
+def test_positions_and_lineages_come_back(
+    positions: dict[str, Position], lineages: dict[int, str]
+) -> None:
+    text = json.dumps(offset_of(positions, lineages))
     assert positions_of(json.loads(text)) == positions
-    backwards = dict(reversed(positions.items()))
-    assert json.dumps(offset_of(backwards)) == text  # Spark compares the text
+    assert lineages_of(json.loads(text)) == lineages
+    backwards = dict(reversed(positions.items())), dict(reversed(lineages.items()))
+    assert json.dumps(offset_of(*backwards)) == text  # Spark compares the text
+
+
+def test_an_offset_of_before_lineages_were_known_has_none() -> None:
+    assert lineages_of({"version": 1, "segments": {}}) == {}
 
 
 @pytest.mark.parametrize("offset", [{}, {"version": "x"}, {"version": 1, "segments": {"a": 3}}])
 def test_what_is_no_offset_is_refused(offset: dict[str, Any]) -> None:
     with pytest.raises(CorruptDataError, match="not one of this source where=checkpoint"):
         positions_of(offset)
+
+
+@pytest.mark.parametrize("lineages", [3, {"x": LINEAGE}])
+def test_what_are_no_lineages_is_refused(lineages: object) -> None:
+    with pytest.raises(CorruptDataError, match="not one of this source where=checkpoint"):
+        lineages_of({"version": 1, "segments": {}, "lineages": lineages})
 
 
 def test_a_newer_version_is_refused() -> None:
