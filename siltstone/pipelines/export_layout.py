@@ -27,6 +27,8 @@ VERSION: Final = 1
 HEAD_NAME: Final = "_export.json"
 _FOLDER: Final = "segment="
 _FOLDER_BYTES_MAX: Final = 255
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands for null there; pyarrow takes it so however it is escaped."""
 _ASCII: Final = re.compile(r"[\x00-\x7f]+")
 _RANGE: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.([a-z]+)")
 
@@ -76,6 +78,8 @@ class ExportHead:
 
 def folder_name(segment: str) -> str:
     """The folder of one segment. Raises ``CapabilityError`` when no folder can have its name."""
+    if segment == _NULL:
+        raise CapabilityError("readers of partitions take this name for null", segment=segment)
     name = _FOLDER + _ASCII.sub(lambda found: quote(found[0], safe=""), segment)
     if len(name.encode()) > _FOLDER_BYTES_MAX:
         raise CapabilityError("the name is too long for a folder of an export", segment=segment)

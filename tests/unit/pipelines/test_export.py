@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -43,7 +44,7 @@ FILE_BYTES = 10_000
 
 
 def exported(
-    folder: Path, out: Path, form: Form, records: Records, names: Sequence[str] = ()
+    folder: Path, out: Path | str, form: Form, records: Records, names: Sequence[str] = ()
 ) -> list[Outcome]:
     with store_view(folder) as view:
         items = plan_export(view, view.segments(names), out, form, records, FILE_BYTES)
@@ -241,6 +242,24 @@ def test_what_can_not_be_exported_is_named(folder: Path, tmp_path: Path, fill: F
         exported(folder, tmp_path / "out", Form.FILES, Records.LINES)
     with pytest.raises(siltstone.SegmentNotFoundError):
         exported(folder, tmp_path / "out", Form.FILES, Records.BYTES, ["none"])
+    fill("__HIVE_DEFAULT_PARTITION__", 10)
+    with pytest.raises(CapabilityError, match="take this name for null segment=__HIVE_DEF"):
+        exported(folder, tmp_path / "out", Form.PARQUET, Records.LINES)
+
+
+@pytest.mark.parametrize(
+    ("address", "wrong"),
+    [
+        ("s3://", "names no bucket"),
+        ("s3:///prefix", "names no bucket"),
+        ("s3://?region=eu-west-1", "names no bucket"),
+        ("s3://bucket/a#b", "has a fragment"),
+    ],
+)
+def test_an_address_that_is_none_is_named(folder: Path, address: str, wrong: str) -> None:
+    message = f"is like s3://bucket/prefix, and {address!r} {wrong}"
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        exported(folder, address, Form.PARQUET, Records.LINES)
 
 
 def test_a_folder_that_can_not_be_written_is_an_outcome(
