@@ -162,12 +162,13 @@ class CachedChunkStorage(WrappedChunkStorage):
             self._keep(name, offset + skip, view[skip:count], forgotten)
             return count
         wide = memoryview(bytearray(stop - start))
-        count = self.inner.read_into(name, start, wide)
+        try:
+            count = self.inner.read_into(name, start, wide)
+        except ChunkOffsetError as error:
+            raise _beyond_end(name, error.expected, offset) from error
         self._keep(name, start, wide[:count], forgotten)
         if start + count < offset:
-            raise ChunkOffsetError(
-                chunk=name, operation="read_into", expected=start + count, actual=offset
-            )
+            raise _beyond_end(name, start + count, offset)
         part = wide[offset - start : min(count, end - start)]
         view[: len(part)] = part
         return len(part)
@@ -176,6 +177,11 @@ class CachedChunkStorage(WrappedChunkStorage):
         for begin in range(0, len(data), BLOCK_BYTES):
             block = (start + begin) // BLOCK_BYTES
             self._cache.put(name, block, data[begin : begin + BLOCK_BYTES], forgotten)
+
+
+def _beyond_end(name: str, end: int, offset: int) -> ChunkOffsetError:
+    """What a read ends with that begins behind a chunk's end, wherever its block begins."""
+    return ChunkOffsetError(chunk=name, operation="read_into", expected=end, actual=offset)
 
 
 def _can_be_filled(view: memoryview) -> bool:

@@ -129,6 +129,19 @@ class AsyncBufferedWriter(AsyncClosing):
         if not self._told:
             await self._until(lambda: self.durable_count >= self.written_count)
 
+    def close_behind_store(self) -> None:
+        """``close`` when the store was closed before, and its loop: nothing is appended any more.
+
+        Raises:
+            BufferedWriteError: not all events are durable, and no call has told of it before.
+        """
+        if self._failure is None and self.durable_count < self.written_count:
+            self._fail(ClosedError("the store was closed before the writer"))
+        if self._failure is None:
+            self.buffer.refuse(lambda: ClosedError("the writer was closed"))
+        elif not self._told:
+            raise self._refusal()
+
     async def _until(self, done: Callable[[], bool]) -> None:
         while True:
             if self._failure is not None:

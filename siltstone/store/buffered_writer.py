@@ -68,7 +68,12 @@ class BufferedWriter(Closing):
 
     def close(self) -> None:
         """Take no more events, and flush. See ``AsyncBufferedWriter.close``."""
-        self._loop.run(self._writer.close())
+        try:
+            self._loop.run(self._writer.close())
+        except ClosedError:
+            if self._loop.forked:
+                raise
+            self._writer.close_behind_store()
 
     def refuse_after_fork(self) -> None:
         """Refuse all events; called in a forked child, where nothing appends them."""

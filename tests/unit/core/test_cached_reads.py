@@ -14,7 +14,12 @@ from siltstone.core.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.block_reads import BlockRange, Scratch, read_part
 from siltstone.core.cached_chunk_storage import WIDEN_BYTES_MAX, CachedChunkStorage
 from siltstone.core.checksums import crc32c
-from siltstone.core.errors import ChunkNotFoundError, ClosedError, CorruptDataError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    ChunkOffsetError,
+    ClosedError,
+    CorruptDataError,
+)
 from siltstone.core.words import BLOCK_BYTES, KIB
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 
@@ -61,6 +66,19 @@ def test_a_small_read_of_a_chunk_that_is_written_once_fetches_its_block(tmp_path
         assert place.read(offset, 10) == CONTENT[offset : offset + 10]
     assert place.asked == ["read_into"]
     assert (place.storage.hits, place.storage.misses) == (3, 1)
+    place.cache.close()
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("offset", [LENGTH + 1, 7 * BLOCK_BYTES + 5, 70 * BLOCK_BYTES])
+def test_a_read_behind_the_end_names_the_offset_that_was_asked_for(
+    tmp_path: Path, offset: int, *, append: bool
+) -> None:
+    place = Place(tmp_path / "cache", append=append)
+    with pytest.raises(ChunkOffsetError) as caught:
+        place.read(offset, 10)
+    assert (caught.value.expected, caught.value.actual) == (LENGTH, offset)
+    assert caught.value.operation == "read_into"
     place.cache.close()
 
 

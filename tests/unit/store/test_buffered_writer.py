@@ -251,6 +251,35 @@ def test_a_store_that_was_closed_first_is_told_of(tmp_path: Path) -> None:
         writer.write(b"y")
 
 
+def test_a_writer_without_pending_events_may_be_closed_behind_its_store(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as store:
+        writer = store.create("a").buffered()
+        writer.write(b"durable")
+        writer.flush()
+    writer.close()
+    writer.close()
+    with pytest.raises(siltstone.ClosedError, match="the writer was closed"):
+        writer.write(b"late")
+
+
+def test_a_writer_with_pending_events_that_is_closed_behind_its_store_tells_of_them(
+    tmp_path: Path, log: Log
+) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as store:
+        writer = store.create("a").buffered()
+        log.open.clear()
+        writer.write(b"held")
+        while not log.sizes:
+            pass
+        writer.write(b"waits")
+    with pytest.raises(siltstone.BufferedWriteError, match="first 0 events"):
+        writer.close()
+    assert writer.pending() == [b"held", b"waits"]
+    writer.close()
+
+
 def test_a_forked_child_can_not_write(segment: siltstone.Segment) -> None:
     writer = segment.buffered()
     with writer._writer.buffer._lock:  # as if another thread were writing at that time
