@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from siltstone.cli.each_container import UnopenedContainer, each_container, worst_code
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 def health(session: Session, *, as_json: bool) -> int:
     """Show how long-term storage does. Exits with 7 when it is degraded or full, with 8 when away.
 
-    It asks storage from here, and sees in tier 1 what a running owner could not flush yet.
+    It asks storage from here, and sees in tier 1 what a running owner could not flush yet. Of a
+    container that can not be opened it shows why, and exits as that error does.
     """
     try:
-        with session.open_reader() as store:
-            found = store.health()
+        found = each_container(session, lambda store: store.health())
     except ChunkUnavailableError as error:
         # It can not even be opened for reading.
         if as_json:
@@ -37,38 +38,50 @@ def health(session: Session, *, as_json: bool) -> int:
         return ExitCode.UNAVAILABLE
     state = _worst(found)
     if as_json:
-        print_json({"state": state, "containers": list(found)})
+        rows = [one.row() if isinstance(one, UnopenedContainer) else one for one in found]
+        print_json({"state": state, "containers": rows})
     else:
         _show(state, found)
+    return worst_code(found, _code(state, found))
+
+
+def _code(state: str, found: Sequence[ContainerHealth | UnopenedContainer]) -> ExitCode:
     if state == "unavailable":
         return ExitCode.UNAVAILABLE
-    if state == "degraded" or any(one.safe_mode for one in found):
-        return ExitCode.DEGRADED
-    return ExitCode.DONE
+    short = any(one.safe_mode for one in found if not isinstance(one, UnopenedContainer))
+    return ExitCode.DEGRADED if state == "degraded" or short else ExitCode.DONE
 
 
-def _worst(found: Sequence[ContainerHealth]) -> str:
+def _worst(found: Sequence[ContainerHealth | UnopenedContainer]) -> str:
+    """The worst state that was seen; ``unknown`` when no container could be opened."""
     order = ("ok", "slow", "degraded", "unavailable")
-    return max((one.state.value for one in found), key=order.index, default="ok")
+    states = (one.state.value for one in found if not isinstance(one, UnopenedContainer))
+    return max(states, key=order.index, default="unknown")
 
 
-def _show(state: str, found: Sequence[ContainerHealth]) -> None:
+def _show(state: str, found: Sequence[ContainerHealth | UnopenedContainer]) -> None:
     say(f"long-term storage is {state}")
     print_table(
         ("CONTAINER", "STATE", "CALLS", "UNANSWERED", "SLOW", "LATENCY (ms)", "UNFLUSHED (s)"),
-        (
-            (
-                one.container,
-                one.state,
-                one.calls,
-                one.unanswered,
-                one.slow_calls,
-                round(one.latency_s * 1000),
-                round(one.unflushed_age_s),
-            )
-            for one in found
-        ),
+        (_cells(one) for one in found),
     )
     for one in found:
+        if isinstance(one, UnopenedContainer):
+            say(f"container {one.container}: {one.failure}")
+            continue
         for reason in (*one.reasons, *(["safe mode: too little room"] if one.safe_mode else [])):
             say(f"container {one.container}: {reason}")
+
+
+def _cells(one: ContainerHealth | UnopenedContainer) -> tuple[object, ...]:
+    if isinstance(one, UnopenedContainer):
+        return (one.container, "failed", "-", "-", "-", "-", "-")
+    return (
+        one.container,
+        one.state,
+        one.calls,
+        one.unanswered,
+        one.slow_calls,
+        round(one.latency_s * 1000),
+        round(one.unflushed_age_s),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
+from siltstone.cli.each_container import UnopenedContainer, each_container, worst_code
+from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import (
     TABLE_ROWS_MAX,
     flush_bytes,
@@ -28,8 +30,9 @@ from siltstone.container.segment_life import same_segment
 from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.views import ContainerStats, SegmentInfo
     from siltstone.store.segment import Segment
+    from siltstone.store.store import Store
 
 PIECE_BYTES: Final = 2**20
 SCAN_BYTES: Final = 64 * 1024
@@ -181,44 +184,71 @@ def _lines(info: SegmentInfo) -> Iterator[tuple[str, object]]:
 @recover_option
 @json_option
 @pass_session
-def stat(session: Session, segment: str | None, *, as_json: bool) -> None:
-    """Show SEGMENT, or the store: its containers, and what would be lost with tier 1 gone."""
+def stat(session: Session, segment: str | None, *, as_json: bool) -> int:
+    """Show SEGMENT, or the store: its containers, and what would be lost with tier 1 gone.
+
+    Of a container that can not be opened it shows why, and exits as that error does.
+    """
+    if segment is None:
+        return _stat_store(session, as_json=as_json)
     with session.open_reader() as store:
-        if segment is not None:
-            info = store.segment(segment).info()
-            if as_json:
-                print_json(info)
-                return
-            for label, value in _lines(info):
-                say(f"{label + ':':<16} {printable(str(value))}")
-            return
-        stats = store.stats()
+        info = store.segment(segment).info()
         if as_json:
-            print_json({"uuid": store.uuid, "containers": list(stats)})
-            return
-        say(f"store {store.uuid}")
-        print_table(
-            ("CONTAINER", "EPOCH", "UNFLUSHED", "AGE (s)", "TABLE LOG", "LOG FIRST", "LOG END"),
-            (
-                (
-                    one.container,
-                    one.epoch,
-                    one.unflushed_bytes,
-                    round(one.exposed_age_s),
-                    one.unflushed_table_bytes,
-                    one.log_first,
-                    one.log_end,
-                )
-                for one in stats
-            ),
-        )
-        lost = sum(one.exposed_bytes for one in stats)
-        age = max((one.exposed_age_s for one in stats), default=0.0)
-        bytes_lost = counted(lost, "byte")
+            print_json(info)
+            return ExitCode.DONE
+        for label, value in _lines(info):
+            say(f"{label + ':':<16} {printable(str(value))}")
+    return ExitCode.DONE
+
+
+def _stat_store(session: Session, *, as_json: bool) -> int:
+    uuids: list[str] = []
+
+    def look(store: Store) -> Sequence[ContainerStats]:
+        uuids.append(store.uuid)
+        return store.stats()
+
+    found = each_container(session, look)
+    stats = [one for one in found if not isinstance(one, UnopenedContainer)]
+    if as_json:
+        rows = [one.row() if isinstance(one, UnopenedContainer) else one for one in found]
+        print_json({"uuid": uuids[0] if uuids else None, "containers": rows})
+        return worst_code(found, ExitCode.DONE)
+    if uuids:
+        say(f"store {uuids[0]}")
+    print_table(
+        ("CONTAINER", "EPOCH", "UNFLUSHED", "AGE (s)", "TABLE LOG", "LOG FIRST", "LOG END"),
+        (_cells(one) for one in found),
+    )
+    lost = sum(one.exposed_bytes for one in stats)
+    age = max((one.exposed_age_s for one in stats), default=0.0)
+    bytes_lost = counted(lost, "byte")
+    if stats:
         say(f"with tier 1 gone, {bytes_lost} of the last {age:.0f} s would be lost at most")
-        for one in stats:
-            for warning in (*one.warnings, *([one.last_error] if one.last_error else [])):
-                say(f"container {one.container}: {warning}")
+    for one in found:
+        for warning in _warnings(one):
+            say(f"container {one.container}: {warning}")
+    return worst_code(found, ExitCode.DONE)
+
+
+def _cells(one: ContainerStats | UnopenedContainer) -> tuple[object, ...]:
+    if isinstance(one, UnopenedContainer):
+        return (one.container, "failed", "-", "-", "-", "-", "-")
+    return (
+        one.container,
+        one.epoch,
+        one.unflushed_bytes,
+        round(one.exposed_age_s),
+        one.unflushed_table_bytes,
+        one.log_first,
+        one.log_end,
+    )
+
+
+def _warnings(one: ContainerStats | UnopenedContainer) -> tuple[str, ...]:
+    if isinstance(one, UnopenedContainer):
+        return (str(one.failure),)
+    return (*one.warnings, *([one.last_error] if one.last_error else []))
 
 
 def _pieces(source: Segment, segment_id: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:

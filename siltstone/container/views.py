@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from siltstone.container.retention_views import RetentionRule
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.words import Buffer
 
 
@@ -85,6 +86,8 @@ class ContainerStats:
             name; empty when all is on long-term storage.
         read_backs_failed: writes that did not come back as they were written and were repeated in
             another chunk, since this owner opened.
+        error: why the container is closed, such as while it is opened again after a failure: every
+            number but ``epoch`` is 0 then, and says nothing; ``None`` while it is open.
     """
 
     container: int
@@ -104,6 +107,27 @@ class ContainerStats:
     last_error: str | None = None
     read_backs_failed: int = 0
     log_held_by: str = ""
+    error: str | None = None
+
+
+def closed_stats(container: int, epoch: int, error: SiltstoneError) -> ContainerStats:
+    """Return what is known of a container that is closed."""
+    return ContainerStats(
+        container=container,
+        epoch=epoch,
+        lineage="",
+        unflushed_bytes=0,
+        exposed_bytes=0,
+        exposed_age_s=0.0,
+        unflushed_table_bytes=0,
+        safe_index=0,
+        log_first=0,
+        log_end=0,
+        table_version=0,
+        checkpoint_version=0,
+        dropped_tail=0,
+        error=str(error),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

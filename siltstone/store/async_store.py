@@ -22,6 +22,7 @@ from siltstone.container.views import (
     Finding,
     Operation,
     SegmentInfo,
+    closed_stats,
 )
 from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
@@ -238,8 +239,19 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
         await _all(_flush(slot) for slot in self._here)
 
     def stats(self) -> builtins.list[ContainerStats]:
-        """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
-        return [slot.container.stats() for slot in self._here]
+        """Return each container at a glance, such as what is only in tier 1. Does no I/O.
+
+        Of a container that closed itself, or has another owner, ``error`` says why.
+        """
+        return [self._stats(slot) for slot in self._here]
+
+    def _stats(self, slot: ContainerSlot) -> ContainerStats:
+        try:
+            return slot.container.stats()
+        except (ClosedError, FencedError) as error:
+            if self._closed:
+                raise
+            return closed_stats(slot.index, slot.epoch, error)
 
     async def health(self) -> builtins.list[ContainerHealth]:
         """Return how long-term storage does, as each container finds it.

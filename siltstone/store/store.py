@@ -142,7 +142,7 @@ class Store(Closing):
         self._loop.run(self._store.flush())
 
     def stats(self) -> Sequence[ContainerStats]:
-        """Return each container at a glance, such as what is only in tier 1. Does no I/O."""
+        """Return each container at a glance. Does no I/O. See ``AsyncStore.stats``."""
 
         async def stats() -> Sequence[ContainerStats]:
             return self._store.stats()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,41 @@ def test_a_store_in_good_order(command: Command, folder: Path) -> None:
     shown = command("health")
     assert shown.code == 0
     assert shown.out.startswith("long-term storage is ok\nCONTAINER  STATE")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("verb", ["health", "stat"])
+def test_a_container_whose_log_is_lost_hides_no_other(
+    command: Command, folder: Path, lost: int, verb: str
+) -> None:
+    with siltstone.open(folder) as store:
+        uuid = store.uuid
+    shutil.rmtree(folder / "tier1" / f"c{lost}")
+    ran = command(verb, "--json")
+    assert ran.code == 6
+    bad, good = (ran.values[0]["containers"][index] for index in (lost, 1 - lost))
+    assert (bad["container"], bad["state"]) == (lost, "failed")
+    assert "the log is empty" in bad["error"]
+    assert (good["container"], good["error"]) == (1 - lost, None)
+    assert ran.values[0].get("state", "ok") == "ok"
+    assert ran.values[0].get("uuid", uuid) == uuid
+    shown = command(verb)
+    assert shown.code == 6
+    rows = shown.out.splitlines()[2:4]
+    assert rows[lost].split()[:3] == [str(lost), "failed", "-"]
+    assert f"container {lost}: the log is empty" in shown.out
+    assert rows[1 - lost].split()[1] not in ("failed", "-")
+
+
+@pytest.mark.parametrize("verb", ["health", "stat"])
+def test_a_store_of_which_no_container_opens(command: Command, folder: Path, verb: str) -> None:
+    siltstone.open(folder).close()
+    shutil.rmtree(folder / "tier1")
+    ran = command(verb, "--json")
+    assert ran.code == 6
+    assert [one["state"] for one in ran.values[0]["containers"]] == ["failed", "failed"]
+    assert ran.values[0].get("state", "unknown") == "unknown"
+    assert command(verb).code == 6
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_a_store_goes_on_after_its_log_failed(
     asyncio.run(run())
 
 
-def test_health_tells_of_a_closed_container_and_of_the_others(
+def test_health_and_stats_tell_of_a_closed_container_and_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     siltstone.init(tmp_path, containers=2)
@@ -250,9 +250,16 @@ def test_health_tells_of_a_closed_container_and_of_the_others(
                 assert (closed.container, closed.state) == (1, "unavailable")
                 assert closed.reasons == (HealthReason.CLOSED,)
                 assert "injected" in str(closed.error)
+                other_stats, closed_stats = store.stats()
+                assert (other_stats.container, other_stats.error) == (0, None)
+                assert (closed_stats.container, closed_stats.log_end) == (1, 0)
+                assert "injected" in str(closed_stats.error)
                 await _until_health(store, lambda error: "being opened again" in str(error))
             await _until_health(store, lambda error: error is None)
             assert [one.state for one in await store.health()] == ["ok", "ok"]
+            assert [one.error for one in store.stats()] == [None, None]
+        with pytest.raises(ClosedError, match="the store was closed"):
+            store.stats()
         with pytest.raises(ClosedError, match="the store was closed"):
             await store.health()
 
@@ -269,6 +276,7 @@ def test_health_tells_of_a_container_with_another_owner(tmp_path: Path) -> None:
             (found,) = older.health()
             assert (found.state, found.reasons) == ("unavailable", (HealthReason.CLOSED,))
             assert found.error
+            assert [bool(one.error) for one in older.stats()] == [True]
 
 
 def test_the_older_of_two_owners_is_fenced(tmp_path: Path) -> None:
