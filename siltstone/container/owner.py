@@ -21,6 +21,7 @@ from siltstone.container.found import (
 from siltstone.container.journal_end import check_truncation, compared
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.without_journal import is_used_log, recover_known
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
@@ -36,7 +37,7 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 from siltstone.core.whole_calls import run_whole
-from siltstone.journal.recovery import Recovered, list_epochs, recover, recover_opened
+from siltstone.journal.recovery import Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 
@@ -86,7 +87,9 @@ async def claim(
     """
     above = await list_epochs(storage, container)
     first = await environment.run_blocking(LOG_POOL, lambda: _first(log))
-    before = await recover_opened(storage, environment, container, EPOCH_END)
+    before = await recover_known(
+        storage, environment, container, EPOCH_END, partial(is_used_log, log), LOG_POOL
+    )
     tried: bytes | None = None
     if before is None:
         tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))

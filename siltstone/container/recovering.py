@@ -42,6 +42,7 @@ from siltstone.container.recovery_log import (
 )
 from siltstone.container.recovery_report import RecoveryReport, RecoveryState
 from siltstone.container.settings import ContainerSettings
+from siltstone.container.without_journal import is_used_log, no_journal
 from siltstone.core.chunk_names import claim_file, recovery_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
@@ -121,6 +122,7 @@ async def recover_container(
             storage during each of several looks. Nothing was written.
         CorruptDataError: no state that was ever stated can be built from long-term storage;
             ``where`` says which file is damaged. ``siltstone salvage`` looks at what is left.
+        LogLostError: the log holds frames, and there is no journal of them; nothing was written.
         CapabilityError: this log can not be replaced; nothing was written.
         ChunkError: long-term storage failed. What was written does not count.
     """
@@ -258,6 +260,8 @@ class _Recovering:
             self._storage, self._environment, self._container, below_epoch
         )
         if standing is None:
+            if await self._blocking(is_used_log):
+                raise no_journal(self._container)
             return _Look(state=RecoveryState.NEW)
         recovered = standing.recovered
         reason, frames = await self._blocking(lambda log: look_at(log, recovered))

@@ -24,6 +24,7 @@ from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_feed import TableFeed
+from siltstone.container.without_journal import is_used, recover_known
 from siltstone.core.environment import Environment
 from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.fenced_log import LogReader
@@ -33,7 +34,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import Recovered, recover_opened
+from siltstone.journal.recovery import Recovered
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore
@@ -88,11 +89,14 @@ async def build_view(
 
     Raises:
         StoreNotFoundError: nobody ever opened the container for writing.
-        LogLostError: the log is not the one that the journal speaks of, or was truncated meanwhile.
+        LogLostError: the log is not the one that the journal speaks of, or was truncated meanwhile;
+            or it has frames, and there is no journal.
         LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.
         CorruptDataError: something is damaged, or was dropped meanwhile.
     """
-    recovered = await recover_opened(storage, environment, container, EPOCH_END)
+    recovered = await recover_known(
+        storage, environment, container, EPOCH_END, partial(is_used, reader), LOG_POOL
+    )
     if recovered is None:
         raise StoreNotFoundError("container was never opened", container=container)
     where = found(recovered.checkpoint.lineage, recovered)

@@ -13,16 +13,22 @@ from typing import Final
 from siltstone.container.log_views import FrameView, LogHead, frame_view
 from siltstone.container.owner import EPOCH_END, READS_MAX, bridged
 from siltstone.container.views import Finding
+from siltstone.container.without_journal import is_used, recover_known
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.counted import counted
 from siltstone.core.environment import Pool, SystemEnvironment
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, LogTruncatedError
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LogLostError,
+    LogTruncatedError,
+)
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.pauses import Stop
 from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
-from siltstone.journal.recovery import Recovered, recover
+from siltstone.journal.recovery import Recovered
 from siltstone.store.assemble import Assembly, assembled
 
 _HEADS: Final = Pool(name="siltstone-heads", threads=16)
@@ -141,11 +147,11 @@ class Inspection:
         Raises:
             ChunkError: long-term storage did not answer.
         """
-        failure: CorruptDataError | None = None
+        failure: CorruptDataError | LogLostError | None = None
         recovered: Recovered | None = None
         try:
             recovered = asyncio.run(self.recovered(container))
-        except CorruptDataError as error:
+        except (CorruptDataError, LogLostError) as error:
             failure = error
         where = f"container {container}"
         for file in self.journal_files(container):
@@ -184,12 +190,24 @@ class Inspection:
         """What the journal states; ``None`` when the container was never opened.
 
         Raises:
-            CorruptDataError: no checkpoint that counts is whole.
+            CorruptDataError: no checkpoint that counts is whole, or the journal is gone.
+            LogLostError: there is no journal, and the log holds frames.
             ChunkError: long-term storage did not answer.
         """
         assembly = self.assembly
         storage = bridged(self.storage, assembly.environment, assembly.settings.container)
-        return await recover(storage, assembly.environment, container, EPOCH_END)
+        return await recover_known(
+            storage,
+            assembly.environment,
+            container,
+            EPOCH_END,
+            partial(self._is_used, container),
+            _HEADS,
+        )
+
+    def _is_used(self, container: int) -> bool:
+        with self._reader(container) as reader:
+            return is_used(reader)
 
     def _read(self, name: str, length: int) -> bytearray:
         data = bytearray(length)

@@ -91,6 +91,32 @@ def test_a_container_whose_log_can_not_be_looked_at_hides_no_other(
     assert "container 1: " not in shown.out
 
 
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_container_whose_journal_is_gone_was_opened_before(
+    command: Command, folder: Path, *, flushed: bool
+) -> None:
+    with siltstone.open(folder) as store:
+        segment = store.create(next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == 1))
+        segment.append(b"acknowledged")
+        if flushed:
+            store.flush()
+    shutil.rmtree(folder / "chunks" / "system" / "c1")
+    told = "the journal is gone"
+    for verb in ("containers", "health", "stat"):
+        ran = command(verb, "--json")
+        assert ran.code == 6
+        row = ran.values[1] if verb == "containers" else ran.values[0]["containers"][1]
+        assert row["state"] == "failed"
+        assert told in row["error"]
+    (log,) = (v for v in command("doctor", "--json").values if v["name"] == "container 1")
+    assert (log["outcome"], told in log["detail"]) == ("failed", True)
+    ran = command("journal", "verify", "--container", "1")
+    assert told in ran.out
+    for verb in (["recover"], ["create", "x"], ["ls"]):
+        ran = command(*verb)
+        assert (ran.code, told in ran.err) == (6, True)
+
+
 def _away(*arguments: object) -> Store:
     raise ChunkUnavailableError("no route to host", chunk="c", operation="stat")
 

@@ -105,6 +105,7 @@ class Boot:
     def __init__(self, bucket: Bucket | None = None) -> None:
         self.environment = VirtualEnvironment(5)
         self.storage = MemoryChunkStorage(bucket or Bucket(), clock=self.environment.time)
+        self.opened = False
 
     def run(self, work: Callable[[AsyncChunkStorage], Awaitable[T]]) -> T:
         bridge = AsyncChunkStorage(self.storage, self.environment, threads=2)
@@ -153,13 +154,18 @@ def life() -> tuple[Bucket, bytes, list[Frame], int]:
 
 def copied(bucket: Bucket) -> Bucket:
     """Storage with the same objects."""
-    source, copy = MemoryChunkStorage(bucket), Bucket()
-    target = MemoryChunkStorage(copy)
+    copy = Bucket()
+    bring(bucket, MemoryChunkStorage(copy))
+    return copy
+
+
+def bring(bucket: Bucket, target: MemoryChunkStorage) -> None:
+    """Copy all objects."""
+    source = MemoryChunkStorage(bucket)
     for stat in source.list(""):
         data = bytearray(stat.length)
         source.read_into(stat.name, 0, data)
         target.create(stat.name, [data])
-    return copy
 
 
 Life = tuple[Bucket, bytes, list[Frame], int]
@@ -208,20 +214,35 @@ def test_a_first_boot_that_failed_is_repeated_under_its_lineage() -> None:
     ],
 )
 def test_a_log_with_a_history_is_no_first_boot(frames: tuple[Frame, ...]) -> None:
-    """The log itself then refuses the claim: a new container has no frames."""
     log = ScriptedLog(*frames, lineage=LINEAGE, epoch=2)
-    Boot().claim(log)
-    (facts,) = log.claims
-    assert facts["new"] is True
-    assert facts["lineage"] != LINEAGE
+    with pytest.raises(LogLostError, match="the journal is gone, or the log belongs to another"):
+        Boot().claim(log)
+    assert log.claims == []
+    assert log.closed == log.opened > 0
 
 
 def test_a_log_that_is_truncated_meanwhile_is_no_first_boot() -> None:
     log = ScriptedLog(frame(0), lineage=LINEAGE, epoch=2)
-    log.truncated = 1
-    Boot().claim(log)
-    assert log.claims[0]["new"] is True
-    assert log.closed == log.opened
+    log.truncated = 9
+    with pytest.raises(LogLostError, match="the journal is gone"):
+        Boot().claim(log)
+    assert log.claims == []
+    assert log.closed == log.opened > 0
+
+
+def test_a_first_boot_of_another_one_meanwhile_is_seen(life: Life) -> None:
+    log, boot = log_of(life), Boot()
+    read = log.read
+
+    def opened_by_another(from_index: int) -> Iterator[Frame]:
+        if not boot.opened:
+            bring(life[0], boot.storage)
+            boot.opened = True
+        return read(from_index)
+
+    log.read = opened_by_another  # type: ignore[method-assign]
+    assert boot.claim(log).found.lineage == life[1]
+    assert log.claims[0]["new"] is False
 
 
 def test_the_new_epoch_is_above_every_file_of_the_container() -> None:
