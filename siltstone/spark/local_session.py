@@ -101,19 +101,21 @@ def session_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def workers_of(master: str) -> Iterator[None]:
-    """Say what starts the workers of a new session, unless the environment does.
+    """Say what starts the workers of a new session.
 
-    On this machine that is ``worker_python``; other machines have no script of ours. What this
-    process starts later does not inherit it.
+    On this machine that is ``worker_python``, with the interpreter that the environment names if
+    it does; other machines have no script of ours. What this process starts later does not inherit
+    it.
     """
-    if PYTHON in os.environ:
-        yield
-        return
-    os.environ[PYTHON] = worker_python() if master.startswith("local") else sys.executable
+    given = os.environ.get(PYTHON)
+    python = given or sys.executable
+    os.environ[PYTHON] = worker_python(python) if master.startswith("local") else python
     try:
         yield
     finally:
         del os.environ[PYTHON]
+        if given is not None:
+            os.environ[PYTHON] = given
 
 
 def _prepare_environment() -> None:

@@ -2,11 +2,11 @@
 
 Spark leads them to its own archive of pyspark, and out of an archive nothing is kept compiled: each
 new process takes half a second of the processor to compile it again, and every stream has some. So
-where pyspark is installed for this interpreter, they are started by a script that takes the archive
-off their path.
+they are started by a script, which takes the archive off their path where pyspark is installed for
+this interpreter.
 
 And a worker that waits for work when Spark ends takes the end for work, which fails, and prints so.
-So the script has it look first.
+So the script has it look first, with whatever interpreter somebody chose.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ daemon.manager()
 """
 """What the module ``pyspark.daemon`` does as a program, with workers that notice the end."""
 
-_SCRIPT: Final = """\
-#!/bin/sh
+_FILTER: Final = """\
 # Of the path that Spark gives, archives of Spark are left out: what is in them is installed.
 set -f
 IFS=:
@@ -47,11 +46,15 @@ kept=
 for entry in $PYTHONPATH; do
     case $entry in
         */pyspark.zip | */py4j-*-src.zip | */spark-core_*.jar) ;;
-        *) kept=$kept${{kept:+:}}$entry ;;
+        *) kept=$kept${kept:+:}$entry ;;
     esac
 done
 export PYTHONPATH="$kept"
-if [ "$1 $2" = "-m pyspark.daemon" ]; then
+"""
+
+_SCRIPT: Final = """\
+#!/bin/sh
+{filter}if [ "$1 $2" = "-m pyspark.daemon" ]; then
     shift 2
     exec {python} -c {daemon} "$@"
 fi
@@ -60,20 +63,24 @@ exec {python} "$@"
 
 
 @cache
-def worker_python() -> str:
+def worker_python(python: str) -> str:
     """Return the path of what starts workers; it is there as long as this process.
 
-    That is this interpreter itself where pyspark is not installed for it, or no script can be run.
+    That is the interpreter itself where no script can be run.
+
+    Args:
+        python: the interpreter: a path, or a name that is looked for as a shell does.
     """
-    if not all(map(_is_installed, (pyspark, py4j))):
-        return sys.executable
+    ours = python == sys.executable and all(map(_is_installed, (pyspark, py4j)))
     folder = Path(tempfile.mkdtemp(prefix="siltstone-python-"))
     atexit.register(_remove, folder, os.getpid())
     script = folder / "python"
-    text = _SCRIPT.format(python=shlex.quote(sys.executable), daemon=shlex.quote(_DAEMON))
+    text = _SCRIPT.format(
+        filter=_FILTER if ours else "", python=shlex.quote(python), daemon=shlex.quote(_DAEMON)
+    )
     script.write_text(text, encoding="utf-8")
     script.chmod(0o700)
-    return str(script) if os.access(script, os.X_OK) else sys.executable
+    return str(script) if os.access(script, os.X_OK) else python
 
 
 def _remove(folder: Path, maker: int) -> None:

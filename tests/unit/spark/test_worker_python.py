@@ -27,10 +27,21 @@ def _anew() -> Iterator[None]:
     worker_python.cache_clear()
 
 
-def started(path: str, *arguments: str) -> tuple[str, list[str], list[str]]:
+@pytest.fixture
+def another_python(tmp_path: Path) -> str:
+    """Another interpreter than this one, by its name; says so in its environment."""
+    python = tmp_path / "my python"
+    python.write_text(f'#!/bin/sh\nexport MINE=yes\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    return str(python)
+
+
+def started(
+    path: str, *arguments: str, python: str = sys.executable
+) -> tuple[str, list[str], list[str]]:
     """What a worker sees that is started with such a ``PYTHONPATH``."""
     done = subprocess.run(
-        [worker_python(), "-c", TELL, *arguments],
+        [worker_python(python), "-c", TELL, *arguments],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -58,7 +69,7 @@ def test_a_worker_is_this_interpreter_with_the_path_that_it_was_given_but_for_ar
 
 def test_pyspark_is_found_without_a_path() -> None:
     done = subprocess.run(
-        [worker_python(), "-c", "import pyspark, py4j; print(pyspark.__file__)"],
+        [worker_python(sys.executable), "-c", "import pyspark, py4j; print(pyspark.__file__)"],
         env=os.environ | {"PYTHONPATH": "/spark/python/lib/pyspark.zip"},
         capture_output=True,
         text=True,
@@ -68,12 +79,19 @@ def test_pyspark_is_found_without_a_path() -> None:
     assert Path(done.stdout.strip()).is_file()
 
 
-def test_a_worker_that_waits_when_spark_ends_says_nothing() -> None:
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_worker_that_waits_when_spark_ends_says_nothing(
+    another_python: str, chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if chosen:
+        monkeypatch.setenv(PYTHON, another_python)
+    with workers_of("local"):
+        command = os.environ[PYTHON]
     # Not the folder of the test: the path of a socket has about a hundred characters at most.
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            [worker_python(), "-m", "pyspark.daemon", "pyspark.worker"],
+            [command, "-m", "pyspark.daemon", "pyspark.worker"],
             env=os.environ
             | {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": folder}
             | {"SPARK_REUSE_WORKER": "1"},
@@ -93,24 +111,27 @@ def test_a_worker_that_waits_when_spark_ends_says_nothing() -> None:
     assert told.decode() == ""
 
 
-def test_where_pyspark_is_not_installed_workers_are_left_to_spark(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_where_pyspark_is_not_installed_workers_keep_the_path_that_they_are_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, another_python: str
 ) -> None:
+    archive = "/spark/python/lib/pyspark.zip"
+    assert archive in started(archive, python=another_python)[1]
     monkeypatch.setattr("pyspark.__file__", str(tmp_path / "pyspark" / "__init__.py"))
-    assert worker_python() == sys.executable
+    assert archive in started(archive)[1]
 
 
 def test_where_no_script_can_be_run_workers_are_left_to_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert worker_python() == sys.executable
+    assert worker_python(sys.executable) == sys.executable
 
 
 def test_the_script_is_there_as_long_as_the_process_that_made_it() -> None:
     code = (
-        "import os; from siltstone.spark.worker_python import worker_python as made\n"
-        "script = made(); assert made() == script; child = os.fork()\n"
+        "import os, sys; from siltstone.spark.worker_python import worker_python as made\n"
+        "python = sys.executable; script = made(python); assert made(python) == script\n"
+        "child = os.fork()\n"
         "if child: os.waitpid(child, 0); assert os.path.exists(script); print(script)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -129,12 +150,18 @@ def test_only_workers_of_this_machine_are_started_by_the_script(
 ) -> None:
     monkeypatch.delenv(PYTHON, raising=False)
     with workers_of(master):
-        assert os.environ[PYTHON] == (worker_python() if is_here else sys.executable)
+        assert os.environ[PYTHON] == (worker_python(sys.executable) if is_here else sys.executable)
     assert PYTHON not in os.environ
 
 
-def test_what_the_environment_says_of_workers_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PYTHON, "/my/python")
+def test_what_the_environment_says_of_workers_goes_first(
+    monkeypatch: pytest.MonkeyPatch, another_python: str
+) -> None:
+    monkeypatch.setenv(PYTHON, another_python)
     with workers_of("local"):
-        assert os.environ[PYTHON] == "/my/python"
-    assert os.environ[PYTHON] == "/my/python"
+        command = [os.environ[PYTHON], "-c", "import os; print(os.environ.get('MINE'))"]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"yes\n"
+    assert os.environ[PYTHON] == another_python
+    with workers_of("yarn"):
+        assert os.environ[PYTHON] == another_python
+    assert os.environ[PYTHON] == another_python
