@@ -140,5 +140,6 @@ def _naming_by_names(keys: Iterable[str], known: Collection[str]) -> Naming | No
         for naming in Naming:
             name = read_name(key, naming)
             found[naming] += name is not None and name.name in known
-    naming, count = found.most_common(1)[0] if found else (None, 0)
-    return naming if count else None
+    for naming, count in found.most_common(1):
+        return naming if count else None
+    return None
