@@ -9,7 +9,7 @@ whole or not at all. One that was killed goes on in the session in hand behind w
 from __future__ import annotations
 
 import pickle
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,6 +43,7 @@ from siltstone.pipelines.copy_plan import (
 from siltstone.pipelines.copy_recovered import difference_since
 from siltstone.pipelines.import_sessions import (
     NotedRanges,
+    in_one_of_two,
     open_session,
     serves_repeat,
     session_name,
@@ -187,7 +188,8 @@ def copy(
         for session in sessions_of(some):
             # Behind a part that failed nothing of that segment can become visible.
             left = [lack for lack in session if lack.info.name not in spoilt]
-            for outcome in _carried_out(view, target, index, executor, left, rate) if left else ():
+            bring = partial(_session, view, target, index, executor, left, rate)
+            for outcome in _told(target, left, in_one_of_two(bring) if left else {}):
                 if outcome.status != OK:
                     spoilt.add(outcome.subject)
                 yield outcome
@@ -249,15 +251,29 @@ def _sealed(target: OwnedStore, info: SegmentInfo) -> bool:
     return False
 
 
-def _carried_out(
+def _told(
+    target: OwnedStore, lacks: Sequence[Lack], failures: Mapping[str, Outcome]
+) -> Iterator[Outcome]:
+    """What became of the parts of a session; seals the copies that are whole."""
+    yield from failures.values()
+    for lack in lacks:
+        if lack.info.name not in failures:
+            if lack.stop == lack.info.length:
+                _sealed(target, lack.info)
+            message = f"{lack.start} to {lack.stop}"
+            length = lack.stop - lack.start
+            yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
+
+
+def _session(
     view: StoreView,
     target: OwnedStore,
     index: int,
     executor: Executor,
     lacks: list[Lack],
     rate: int | None,
-) -> Generator[Outcome]:
-    """Copy what one session brings and lacks yet, and commit it."""
+) -> dict[str, Outcome]:
+    """Copy what one session brings and lacks yet, and commit it; return what can not come."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
     opened, _ = open_session(
@@ -279,7 +295,7 @@ def _carried_out(
                 target_uuid=target.uuid,
                 rate=rate,
             )
-            failures = {}
+            failures: dict[str, Outcome] = {}
             if items:
                 with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
                     failures = _sort_out(outcomes, items, came, noted)
@@ -300,14 +316,7 @@ def _carried_out(
         if not serves_repeat(error) and not container.closed:
             target.loop.run(container.imports.abort(ticket.name))
         raise
-    yield from failures.values()
-    for lack in lacks:
-        if lack.info.name not in failures:
-            if lack.stop == lack.info.length:
-                _sealed(target, lack.info)
-            message = f"{lack.start} to {lack.stop}"
-            length = lack.stop - lack.start
-            yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
+    return failures
 
 
 def _facts(view: StoreView, lacks: Sequence[Lack]) -> Iterator[object]:

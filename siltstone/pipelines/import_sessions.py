@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from hashlib import blake2b
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
-from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.container.import_views import ImportedChunk, ImportSessionError, ImportTicket
 from siltstone.core.closing import Closing
 from siltstone.core.errors import ChunkError, ChunkStorageFullError, Outcome, SiltstoneError
 from siltstone.core.records.import_row import ImportState
@@ -17,6 +17,8 @@ from siltstone.pipelines.work import PipelineError
 from siltstone.store.assemble import storage_of
 
 _DIGEST_BYTES: Final = 16
+
+T = TypeVar("T")
 
 Range = tuple[str, int]
 """A range of a segment: its name, and the first offset."""
@@ -51,6 +53,20 @@ def open_session(name: str, opened: Callable[[str], ImportTicket]) -> tuple[Impo
             return ticket, committed
         committed = committed or ticket.state is ImportState.COMMITTED
     raise AssertionError("there is always a next number")
+
+
+def in_one_of_two(bring: Callable[[], T]) -> T:
+    """Bring what a session has; in another one, if the first takes no commit.
+
+    A commit that died may have begun with chunks of which no note told, and takes no others.
+
+    Args:
+        bring: opens a session, commits it, and aborts it where that fails.
+    """
+    try:
+        return bring()
+    except ImportSessionError:
+        return bring()
 
 
 def serves_repeat(error: BaseException) -> bool:

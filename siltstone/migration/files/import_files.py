@@ -13,7 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.import_views import ImportedChunk, ImportOutput, ImportTicket
+from siltstone.container.import_views import (
+    ImportedChunk,
+    ImportOutput,
+    ImportResult,
+    ImportTicket,
+)
 from siltstone.core.block_reads import read_exactly
 from siltstone.core.block_sums import extend_sums
 from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
@@ -30,7 +35,7 @@ from siltstone.core.words import MIB
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.file_errors import changed
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
-from siltstone.pipelines.import_sessions import open_session, serves_repeat
+from siltstone.pipelines.import_sessions import in_one_of_two, open_session, serves_repeat
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import Executor
 from siltstone.store.assemble import storage_of
@@ -178,6 +183,11 @@ def _open(store: Store, group: Group, choices: ImportChoices) -> tuple[ImportTic
 
 
 def _import_group(given: _Import, group: Group) -> Iterator[ImportedFiles]:
+    result = in_one_of_two(lambda: _session(given, group))
+    yield from _told(group, repeated=result.repeated)
+
+
+def _session(given: _Import, group: Group) -> ImportResult:
     store, choices = given.store, given.choices
     ticket, _ = _open(store, group, choices)
     try:
@@ -204,13 +214,12 @@ def _import_group(given: _Import, group: Group) -> Iterator[ImportedFiles]:
             ImportOutput(segment=segment.name, chunks=some, sealed=choices.seal)
             for segment, some in zip(group.segments, chunks, strict=True)
         ]
-        result = store.commit_import(ticket, outputs)
+        return store.commit_import(ticket, outputs)
     except (SiltstoneError, OSError) as error:
         if not _serves_repeat(error, choices):
             with suppress(SiltstoneError):
                 store.abort_import(ticket)
         raise
-    yield from _told(group, repeated=result.repeated)
 
 
 def _serves_repeat(error: Exception, choices: ImportChoices) -> bool:

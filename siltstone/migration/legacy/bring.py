@@ -45,6 +45,7 @@ from siltstone.migration.legacy.plan import (
 from siltstone.migration.legacy.worker_layout import WorkerLayout
 from siltstone.pipelines.import_sessions import (
     NotedRanges,
+    in_one_of_two,
     open_session,
     serves_repeat,
     session_name,
@@ -203,7 +204,7 @@ class _Bringing:
     def carry_out(self, shares: Sequence[Share]) -> Iterator[Outcome]:
         """Bring what one session has, and commit it."""
         try:
-            problems = self._session(shares)
+            problems = in_one_of_two(lambda: self._session(shares))
         except (FencedError, PipelineError):
             raise
         except (SiltstoneError, OSError) as error:

@@ -24,6 +24,7 @@ RANGES = 40
 KILLED = f"""
 import os, signal, sys
 from siltstone.cli.main import run
+from siltstone.container.import_build import HiddenSegments
 from siltstone.container.imports import Imports
 from siltstone.migration.legacy import copying
 from siltstone.pipelines import copy_plan, import_notes, work
@@ -64,6 +65,14 @@ async def committing(*given):
         dying()
     return found
 
+fill = HiddenSegments._fill
+
+async def filling(*given):
+    await fill(*given)
+    if where == "begun":
+        dying()
+
+HiddenSegments._fill = filling
 ImportWriter.write_chunk, NotedRanges.add, Imports.commit = counting, adding, committing
 sys.exit(run(arguments))
 """
@@ -121,6 +130,35 @@ def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_pat
         assert {finding.kind for finding in store.sweep()} <= {"waiting"}
     left = [path for path in (target / "chunks" / "import").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in left) == RANGES * RANGE
+
+
+@pytest.mark.parametrize("verb", ["copy", "legacy", "import"])
+def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_anew(
+    verb: str, command: Command, tmp_path: Path
+) -> None:
+    """Killed when both hidden segments are built."""
+    source, target = made(tmp_path / "source"), made(tmp_path / "target")
+    names = {"a": Random(1).randbytes((NOTED + 1) * RANGE), "b": Random(2).randbytes(RANGE)}
+    with siltstone.open(source) as store:
+        for name, data in names.items():
+            store.create(name).append(data)
+    old, plain = str(tmp_path / "old"), str(tmp_path / "plain")
+    for verbs in (["migrate", "export", old], ["export", "{path}", plain]):
+        assert command(*verbs, store=str(source)).code == 0
+    arguments = {
+        "copy": ["copy", str(source), str(target)],
+        "legacy": ["--store", str(target), "migrate", "legacy", old],
+        "import": ["--store", str(target), "import", "{path}", plain],
+    }[verb]
+    for where, code in (("begun", -signal.SIGKILL), ("none", 0)):
+        line = [sys.executable, "-c", KILLED, where, "2", str(tmp_path / "copied"), *arguments]
+        child = subprocess.run(line, capture_output=True)
+        assert child.returncode == code, child
+        assert content(target) == names or code
+    with siltstone.open(target) as store:
+        for _ in range(3):
+            store.collect()
+        assert not [found for found in store.check(deep=True) if found.severity == "damage"]
 
 
 def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) -> None:
