@@ -170,15 +170,16 @@ def list_generations(session: Session, place: Path, of: str | None, *, as_json: 
     if as_json:
         for one in found:
             facts = {} if one.backup is None else _backup_facts(one.backup)
-            print_json({"generation": one.number, **facts, "damage": one.damage})
+            damage = [record.text for record in one.damage]
+            print_json({"generation": one.number, **facts, "damage": damage})
     else:
         print_table(
             ("GENERATION", "MADE", "CONTAINERS", "SEGMENTS", "CHUNKS", "BYTES", "MISSING"),
             (_row(one) for one in found),
         )
         for one in found:
-            for damage in one.damage:
-                say(f"generation {one.number}: {damage}")
+            for record in one.damage:
+                say(f"generation {one.number}: {record.text}")
     if any(one.damage for one in found):
         raise click.exceptions.Exit(ExitCode.DAMAGE)
 

@@ -69,11 +69,11 @@ def list_backups(place: Path | str, store: str | None = None) -> list[FoundGener
         if not any(one.damage for one in found):
             return found
         # Of what is being made or removed, one of two records is there: not so at the next look.
-        before = {text for one in found for text in one.damage}
+        before = {record for one in found for record in one.damage}
         return [
             one
             if one.backup is None
-            else replace(one, damage=tuple(text for text in one.damage if text in before))
+            else replace(one, damage=tuple(record for record in one.damage if record in before))
             for one in opened.generations()
         ]
 
@@ -158,7 +158,7 @@ def named_objects(place: BackupPlace) -> set[str]:
     for found in place.generations():
         if found.backup is None:
             raise CorruptDataError(
-                f"generation {found.number} can not be read", where=found.damage[0]
+                f"generation {found.number} can not be read", where=found.damage[0].name
             )
         for container in found.backup.containers:
             named |= {container.list.name, container.tail.name}

@@ -55,18 +55,33 @@ _NONCE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDamage:
+    """What is wrong with one of the two records of a generation.
+
+    Attributes:
+        name: of the record.
+        missing: whether it is not there; if not, it can not be read.
+        text: the same for people.
+    """
+
+    name: str
+    missing: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundGeneration:
     """A generation whose record, or the copy of it, is there.
 
     Attributes:
         number: of the generation.
         backup: what it says; ``None`` when neither can be read.
-        damage: what is wrong with its record and with the copy, for people; empty when all is well.
+        damage: what is wrong with its record and with the copy; empty when all is well.
     """
 
     number: int
     backup: Backup | None
-    damage: tuple[str, ...] = ()
+    damage: tuple[RecordDamage, ...] = ()
 
 
 class BackupPlace(Closing):
@@ -186,7 +201,7 @@ class BackupPlace(Closing):
             raise StoreNotFoundError(text, generation=number, place=self.folder)
         backup = found[-1].backup
         if backup is None:
-            raise CorruptDataError("record of a backup is damaged", where=found[-1].damage[0])
+            raise CorruptDataError("record of a backup is damaged", where=found[-1].damage[0].name)
         return backup
 
     def state(self, backup: Backup) -> None:
@@ -208,7 +223,7 @@ class BackupPlace(Closing):
     def _generation(self, number: int) -> FoundGeneration | None:
         """A generation; ``None`` when it is gone, or its maker died in the middle of a record."""
         backup: Backup | None = None
-        damage: list[str] = []
+        damage: list[RecordDamage] = []
         cut = False
         for name in self._records(number):
             try:
@@ -220,12 +235,13 @@ class BackupPlace(Closing):
             except ChunkNotFoundError:
                 if cut:
                     return None
-                damage.append(f"record of a backup is not there where={name}")
+                text = f"record of a backup is not there where={name}"
+                damage.append(RecordDamage(name=name, missing=True, text=text))
             except CorruptDataError as error:
-                damage.append(str(error))
+                damage.append(RecordDamage(name=name, missing=False, text=str(error)))
             else:
                 backup = backup or found
-        if backup is None and all("is not there" in text for text in damage):
+        if backup is None and all(one.missing for one in damage):
             return None  # removed behind the listing that showed it
         return FoundGeneration(number=number, backup=backup, damage=tuple(damage))
 

@@ -94,14 +94,15 @@ def verify_backups(
         objects: dict[ObjectItem, list[int]] = {}
         looked_at = [one for one in found if generations is None or one.number in generations]
         for one in looked_at:
-            for damage in one.damage:
-                status = MISSING if "not there" in damage else DAMAGED
-                name = damage.partition("where=")[2].split(" ")[0]
-                findings.append(
-                    BackupFinding(
-                        generations=(one.number,), status=status, subject=name, message=damage
-                    )
+            findings += [
+                BackupFinding(
+                    generations=(one.number,),
+                    status=MISSING if record.missing else DAMAGED,
+                    subject=record.name,
+                    message=record.text,
                 )
+                for record in one.damage
+            ]
             if one.backup is not None:
                 for item in _named(opened, one.backup, findings):
                     objects.setdefault(item, []).append(one.number)
@@ -159,6 +160,11 @@ def _is_there(one: FoundGeneration, now: Mapping[int, FoundGeneration]) -> bool:
     return one.number in now and now[one.number].backup == one.backup
 
 
+def _texts(found: FoundGeneration) -> set[str]:
+    """What is said of its records."""
+    return {record.text for record in found.damage}
+
+
 def _still(
     finding: BackupFinding, there: Sequence[FoundGeneration], now: Mapping[int, FoundGeneration]
 ) -> BackupFinding:
@@ -167,7 +173,7 @@ def _still(
         one.number
         for one in there
         if one.number in finding.generations
-        and (finding.message not in one.damage or finding.message in now[one.number].damage)
+        and (finding.message not in _texts(one) or finding.message in _texts(now[one.number]))
     )
     return replace(finding, generations=tuple(chosen))
 

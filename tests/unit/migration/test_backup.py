@@ -323,6 +323,7 @@ def test_whatever_of_a_backup_is_damaged_or_gone_is_named(
             found = verify_backups(place).findings
             assert [finding.subject for finding in found] == [name], (name, kind, found)
             assert found[0].generations == (1,)
+            assert found[0].status == ("missing" if kind == "gone" else "damaged"), (name, kind)
             target = tmp_path / f"new{number}{kind}"
             if "/generations/" in name:
                 # It is there twice.
@@ -335,6 +336,13 @@ def test_whatever_of_a_backup_is_damaged_or_gone_is_named(
                 assert not (target / "siltstone.yaml").exists()
             path.write_bytes(whole)
     assert verify_backups(place).findings == ()
+
+
+def test_a_generation_that_is_not_there_is_not_called_sound(folder: Path, place: Path) -> None:
+    create_backup(folder, place)
+    with pytest.raises(StoreNotFoundError, match="there is no such backup"):
+        verify_backups(place, [1, 2])
+    assert verify_backups(place, [1]).generations == (1,)
 
 
 def test_a_place_is_refused_that_can_not_be_one(folder: Path, place: Path, tmp_path: Path) -> None:
