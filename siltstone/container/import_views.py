@@ -185,10 +185,13 @@ class ImportBatch:
     Attributes:
         query: names the stream; at most 256 bytes.
         number: numbers of a stream grow; none is imported twice, nor after a greater one.
+        target: where the stream writes, at most 1,024 bytes, for whoever compares it with
+            ``ImportResult.newest``; empty when nobody does.
     """
 
     query: str
     number: int
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +217,11 @@ class ImportResult:
         segments: where the bytes are, in the order in which they were given; none when another
             session had brought the batch before.
         repeated: whether it had taken place before, and nothing was done now.
+        newest: the newest batch of the stream, when another session had brought that or this
+            batch before, else ``None``. With a greater number, or another target, it tells that
+            two write under the name of one stream.
     """
 
     segments: tuple[ImportedSegment, ...]
     repeated: bool = False
+    newest: ImportBatch | None = None

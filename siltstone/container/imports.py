@@ -48,6 +48,7 @@ from siltstone.metadata.import_rows import (
 logger = logging.getLogger(__name__)
 
 NAME_BYTES_MAX = 256
+TARGET_BYTES_MAX = 1_024
 LIFETIME_S_MAX = 30 * 24 * 3600.0
 KEPT_MS = 24 * 3600 * 1000
 """How long a repeat of a closed session is recognised; then what late writers left is swept."""
@@ -159,11 +160,14 @@ class Imports:
         self.check_allowed("" if known is None else known.adoption)
         if batch is not None:
             _check_text("name of a stream", batch.query)
+            if batch.target:
+                _check_text("target of a stream", batch.target, TARGET_BYTES_MAX)
         self._pipeline.check_alive()
         async with self._lock:
             row = pending_import(self._tables, name)
-            if batch is not None and await self._came_with_another(row, batch):
-                result = ImportResult(segments=(), repeated=True)
+            newest = None if batch is None else await self._came_with_another(row, batch)
+            if newest is not None:
+                result = ImportResult(segments=(), repeated=True, newest=newest)
                 if row is None or row.state is not ImportState.OPEN:
                     return result  # a repeat, behind the call that aborted the session
                 await self._end(row, ImportState.ABORTED)
@@ -254,15 +258,17 @@ class Imports:
     def _has_expired(self, row: ImportRow) -> bool:
         return row.state is ImportState.OPEN and self._now_ms() >= row.expires_ms
 
-    async def _came_with_another(self, row: ImportRow | None, batch: ImportBatch) -> bool:
-        """Whether a batch was imported, and by another session than that of ``row``."""
+    async def _came_with_another(
+        self, row: ImportRow | None, batch: ImportBatch
+    ) -> ImportBatch | None:
+        """The stream's newest batch, if another session than that of ``row`` brought this one."""
         if row is not None and row.state is ImportState.COMMITTED:
-            return False
+            return None
         known = pending_import_batch(self._tables, batch.query)
         if known is None or known.batch < batch.number:
-            return False
+            return None
         await self._pipeline.barrier()
-        return True
+        return ImportBatch(query=known.query, number=known.batch, target=known.target)
 
     def _closing(
         self, row: ImportRow, parts: Sequence[ImportedPart], batch: ImportBatch | None
@@ -275,6 +281,7 @@ class Imports:
                 batch=batch.number,
                 session_id=row.session_id,
                 committed_ms=self._now_ms(),
+                target=batch.target,
             )
             entries.append(put_import_batch(newest))
         if row.adoption:
@@ -321,10 +328,10 @@ def _task(row: ImportRow, due_ms: int) -> Task:
     return Task(due_ms=due_ms, kind=TaskKind.CLOSE_IMPORT, subject=row.session_id, name=row.name)
 
 
-def _check_text(what: str, text: str) -> None:
+def _check_text(what: str, text: str, limit: int = NAME_BYTES_MAX) -> None:
     raw = text.encode("utf-8")
-    if not 1 <= len(raw) <= NAME_BYTES_MAX or b"\0" in raw:
-        raise ValueError(f"the {what} is 1 to {NAME_BYTES_MAX} bytes of UTF-8 without NUL")
+    if not 1 <= len(raw) <= limit or b"\0" in raw:
+        raise ValueError(f"the {what} is 1 to {limit} bytes of UTF-8 without NUL")
 
 
 def _result(parts: Sequence[ImportedPart], *, repeated: bool) -> ImportResult:

@@ -27,6 +27,7 @@ from siltstone.container.import_views import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
+    ImportSessionError,
     ImportTicket,
 )
 from siltstone.core.environment import SystemEnvironment
@@ -118,14 +119,38 @@ def publish(
 ) -> None:
     """Give to segments what these tasks brought, in one step. Repeatable.
 
-    Raises what opening a store and ``Store.commit_import`` raise.
+    Raises what opening a store and ``Store.commit_import`` raise, and
+
+        ImportSessionError: another query has published batches under the id of this one.
     """
     outputs = list(_outputs(options, written))
     stream = None
     if batch is not None:
-        stream = ImportBatch(query=written[0].query, number=batch)
+        stream = ImportBatch(query=written[0].query, number=batch, target=options.segment)
     with owned(options.store, ticket.container, END_WAIT_S) as store:
-        store.commit_import(ticket, outputs, batch=stream)
+        result = store.commit_import(ticket, outputs, batch=stream)
+    if stream is not None and result.newest is not None:
+        _check_replayed(ticket, stream, result.newest)
+
+
+def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatch) -> None:
+    """Refuse a batch that was published before and that Spark can not have planned again.
+
+    It plans the newest batch of a checkpoint again, and none before that. So this one has rows of
+    its own, and to pass over it would lose them.
+    """
+    if newest.number == batch.number and newest.target in ("", batch.target):
+        return
+    raise ImportSessionError(
+        "another query has the same id and published this batch or a later one: the checkpoint is "
+        "a copy, or an older one; begin with a new checkpoint",
+        session=ticket.name,
+        query=batch.query,
+        batch=batch.number,
+        segment=batch.target,
+        newest_batch=newest.number,
+        newest_segment=newest.target,
+    )
 
 
 def _outputs(options: WriteOptions, written: Sequence[Written]) -> Iterator[ImportOutput]:

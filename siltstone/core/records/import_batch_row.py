@@ -3,10 +3,11 @@
 Value, under the key of the stream::
 
     kind: u8 = 19
-    version: u8 = 1
+    version: u8 = 1, or 2 when it has a target
     batch: uvarint
     session_id: uvarint
     committed_ms: uvarint
+    target: text          in version 2 alone
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siltstone.core.records.keys import RowKind
-from siltstone.core.records.wire import Reader, head, uvarint
+from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
+VERSION_TARGET = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +30,22 @@ class ImportBatchRow:
         batch: number of the batch; numbers of a stream grow.
         session_id: the session that brought it.
         committed_ms: milliseconds since 1970.
+        target: where the stream writes; empty when that is not known.
     """
 
     query: str
     batch: int
     session_id: int
     committed_ms: int
+    target: str = ""
 
 
 def encode_import_batch_row(row: ImportBatchRow) -> bytes:
     """Encode the value of the row; the stream is in its key."""
     numbers = (row.batch, row.session_id, row.committed_ms)
-    return head(RowKind.IMPORT_BATCH, VERSION) + b"".join(map(uvarint, numbers))
+    version = VERSION_TARGET if row.target else VERSION
+    target = text(row.target) if row.target else b""
+    return head(RowKind.IMPORT_BATCH, version) + b"".join(map(uvarint, numbers)) + target
 
 
 def decode_import_batch_row(name: str, value: bytes) -> ImportBatchRow:
@@ -50,12 +56,17 @@ def decode_import_batch_row(name: str, value: bytes) -> ImportBatchRow:
         CorruptDataError: damaged.
     """
     where = f"import batch of {name!r}"
-    reader = Reader(value, kind=RowKind.IMPORT_BATCH, version=VERSION, where=where)
+    targeted = value[1:2] == bytes((VERSION_TARGET,))
+    version = VERSION_TARGET if targeted else VERSION
+    reader = Reader(
+        value, kind=RowKind.IMPORT_BATCH, version=version, where=where, known=VERSION_TARGET
+    )
     row = ImportBatchRow(
         query=name,
         batch=reader.uvarint(),
         session_id=reader.uvarint(),
         committed_ms=reader.uvarint(),
+        target=reader.text() if targeted else "",
     )
     reader.end()
     return row

@@ -432,6 +432,7 @@ def test_a_batch_of_a_stream_is_imported_once_whatever_session_brings_it() -> No
             result = await owner.container.imports.commit(name, [output], batch)
             again = await owner.container.imports.commit(name, [output], batch)
             assert again == replace(result, repeated=True)
+            assert result.newest == (replace(batch, number=1) if result.repeated else None)
         chunks = bring(made.new_storage(), await opened(owner, "other"), [b"x"])
         batch = ImportBatch(query="another", number=0)
         output = gives("s", chunks, ImportMode.APPEND)

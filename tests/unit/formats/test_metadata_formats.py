@@ -133,6 +133,7 @@ LEGACY = LegacyRow(
 LEGACY_AHEAD = replace(LEGACY, ahead_start=1 << 20, ahead_end=(1 << 21) + 5)
 IMPORTED_CHUNK = "import/c0/0000000000000007/00000-0-00000000000000ab"
 IMPORT_BATCH = ImportBatchRow(query="q-1", batch=41, session_id=7, committed_ms=1_700_000_300_000)
+TARGETED_BATCH = replace(IMPORT_BATCH, query="q-2", target="s")
 TOMBSTONE = Tombstone(
     name="part-1",
     source_id=299,
@@ -181,6 +182,10 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "legacy-ahead": (keys.legacy_key(300), encode_legacy_row(LEGACY_AHEAD)),
     "imported-chunk": (keys.import_chunk_key(IMPORTED_CHUNK), encode_number(RowKind.IMPORT, 42)),
     "import-batch": (keys.import_batch_key("q-1"), encode_import_batch_row(IMPORT_BATCH)),
+    "targeted-import-batch": (
+        keys.import_batch_key("q-2"),
+        encode_import_batch_row(TARGETED_BATCH),
+    ),
     "tombstone": (keys.tombstone_key("part-1"), encode_tombstone(TOMBSTONE)),
     "renamed": (keys.tombstone_key("draft"), encode_tombstone(RENAMED)),
     "attributes": (keys.attributes_key(300), encode_attributes(ATTRIBUTES)),
@@ -225,6 +230,10 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "imported-chunk": (42, lambda _, value: decode_number(RowKind.IMPORT, value)),
     "import-batch": (
         IMPORT_BATCH,
+        lambda key, value: decode_import_batch_row(keys.name_of(key), value),
+    ),
+    "targeted-import-batch": (
+        TARGETED_BATCH,
         lambda key, value: decode_import_batch_row(keys.name_of(key), value),
     ),
     "tombstone": (TOMBSTONE, lambda key, value: decode_tombstone(keys.name_of(key), value)),

@@ -137,7 +137,12 @@ LEGACY_ROWS = st.builds(
     sealed=st.booleans(),
 )
 IMPORT_BATCHES = st.builds(
-    import_batch_row.ImportBatchRow, query=NAMES, batch=U64, session_id=U64, committed_ms=U64
+    import_batch_row.ImportBatchRow,
+    query=NAMES,
+    batch=U64,
+    session_id=U64,
+    committed_ms=U64,
+    target=st.just("") | NAMES,
 )
 TOMBSTONES = st.builds(
     tombstone.Tombstone,

@@ -131,6 +131,25 @@ def test_many_batches_of_streams_are_written_once(sink: Sink) -> None:
     play_stream(sink, Random(4), len(shared(range(SOAK_ROUNDS))))
 
 
+def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) -> None:
+    def batch(number: int, row: str, segment: str = "s") -> None:
+        writer = sent(sink.ending(segment=segment))
+        message = sink.task(writer, 0, [row], query="q")
+        sink.ending(segment=segment).commit([message], number)
+
+    batch(0, "a")
+    batch(1, "b")
+    batch(1, "b")  # planned again, as by Spark behind a crash
+    for number, segment in ((0, "s"), (1, "other"), (0, "other")):
+        told = f"with a new checkpoint .*batch={number} segment={segment} newest_batch=1"
+        with pytest.raises(siltstone.ImportSessionError, match=told):
+            batch(number, "new", segment)
+    batch(2, "c", "other")
+    assert sink.content() == ["a", "b"]
+    assert sink.content("other") == ["c"]
+    assert sink.left() == []
+
+
 def end_and_die(writer: Any, ending: tuple[Any, ...], delay_s: float) -> None:
     """End a write, and die after so many seconds, or behind the end: before Spark notes it."""
     if delay_s >= 0:
