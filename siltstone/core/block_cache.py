@@ -172,7 +172,8 @@ class BlockCache:
                 return
             if length <= self._length(name, block) or not self._enter():
                 return
-            self._drop(key)
+            if key in self._slots:
+                self._drop(key)
             slot = self._take_slot(key)
             if slot is None:
                 self._leave()
@@ -303,7 +304,10 @@ class BlockCache:
         victim = self._eviction.add(key)
         if victim is not None:
             self._counts.evicted += 1
-            self._drop(victim)
+            # What goes is remembered by name: coming back soon, it is worth more.
+            freed = self._take_out(victim)
+            if freed is not None:
+                self._free.append(freed)
         if self._free:
             slot = self._free.pop()
         elif self._fresh < self._room:
@@ -332,8 +336,12 @@ class BlockCache:
             self._free.append(slot)
 
     def _remove(self, key: Key) -> int | None:
-        """Take a key out; return its slot, unless there is none or it is still being written."""
+        """Take a key out and forget it; see ``_take_out``."""
         self._eviction.remove(key)
+        return self._take_out(key)
+
+    def _take_out(self, key: Key) -> int | None:
+        """Take a key out; return its slot, unless there is none or it is still being written."""
         self._writing.pop(key, None)
         blocks = self._blocks.get(key[0], set())
         blocks.discard(key[1])

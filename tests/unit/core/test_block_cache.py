@@ -301,6 +301,19 @@ def test_eviction_keeps_as_many_as_there_is_room_for(steps: list[tuple[str, int]
         assert len(eviction) == len(there)
 
 
+def test_what_came_back_soon_stays_when_a_scan_comes(tmp_path: Path) -> None:
+    cache = opened(tmp_path, slots=20)
+    for number in range(30):
+        put(cache, "a", number, b"x")
+    assert get(cache, "a", 0) is None, "it went"
+    put(cache, "a", 0, b"x")
+    for number in range(100):
+        put(cache, "scan", number, b"y")
+    assert get(cache, "a", 0) is not None
+    assert cache.counts.blocks == 20
+    cache.close()
+
+
 def test_a_scan_does_not_drive_out_what_is_used() -> None:
     eviction: FifoEviction[int] = FifoEviction(20)
     there = set()
