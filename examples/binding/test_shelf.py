@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from siltstone_shelf.shelf import PAGE
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.hooks import load_chunk_storage
@@ -63,6 +64,7 @@ class ShelfService:
 
 class TestShelf(ChunkStorageContract):
     missing = frozenset({"append", "concat", "seal", "free_space"})
+    listed_count = 2 * PAGE + 3  # Three pages: what is lost between them is seen.
 
     @pytest.fixture
     def service(self, tmp_path: Path, request: pytest.FixtureRequest) -> ChunkService:

@@ -155,8 +155,9 @@ class _Run:
         """An empty folder for one check."""
         self._number += 1
         prefix = f"{self._prefix}{self._number:06}/"
-        yield ScratchService(self._open_client, self._outside, prefix, self._spending)
-        emptied(self._outside, prefix)
+        service = ScratchService(self._open_client, self._outside, prefix, self._spending)
+        yield service
+        emptied(self._outside, prefix, service.made)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Tell the suite what it can not know."""

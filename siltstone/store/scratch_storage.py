@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from siltstone.core.chunk_arguments import check_chunk_name, check_listing
-from siltstone.core.chunk_care import delete_many, sweep_leftovers
+from siltstone.core.chunk_care import delete_many, overwrite, sweep_leftovers
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, SiltstoneError
+from siltstone.core.immediate_reads import ReadNow, immediate_reads
 from siltstone.core.streamed_creates import create_from
 
 T = TypeVar("T")
@@ -57,6 +58,10 @@ class Spending:
         with self._lock:
             self.received += received
 
+    def __reduce__(self) -> tuple[Callable[..., Spending], tuple[int, ...]]:
+        """What a copy of a client counts, it counts for itself."""
+        return _spending, (self.calls_max, self.bytes_max, self.calls, self.sent, self.received)
+
     def is_spent(self, more: int = 0) -> bool:
         """Whether one more call, with so many bytes, would be too much."""
         return self.calls >= self.calls_max or self.sent + more > self.bytes_max
@@ -69,12 +74,16 @@ class ScratchStorage:
         inner: closed by ``close``.
         prefix: ends with a slash.
         spending: counts and bounds.
+        made: gets the names of the chunks that are made, and loses those that are deleted.
     """
 
-    def __init__(self, inner: ChunkStorage, prefix: str, spending: Spending) -> None:
+    def __init__(
+        self, inner: ChunkStorage, prefix: str, spending: Spending, made: set[str]
+    ) -> None:
         self._inner = inner
         self._prefix = prefix
         self._spending = spending
+        self._made = made
 
     @property
     def capabilities(self) -> Capabilities:
@@ -85,11 +94,13 @@ class ScratchStorage:
         """``ChunkStorage.create``."""
         with self._called(name, "create", _length(buffers)) as key:
             self._inner.create(key, buffers)
+            self._made.add(name)
 
     def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
         """``create_from`` of ``streamed_creates``."""
         with self._called(name, "create", length) as key:
             create_from(self._inner, key, length, pieces)
+            self._made.add(name)
 
     def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
         """``ChunkStorage.write``."""
@@ -119,22 +130,38 @@ class ScratchStorage:
         """``ChunkStorage.delete``."""
         with self._called(name, "delete") as key:
             self._inner.delete(key)
+            self._made.discard(name)
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
         """``delete_many`` of ``chunk_care``."""
         self._spending.begin()
         failed = delete_many(self._inner, [self._prefix + name for name in names])
-        return {key[len(self._prefix) :]: error for key, error in failed.items()}
+        left = {key[len(self._prefix) :]: error for key, error in failed.items()}
+        self._made.difference_update(set(names) - set(left))
+        return left
 
     def sweep_leftovers(self, prefix: str, age_s: float) -> int:
         """``sweep_leftovers`` of ``chunk_care``."""
         self._spending.begin()
         return sweep_leftovers(self._inner, self._prefix + prefix, age_s)
 
+    def overwrite(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+        """``overwrite`` of ``chunk_care``."""
+        with self._called(name, "overwrite", _length(buffers)) as key:
+            overwrite(self._inner, key, offset, buffers)
+
+    def immediate_reads(self) -> ReadNow | None:
+        """``immediate_reads`` of the module of that name; they ask nobody and count nothing."""
+        read_now = immediate_reads(self._inner)
+        if read_now is None:
+            return None
+        return lambda name, offset, buffer: read_now(self._prefix + name, offset, buffer)
+
     def concat(self, target: str, sources: Sequence[tuple[str, int]]) -> None:
         """``ChunkStorage.concat``."""
         with self._called(target, "concat") as key:
             self._inner.concat(key, [(self._key(name, "concat"), size) for name, size in sources])
+            self._made.add(target)
 
     def seal(self, name: str) -> None:
         """``ChunkStorage.seal``."""
@@ -181,13 +208,16 @@ class ScratchService:
     """What one check works on: clients of a prefix that nobody else uses.
 
     There is no second way to look at a service that only its binding knows, so ``outside`` is
-    another client.
+    another client. It does not trust its own listing alone: names that were made are looked up.
 
     Args:
         open_client: returns another client of the service.
         outside: a client that stays open.
         prefix: ends with a slash.
         spending: counts and bounds.
+
+    Attributes:
+        made: names of chunks that were made, and not deleted since.
     """
 
     def __init__(
@@ -201,10 +231,11 @@ class ScratchService:
         self._outside = outside
         self._prefix = prefix
         self._spending = spending
+        self.made: set[str] = set()
 
     def open(self) -> ChunkStorage:
         """Return another client."""
-        return ScratchStorage(self._open_client(), self._prefix, self._spending)
+        return ScratchStorage(self._open_client(), self._prefix, self._spending, self.made)
 
     def outside_read(self, name: str) -> bytes | None:
         """Return what the other client reads, or ``None``."""
@@ -216,23 +247,30 @@ class ScratchService:
             return None
 
     def outside_names(self) -> list[str]:
-        """Return what the other client lists."""
-        return [chunk.name for chunk in self._looking().list()]
+        """Return what the other client lists, and what it finds of all else that was made."""
+        storage = self._looking()
+        listed = [chunk.name for chunk in storage.list()]
+        return listed + [name for name in self.made - set(listed) if _is_there(storage, name)]
 
     def outside_write(self, name: str, content: bytes) -> None:
         """Make or replace a chunk with the other client."""
         storage = self._looking()
-        with suppress(ChunkNotFoundError):
-            storage.delete(name)
+        if name in self.made:
+            with suppress(ChunkNotFoundError):
+                storage.delete(name)
         storage.create(name, [content])
 
     def _looking(self) -> ScratchStorage:
-        return ScratchStorage(self._outside, self._prefix, self._spending)
+        return ScratchStorage(self._outside, self._prefix, self._spending, self.made)
 
 
-def emptied(storage: ChunkStorage, prefix: str) -> int:
-    """Delete all chunks below ``prefix``; return how many are left because that failed."""
-    names = [found.name for found in storage.list(prefix)]
+def emptied(storage: ChunkStorage, prefix: str, made: Iterable[str] = ()) -> int:
+    """Delete all chunks below ``prefix``; return how many are left because that failed.
+
+    ``made`` are names below the prefix which may be there, listed or not.
+    """
+    names = dict.fromkeys(found.name for found in storage.list(prefix))
+    names.update(dict.fromkeys(prefix + name for name in made))
     left = 0
     for name in names:
         try:
@@ -242,6 +280,20 @@ def emptied(storage: ChunkStorage, prefix: str) -> int:
         except SiltstoneError:
             left += 1
     return left
+
+
+def _is_there(storage: ChunkStorage, name: str) -> bool:
+    try:
+        storage.stat(name)
+    except ChunkNotFoundError:
+        return False
+    return True
+
+
+def _spending(calls_max: int, bytes_max: int, calls: int, sent: int, received: int) -> Spending:
+    return Spending(
+        calls_max=calls_max, bytes_max=bytes_max, calls=calls, sent=sent, received=received
+    )
 
 
 def _length(buffers: object) -> int:

@@ -16,6 +16,7 @@ class TestConformance(ChunkStorageContract):
     """All checks, with sizes for a service that is paid for."""
 
     is_alone = False
+    listed_count = 1_025
     large_bytes = 1 << 20
     model_runs = 15
 

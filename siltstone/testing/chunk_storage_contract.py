@@ -25,10 +25,12 @@ from siltstone.testing.chunk_checks.buffers import BufferChecks
 from siltstone.testing.chunk_checks.closing import CloseChecks
 from siltstone.testing.chunk_checks.declaring import CapabilityChecks
 from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.immediate import ImmediateChecks
 from siltstone.testing.chunk_checks.listing import ListChecks
 from siltstone.testing.chunk_checks.model import ModelChecks
 from siltstone.testing.chunk_checks.naming import NameChecks
 from siltstone.testing.chunk_checks.outcomes import OutcomeChecks
+from siltstone.testing.chunk_checks.overwriting import OverwriteChecks
 from siltstone.testing.chunk_checks.processes import ProcessChecks
 from siltstone.testing.chunk_checks.racing import RaceChecks
 from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
@@ -45,8 +47,10 @@ class ChunkStorageContract(
     CreateChecks,
     StreamChecks,
     WriteChecks,
+    OverwriteChecks,
     DeleteChecks,
     ReadChecks,
+    ImmediateChecks,
     StatChecks,
     ListChecks,
     NameChecks,

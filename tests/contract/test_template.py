@@ -43,12 +43,29 @@ def run(place: Path, *line: str) -> str:
     return ran.stdout
 
 
-def test_the_template_is_installed_and_its_suite_is_green(place: Path) -> None:
+def install(place: Path) -> None:
     run(
         place, "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation",
         "--disable-pip-version-check", "--target", "installed", ".",
     )  # fmt: skip
     shutil.rmtree(place / "siltstone_shelf")  # What runs is what was installed.
+
+
+def test_a_store_opens_with_what_the_template_writes_into_its_settings(place: Path) -> None:
+    install(place)
+    (text,) = re.findall(r"```yaml\n(.*?)```", (place / "README.md").read_text(), re.DOTALL)
+    run(place, "siltstone", "init", "store", "--binding", "shelf", "--option", "path=here.db")
+    settings = place / "store" / "siltstone.yaml"
+    written = settings.read_text()
+    section = re.search(r"^long_term_storage:\n(?: .*\n)+", written, re.MULTILINE)
+    assert section is not None
+    settings.write_text(written.replace(section[0], text.replace("/data/shelf.db", "here.db")))
+    run(place, "siltstone", "--store", "store", "create", "a")
+    assert "a " in run(place, "siltstone", "--store", "store", "ls")
+
+
+def test_the_template_is_installed_and_its_suite_is_green(place: Path) -> None:
+    install(place)
     told = run(place, "pytest", "-q", "-p", "no:cacheprovider", "test_shelf.py")
     passed = re.search(r"(\d+) passed", told)
     assert passed is not None

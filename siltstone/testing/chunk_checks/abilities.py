@@ -27,6 +27,10 @@ from siltstone.testing.chunk_checks.subject import (
     read,
 )
 
+MANY_PARTS = 70
+"""More than some services join in one request, which is 32."""
+MANY_BYTES = 1 << 24
+
 
 def part_of(storage: ChunkStorage, letter: bytes) -> bytes:
     """Return the smallest part that a concat takes, but not less than four bytes."""
@@ -68,6 +72,20 @@ class ConcatChecks(ChunkSubject):
         fill(storage, "a", content=[part])
         storage.concat("t", [("a", len(part)), ("a", len(part))])
         assert service.outside_read("t") == part * 2
+
+    def test_concat_of_many_parts_keeps_their_order(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        need(storage, "concat")
+        able = storage.capabilities
+        least = max(1, able.concat_part_bytes_min)
+        count = min(MANY_PARTS, able.concat_parts_max, able.chunk_bytes_max // least)
+        count = max(1, min(count, MANY_BYTES // least))
+        parts = [b"%03d" % number * (least // 3 + 1) for number in range(count)]
+        for number, part in enumerate(parts):
+            fill(storage, f"s/{number}", content=[part])
+        storage.concat("t", [(f"s/{number}", len(part)) for number, part in enumerate(parts)])
+        assert service.outside_read("t") == b"".join(parts)
 
     def test_concat_refuses_a_taken_name(
         self, storage: ChunkStorage, service: ChunkService

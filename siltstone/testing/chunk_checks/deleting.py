@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.core.chunk_care import BulkDeletes, delete_many, sweep_leftovers
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import ChunkNotFoundError, Outcome
+from siltstone.core.errors import ChunkExistsError, ChunkNameError, ChunkNotFoundError, Outcome
 from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, names, read
 
 
@@ -87,6 +87,17 @@ class DeleteChecks(ChunkSubject):
         storage.create("d/a", [b"x"])
         with pytest.raises(ChunkNotFoundError):
             storage.delete("d")
+        assert list(service.outside_names()) == ["d/a"]
+
+    def test_delete_of_a_name_leaves_what_lies_below_it(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        storage.create("d/a", [b"x"])
+        try:
+            storage.create("d", [b"y"])
+        except (ChunkNameError, ChunkExistsError):
+            pytest.skip("a chunk can not have the name of another one's folder")
+        storage.delete("d")
         assert list(service.outside_names()) == ["d/a"]
 
     def test_a_deleted_chunk_stays_deleted(

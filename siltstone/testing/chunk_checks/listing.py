@@ -16,6 +16,7 @@ from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, f
 
 KEYS = (
     "a b", "a!", "a%2Fb", "a-0", "a-/x", "a.b/y", "a.c", "a/b/c", "a/b-", "a/b0", "a0", "aa", "A",
+    "a_b", "a*b", "_a/b",
     "b/-", "b/0/0", "b-0", "c", "c-", "c0", "~", "é", "e\u0301", "\uffee", "\U0001f600",
 )  # fmt: skip
 """Odd in their order: ``-`` and ``.`` are below ``/``, ``0`` is above, and the last two would
@@ -62,8 +63,11 @@ class ListChecks(ChunkSubject):
 
     @pytest.mark.parametrize(
         "prefix",
-        ["a", "a-", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a.", "a%", "b/0", "b", "\u00e9", "x"],
-    )
+        [
+            "a", "a-", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a.", "a%", "b/0", "b", "\u00e9",
+            "x", "a_", "_", "a*", "*", "a?", "[a]", "a\\", "^a", "(a|b)",
+        ],
+    )  # fmt: skip
     def test_list_takes_a_prefix_that_ends_anywhere(
         self, storage: ChunkStorage, prefix: str
     ) -> None:
@@ -88,11 +92,21 @@ class ListChecks(ChunkSubject):
         assert names(storage, prefix) == []
 
     def test_list_of_more_than_a_page(self, storage: ChunkStorage, service: ChunkService) -> None:
-        keys = [f"{number % 7}/{number:05}" for number in range(self.listed_count)]
-        for key in keys:
+        keys = by_bytes(f"k/{number % 7}/{number:05}" for number in range(self.listed_count))
+        for key in (*keys, "a", "z"):
             service.outside_write(key, b"x")
-        assert names(storage) == by_bytes(keys)
-        assert names(storage, "3/") == by_bytes([key for key in keys if key.startswith("3/")])
+        assert names(storage) == ["a", *keys, "z"]
+        for prefix in ("k/", "k/3/", "k/2"):
+            assert names(storage, prefix) == [key for key in keys if key.startswith(prefix)]
+        start = keys[len(keys) // 20]
+        assert names(storage, "k/", start) == [key for key in keys if key > start]
+        seen = []
+        for chunk in storage.list("k/"):
+            seen.append(chunk.name)
+            # Pages are not counted from the beginning: what goes there moves nothing.
+            storage.delete(chunk.name)
+        assert seen == keys
+        assert names(storage) == ["a", "z"]
 
     def test_list_is_lazy(self, storage: ChunkStorage) -> None:
         fill(storage, "a", "b", "c")

@@ -10,7 +10,13 @@ import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError
+from siltstone.core.words import MIB
 from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, need, read
+
+MUCH = 8 * MIB + 1
+"""More than Siltstone asks for at a time."""
+REPLACED_MAX = 200
+"""A clock by which a service makes versions may stand still during some changes, not so many."""
 
 
 class ReadChecks(ChunkSubject):
@@ -97,6 +103,13 @@ class ReadChecks(ChunkSubject):
                 wanted = content[offset : offset + count]
                 assert read(storage, "a", offset, count) == wanted, (offset, count)
 
+    def test_read_of_much_at_once(self, storage: ChunkStorage) -> None:
+        length = min(MUCH, storage.capabilities.chunk_bytes_max)
+        content = (bytes(range(251)) * (length // 251 + 1))[:length]
+        storage.create("a", [content])
+        assert read(storage, "a", 0, length) == content
+        assert read(storage, "a", 1_000, length) == content[1_000:]
+
     @pytest.mark.parametrize("offset", [1_000, 2**31, 2**40, 2**62])
     def test_read_far_beyond_the_end_is_refused(self, storage: ChunkStorage, offset: int) -> None:
         storage.create("a", [b"abc"])
@@ -180,6 +193,18 @@ class StatChecks(ChunkSubject):
         version = storage.stat("a").version
         service.outside_write("a", b"other bytes")
         assert storage.stat("a").version != version
+
+    def test_version_changes_when_bytes_of_the_same_length_take_the_name(
+        self, storage: ChunkStorage
+    ) -> None:
+        storage.create("a", [b"abc"])
+        version = storage.stat("a").version
+        for number in range(REPLACED_MAX):
+            storage.delete("a")
+            storage.create("a", [b"%03d" % number])
+            if storage.stat("a").version != version:
+                return
+        pytest.fail("the version stayed while the bytes changed")
 
     def test_version_is_the_same_for_every_client(
         self, storage: ChunkStorage, service: ChunkService

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from siltstone.core.chunk_care import delete_many
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkError, ChunkNotFoundError, ClosedError, Outcome
+from siltstone.core.streamed_creates import create_from
 from siltstone.testing.chunk_checks.abilities import part_of
 from siltstone.testing.chunk_checks.subject import (
     ChunkService,
@@ -59,6 +61,26 @@ class StopChecks(ChunkSubject):
         storage.create("a", [b"abc"])
         self._unanswered(stoppable, lambda: storage.delete("a"))
         self._came_to(stoppable, "a", b"abc", None)
+
+    def test_delete_many_tells_the_truth(
+        self, storage: ChunkStorage, stoppable: StoppableService
+    ) -> None:
+        fill(storage, "a", "d/b")
+        stoppable.stop()
+        try:
+            failed = set(delete_many(storage, ["a", "d/b"]))
+        except ChunkError:
+            failed = {"a", "d/b"}
+        finally:
+            stoppable.start()
+        assert set(stoppable.outside_names()) <= failed, "it was said to be gone"
+
+    def test_streamed_create_tells_the_truth(
+        self, storage: ChunkStorage, stoppable: StoppableService
+    ) -> None:
+        need(storage, "streams")
+        self._unanswered(stoppable, lambda: create_from(storage, "a", 3, [b"a", b"bc"]))
+        self._came_to(stoppable, "a", None, b"abc")
 
     def test_concat_tells_the_truth(
         self, storage: ChunkStorage, stoppable: StoppableService

@@ -51,6 +51,19 @@ class StreamChecks(ChunkSubject):
         assert isinstance(caught.value.error, FileNotFoundError)
         assert len(service.outside_read("a") or b"") <= good * MIB
 
+    def test_streamed_create_whose_pieces_end_in_an_error_leaves_what_has_the_name(
+        self, storage: ChunkStorage, service: ChunkService
+    ) -> None:
+        def pieces() -> Iterator[bytes]:
+            yield bytes(MIB)
+            _fail()
+
+        streamed = _streamed(storage)
+        storage.create("a", [b"first"])
+        with pytest.raises((PieceError, ChunkExistsError)):
+            streamed.create_from("a", 5 * MIB, pieces())
+        assert service.outside_read("a") == b"first"
+
     @pytest.mark.parametrize("count", [1, 3])
     def test_streamed_create_of_another_length_is_refused(
         self, storage: ChunkStorage, service: ChunkService, count: int

@@ -143,7 +143,7 @@ class TestScratch(ChunkStorageContract):
 def test_nothing_is_sent_when_all_is_spent() -> None:
     bucket = Bucket()
     spending = Spending(calls_max=3, bytes_max=10)
-    storage = ScratchStorage(MemoryChunkStorage(bucket), "p/", spending)
+    storage = ScratchStorage(MemoryChunkStorage(bucket), "p/", spending, set())
     with pytest.raises(SpentError):
         storage.create("a", [bytes(11)])
     storage.create("a", [bytes(10)])

@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from siltstone.core.chunk_storage import Buffer, Capabilities
+from siltstone.core.errors import ChunkError
+from siltstone.core.streamed_creates import PieceError
+from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
+from siltstone.testing.chunk_checks.stopping import StopChecks
+from siltstone.testing.chunk_checks.streaming import StreamChecks
+from siltstone.testing.chunk_checks.subject import at_once
+from tests.contract.services import BucketService, StoppableBucket
+
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-import json, sys
+import fnmatch, json, sys
+from dataclasses import replace
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.environment import SystemEnvironment
@@ -24,6 +37,30 @@ bucket, probes = Bucket(), []
 
 class Lying(MemoryChunkStorage):
     kept = None
+
+    @property
+    def capabilities(self):
+        able = super().capabilities
+        return replace(able, overwrite=True) if LIE == "cuts what it overwrites" else able
+
+    def __reduce__(self):
+        if LIE == "is copied with nothing in it":
+            return Lying, ()
+        raise TypeError("no copies")
+
+    def overwrite(self, name, offset, buffers):
+        content = bucket.chunks[name.encode()].content
+        content[offset:] = b"".join(buffers)
+
+    def immediate_reads(self):
+        def read_now(name, offset, buffer):
+            try:
+                super(Lying, self).read_into(name, offset, buffer)
+                return self.stat(name).version
+            except Exception:
+                return None
+
+        return read_now if LIE == "says that all was read" else None
 
     def create(self, name, buffers):
         if LIE == "changes the buffers":
@@ -42,17 +79,28 @@ class Lying(MemoryChunkStorage):
             Lying.kept = memoryview(buffer)
         if LIE == "is short" and len(buffer) > 3:
             buffer = memoryview(buffer)[:-1]
+        if LIE == "cuts long reads":
+            buffer = memoryview(buffer)[: 1 << 22]
         return super().read_into(name, offset, buffer)
 
     def stat(self, name):
         found = super().stat(name)
         if LIE == "has one version":
             object.__setattr__(found, "version", "1")
+        if LIE == "has a version for each length":
+            object.__setattr__(found, "version", str(found.length))
         if LIE == "tells milliseconds":
             object.__setattr__(found, "modified_s", found.modified_s * 1000)
         return found
 
     def list(self, prefix="", start_after=""):
+        if LIE == "lists by a pattern":
+            listed = super().list("", start_after)
+            return iter([one for one in listed if fnmatch.fnmatchcase(one.name, prefix + "*")])
+        if LIE == "counts pages from the beginning":
+            return self.paged(prefix, start_after)
+        if LIE == "lists what is small":
+            return (one for one in super().list(prefix, start_after) if one.length < 1 << 20)
         found = list(super().list(prefix, start_after))
         if LIE == "lists as text":
             found.sort(key=lambda one: one.name.encode("utf-16-be"))
@@ -60,7 +108,17 @@ class Lying(MemoryChunkStorage):
             found = found[:-1]
         return iter(found)
 
+    def paged(self, prefix, start_after):
+        start, page = 0, [None] * 500
+        while len(page) == 500:
+            page = list(super().list(prefix, start_after))[start : start + 500]
+            start += 500
+            yield from page
+
     def delete(self, name):
+        if LIE == "deletes a whole folder" and name.encode() in bucket.chunks:
+            for found in super().list(name + "/"):
+                super().delete(found.name)
         try:
             super().delete(name)
         except ChunkNotFoundError as error:
@@ -73,6 +131,8 @@ class Lying(MemoryChunkStorage):
             raise
 
     def concat(self, target, sources):
+        if LIE == "joins 32 at most" and isinstance(sources, list):
+            sources = sources[:32]
         super().concat(target, sources)
         if LIE == "takes the sources":
             for name, _ in set(sources):
@@ -121,6 +181,18 @@ LIES = {
     "takes the sources": ["concat_makes_a_copy"],
     "does not seal": ["a_seal_lasts", "write_and_seal_at_once"],
     "does not close": ["close_by_many_at_once"],
+    "cuts long reads": ["read_of_much_at_once"],
+    "has a version for each length": [
+        "version_changes_when_bytes_of_the_same_length_take_the_name",
+    ],
+    "lists by a pattern": ["list_takes_a_prefix_that_ends_anywhere"],
+    "counts pages from the beginning": ["list_of_more_than_a_page"],
+    "lists what is small": ["create_of_a_large_chunk"],
+    "deletes a whole folder": ["delete_of_a_name_leaves_what_lies_below_it"],
+    "joins 32 at most": ["concat_of_many_parts_keeps_their_order"],
+    "cuts what it overwrites": ["overwrite_changes_these_bytes_and_no_other"],
+    "says that all was read": ["reads_without_waiting_give_what_is_there_or_nothing"],
+    "is copied with nothing in it": ["a_copied_client_works_or_is_refused"],
 }
 
 
@@ -135,3 +207,43 @@ def test_a_lie_is_noticed_by_its_checks(lie: str) -> None:
 @pytest.mark.slow
 def test_nothing_is_wrong_with_the_truth() -> None:
     assert failing("", "buffer or version or seal or model or missing_chunk or close") == []
+
+
+class HidingStorage(WrappedChunkStorage):
+    """It tells of no delete that failed, and what it could not make it takes away."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, streams=True)
+
+    def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
+        with suppress(ChunkError):
+            super().delete_many(names)
+        return {}
+
+    def create_from(self, name: str, length: int, pieces: Iterable[Buffer]) -> None:
+        try:
+            self.inner.create(name, list(pieces))
+        except OSError as error:
+            self.inner.delete(name)
+            raise PieceError(error) from error
+
+
+def test_deletes_that_are_said_to_be_done_are_noticed() -> None:
+    service = StoppableBucket()
+    storage = HidingStorage(service.open())
+    with pytest.raises(AssertionError, match="said to be gone"):
+        StopChecks().test_delete_many_tells_the_truth(storage, service)
+
+
+def test_a_streamed_create_that_takes_a_chunk_of_others_away_is_noticed() -> None:
+    service = BucketService(wrap=HidingStorage)
+    check = "test_streamed_create_whose_pieces_end_in_an_error_leaves_what_has_the_name"
+    with pytest.raises(AssertionError):
+        getattr(StreamChecks(), check)(service.open(), service)
+
+
+def test_threads_that_meet_take_turns_all_the_time() -> None:
+    before = sys.getswitchinterval()
+    assert at_once([sys.getswitchinterval] * 2) == pytest.approx([1e-6] * 2)
+    assert sys.getswitchinterval() == before

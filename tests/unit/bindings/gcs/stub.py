@@ -215,14 +215,16 @@ class Stub:
         prefix, start = request.query.get("prefix", ""), request.query.get("startOffset", "")
         keys = sorted(self.objects, key=str.encode)
         keys = [k for k in keys if k.startswith(prefix) and k.encode() >= start.encode()]
-        begin = int(request.query.get("pageToken", 0))
+        # A token names the last object of the page before, whatever goes meanwhile.
+        last = request.query.get("pageToken", "")
+        keys = [k for k in keys if k.encode() > last.encode()]
         step = min(1_000, int(request.query.get("maxResults", 1_000)))
-        page = keys[begin : begin + step]
+        page = keys[:step]
         told: dict[str, Any] = {"kind": "storage#objects"}
         if page and "items" in request.query["fields"]:
             told["items"] = [self._facts(key, self.objects[key]) for key in page]
-        if len(keys) > begin + step:
-            told["nextPageToken"] = str(begin + step)
+        if len(keys) > step:
+            told["nextPageToken"] = page[-1]
         return success(told)
 
     def do_compose(self, request: Request) -> Reply:
