@@ -47,12 +47,14 @@ class SegmentSpan:
         start: records that begin below it are left out.
         stop: records that begin at or beyond it are left out.
         end: the length that the segment is taken to have.
+        joined: what follows is read later, from ``stop`` on.
     """
 
     info: SegmentInfo
     start: int
     stop: int
     end: int
+    joined: bool = False
 
     def mapped(self) -> tuple[int, int]:
         """What has to be mapped to plan it: also the byte before, and some behind."""
@@ -75,7 +77,7 @@ class RecordRange:
         stop: the end of the range, above ``start``.
         end: the end of the whole snapshot, where also a record ends that is not whole.
         at_record_start: a record begins at ``start`` whatever lies before.
-        joined: another range begins at ``stop``.
+        joined: another range begins at ``stop``, now or later.
         borders: append borders in the range, ascending; only where a read may need them.
         window: where the bytes of the range lie, and of a little more.
     """
@@ -247,7 +249,7 @@ def plan_ranges(
                 stop=border,
                 end=span.end,
                 at_record_start=at_start,
-                joined=border < span.stop,
+                joined=span.joined or border < span.stop,
                 borders=tuple(borders[bisect_right(borders, begin) : bisect_left(borders, border)]),
                 window=cut_window(
                     segment, begin if at_start else begin - 1, min(span.end, border + ahead)

@@ -146,21 +146,30 @@ class EventEnds:
         length: of the segment.
         sealed_length: the same, if no more can come.
         borders: where appends begin, ascending, as far as they are known.
+        follows: read every event, and take no border for the beginning of one. Otherwise the task
+            of a batch proves where that ends.
     """
 
     def __init__(
-        self, read: Read, length: int, sealed_length: int | None, borders: Sequence[int]
+        self,
+        read: Read,
+        length: int,
+        sealed_length: int | None,
+        borders: Sequence[int],
+        *,
+        follows: bool,
     ) -> None:
         self._read = read
         self._length = length
         self._sealed_length = sealed_length
         self._borders = borders
+        self._follows = follows
 
     async def last(self, start: int, limit: int) -> int:
         """See ``RecordEnds``."""
         if limit == self._sealed_length:
             return limit
-        for border in reversed(self._borders):
+        for border in () if self._follows else reversed(self._borders):
             if start < border <= limit and await begins_event(self._read, border, self._length):
                 return (await self._follow(border, limit, None))[0]
         return (await self._follow(start, limit, None))[0]

@@ -20,7 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.words import container_of
 from siltstone.pipelines.open_store import OpenStore
-from siltstone.spark.options import SEGMENTS_MAX, Mode, check_read
+from siltstone.spark.options import SEGMENTS_MAX, Mode, Split, check_read
 from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
 from siltstone.spark.resolve import append_borders, plan_tasks
@@ -222,7 +222,8 @@ class StreamPlan:
         if options.mode is Mode.BYTES:
             return BlockEnds(options.block_bytes, sealed_length)
         borders = await append_borders(container, info.name, start, info.length)
-        return EventEnds(read, info.length, sealed_length, borders)
+        follows = options.split is Split.NONE
+        return EventEnds(read, info.length, sealed_length, borders, follows=follows)
 
     async def _plan(
         self, start: dict[str, Any], end: dict[str, Any], store: OpenStore
@@ -242,7 +243,17 @@ class StreamPlan:
             if until.offset > info.length:
                 raise _behind_the_stream(info, until.offset)
             first = info.start_offset if begin is None else _begin(begin, info, skip=skip)
-            spans.append(SegmentSpan(info=info, start=first, stop=until.offset, end=until.offset))
+            # Events are read to their ends, wherever these are: so it shows whether one ends there.
+            events = self._options.read.mode is Mode.EVENTS
+            spans.append(
+                SegmentSpan(
+                    info=info,
+                    start=first,
+                    stop=until.offset,
+                    end=info.length if events else until.offset,
+                    joined=True,
+                )
+            )
         cores = len(os.sched_getaffinity(0))
         return await plan_tasks(store, self._options.read, spans, cores)
 

@@ -216,6 +216,25 @@ def test_a_malformed_event_fails_in_its_task(make: Make, segment: siltstone.Segm
     assert stream.values() == [b"d"]
 
 
+@pytest.mark.parametrize("bad", ["fail", "skip", "column"])
+def test_events_that_hold_events_are_whole_or_the_batch_fails(
+    make: Make, segment: siltstone.Segment, bad: str
+) -> None:
+    inner = [b"in%d" % number for number in range(12)]
+    payloads = [b"first", events.encode_many(inner), b"last"]
+    data = events.encode_many(payloads)
+    # An append ends inside the second event, where one of those in it does.
+    cut = data.index(events.encode(inner[2]))
+    for part in (data[:cut], data[cut:]):
+        segment.append(part)
+        segment.flush()
+    options = {"segment": segment.name, "mode": "events", "badRecords": bad}
+    with pytest.raises(MalformedEventError, match=r"not end where an append.* option split=none"):
+        make(**options, maxBytesPerTrigger=60).drain()
+    for more in ({}, {"maxBytesPerTrigger": 60, "split": "none"}):
+        assert [row["value"] for row in make(**options, **more).drain()] == payloads
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
