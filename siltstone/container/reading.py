@@ -128,7 +128,8 @@ class Reading:
             self._available(segment, offset, 0)
         if stop < begin:
             raise ValueError(f"end {stop} lies below start {begin}")
-        return map_segment(info, segment, self._segments, begin, stop)
+        lineage = self.replica.tables.lineage
+        return map_segment(info, lineage, segment, self._segments, begin, stop)
 
     def offset_at(self, name: str, time_ms: int) -> int:
         """The last known append border with only bytes below that are older than ``time_ms``.

@@ -19,6 +19,7 @@ class SegmentMap:
 
     Attributes:
         info: the segment at that moment.
+        lineage: of its container; behind a recovery with loss the offsets may have other bytes.
         start: first offset.
         end: offset behind the last byte.
         extents: where the flushed bytes lie, in order; the first and the last may reach beyond.
@@ -27,6 +28,7 @@ class SegmentMap:
     """
 
     info: SegmentInfo
+    lineage: bytes
     start: int
     end: int
     extents: tuple[ChunkExtent, ...]
@@ -35,7 +37,12 @@ class SegmentMap:
 
 
 def map_segment(
-    info: SegmentInfo, segment: OpenSegment, storage: ChunkedSegmentStorage, start: int, end: int
+    info: SegmentInfo,
+    lineage: bytes,
+    segment: OpenSegment,
+    storage: ChunkedSegmentStorage,
+    start: int,
+    end: int,
 ) -> SegmentMap:
     """Map ``[start, end)``, which lies in the readable range; ``info`` and all rows are current."""
     extents: list[ChunkExtent] = []
@@ -52,6 +59,7 @@ def map_segment(
     assert copied == len(tail), "the tail has a gap"
     return SegmentMap(
         info=info,
+        lineage=lineage,
         start=start,
         end=end,
         extents=tuple(extents),

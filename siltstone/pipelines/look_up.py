@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from siltstone.container.found import check_followed
 from siltstone.container.segment_life import same_segment
 from siltstone.core.words import MIB
 from siltstone.pipelines.open_store import OpenStore
@@ -18,7 +19,7 @@ WINDOW_BYTES: Final = 64 * MIB
 
 
 def find_window(
-    store: str, uuid: str, segment: str, segment_id: int, offset: int, end: int
+    store: str, uuid: str, segment: str, segment_id: int, lineage: bytes, offset: int, end: int
 ) -> Window:
     """Find bytes of a segment again, from ``offset`` on, as far as a task needs them soon.
 
@@ -27,6 +28,7 @@ def find_window(
         uuid: of the store.
         segment: its name.
         segment_id: its id.
+        lineage: of its container when the task was planned.
         offset: the first byte.
         end: where the reading ends.
 
@@ -34,10 +36,13 @@ def find_window(
         StoreError: the settings file leads to another store.
         SegmentNotFoundError: the segment was deleted, whether or not its name is used again.
         SegmentTruncatedError: ``offset`` was truncated.
+        LogLostError: the container was recovered with loss since.
+        OffsetError: it was, and the segment is shorter now.
     """
     stop = min(end, offset + WINDOW_BYTES)
     with OpenStore(store) as opened:
         check_uuid(opened.manifest, uuid)
         found = opened.ask(segment, lambda container: container.map(segment, offset, stop))
     same_segment(segment_id, found.info)
+    check_followed(lineage, found.lineage)
     return cut_window(found, offset, stop)

@@ -111,7 +111,9 @@ def source_of(
 
 
 def _window(store: str, part: SegmentRange, offset: int) -> Window:
-    return find_window(store, part.uuid, part.segment, part.segment_id, offset, part.end)
+    return find_window(
+        store, part.uuid, part.segment, part.segment_id, part.window.lineage, offset, part.end
+    )
 
 
 def read_range(

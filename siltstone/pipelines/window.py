@@ -72,6 +72,7 @@ class Window:
     """The bytes ``[start, end)`` of a segment.
 
     Attributes:
+        lineage: of the segment's container.
         start: first offset.
         end: offset behind the last byte.
         runs: where the flushed ones lie, contiguous and in order.
@@ -79,6 +80,7 @@ class Window:
         tail: the others themselves.
     """
 
+    lineage: bytes
     start: int
     end: int
     runs: tuple[ChunkRun, ...]
@@ -98,6 +100,7 @@ def cut_window(segment: SegmentMap, start: int, end: int) -> Window:
     first = max(0, bisect_right(extents, start, key=lambda row: row.extent.start) - 1)
     last = bisect_left(extents, tail_offset, key=lambda row: row.extent.start)
     return Window(
+        lineage=segment.lineage,
         start=start,
         end=end,
         runs=tuple(

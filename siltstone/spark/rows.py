@@ -173,4 +173,6 @@ def _window_again(part: RecordRange, offset: int) -> Window:
     # It opens a whole store, and most tasks never need one.
     from siltstone.pipelines.look_up import find_window
 
-    return find_window(part.store, part.uuid, part.segment, part.segment_id, offset, part.end)
+    return find_window(
+        part.store, part.uuid, part.segment, part.segment_id, part.window.lineage, offset, part.end
+    )

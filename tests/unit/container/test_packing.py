@@ -369,7 +369,7 @@ def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
             assert (first.length, first.chunk_length) == (length, 5 * length)
         parts = container._parts
         segment = parts.reading.segment(name_of(3))
-        found = map_segment(parts.reading.info(name_of(3)), segment, parts.segments, 7, 2_004)
+        found = map_segment(parts.reading.info(name_of(3)), b"", segment, parts.segments, 7, 2_004)
 
         def never(offset: int) -> Window:
             raise AssertionError("all of it was mapped")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import siltstone
+from siltstone.core.errors import LogLostError
 from siltstone.migration.move_objects import MoveWork
 from siltstone.pipelines.compact import MergeWork
 from siltstone.pipelines.copy_segments import CopyWork
@@ -75,10 +77,23 @@ def test_work_begins_only_in_the_store_that_was_planned_for(
 def test_a_look_up_in_another_store_is_refused(stores: list[tuple[str, str]]) -> None:
     (path, uuid), _, (wrong, found) = stores
     with OpenStore(path) as store:
-        segment_id = store.ask("a", lambda container: container.info("a")).segment_id
-    assert find_window(path, uuid, "a", segment_id, 0, 5_000).start == 0
+        planned = store.ask("a", lambda container: container.map("a"))
+    meant = ("a", planned.info.segment_id, planned.lineage, 0, 5_000)
+    assert find_window(path, uuid, *meant).start == 0
     with pytest.raises(siltstone.StoreError, match=f"found={found} expected={uuid}"):
-        find_window(wrong, uuid, "a", segment_id, 0, 5_000)
+        find_window(wrong, uuid, *meant)
+
+
+def test_a_look_up_behind_a_recovery_with_loss_is_refused(
+    stores: list[tuple[str, str]],
+) -> None:
+    (path, uuid), *_ = stores
+    with OpenStore(path) as store:
+        planned = store.ask("a", lambda container: container.map("a"))
+    shutil.rmtree(Path(path).parent / "tier1")
+    siltstone.recover(path, accept_loss=True)
+    with pytest.raises(LogLostError, match="was recovered since"):
+        find_window(path, uuid, "a", planned.info.segment_id, planned.lineage, 0, 5_000)
 
 
 def test_a_share_of_an_import_goes_to_the_store_of_its_ticket(

@@ -110,6 +110,7 @@ class LaidOut:
         tail_offset = min(end, max(start, self.flushed))
         return SegmentMap(
             info=self.info,
+            lineage=bytes(16),
             start=start,
             end=end,
             extents=tuple(
