@@ -138,9 +138,9 @@ def plan_writing(
 
 
 def _headers(layout: LayoutFindings, place: LegacyPlace) -> dict[str, bytes]:
-    """The bytes of the headers of open segments, by key."""
+    """The bytes of the headers of open segments that can be taken, by key."""
     found = {}
-    for finding in layout.segments:
+    for finding in layout.of(Verdict.IMPORTABLE):
         if finding.header_key is not None and not finding.sealed:
             buffer = bytearray(place.length_of(finding.header_key))
             count = place.read_into(finding.header_key, 0, memoryview(buffer))

@@ -13,6 +13,7 @@ from typing import Final
 
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkError
+from siltstone.core.records.envelope import HEADER_BYTES, RecordKind, claimed_kind
 from siltstone.core.words import MIB
 from siltstone.migration.legacy.chunk_list import Refused, Spans, spans_of
 from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
@@ -35,8 +36,9 @@ from siltstone.migration.legacy.header import (
 )
 from siltstone.migration.legacy.links import Links, links_of
 from siltstone.migration.legacy.names import HEADER, LegacyLayoutError, naming_of, segment_of_chunk
-from siltstone.migration.legacy.places import LegacyPlace
+from siltstone.migration.legacy.places import LegacyPlace, PlacedFile
 from siltstone.migration.legacy.shared import settle_shared
+from siltstone.store.manifest import MANIFEST_NAME
 
 HEADER_BYTES_MAX: Final = 256 * MIB
 """Of some three million chunks; a longer file is no header."""
@@ -50,11 +52,16 @@ def examine(place: LegacyPlace, known: Collection[str] = ()) -> LayoutFindings:
         known: segments that came from there, see ``naming_of``.
 
     Raises:
-        LegacyLayoutError: no file is of a legacy layout, several layouts are mixed, or the place is
-            a part of one, or more than it.
+        LegacyLayoutError: no file is of a legacy layout, several layouts are mixed, a store lies
+            there too, or the place is a part of a layout, or more than it.
         OSError, ChunkError: the place can not be listed.
     """
     found = list(place.files())
+    store = next((file.key for file in found if _is_store(place, file)), None)
+    if store is not None:
+        raise LegacyLayoutError(
+            "a store lies there as well: give a folder without it", where=place.where, file=store
+        )
     naming = naming_of([file.key for file in found], place.where, known)
     files = resolve(found, naming)
     links = links_of(found, naming)
@@ -67,6 +74,17 @@ def examine(place: LegacyPlace, known: Collection[str] = ()) -> LayoutFindings:
         strays=tuple(sorted((*files.strays, *examiner.strays, *links.strays))),
         missing_sealed=tuple(sorted(place.told_sealed.difference(file.key for file in found))),
     )
+
+
+def _is_store(place: LegacyPlace, file: PlacedFile) -> bool:
+    if file.is_link or f"/{file.key}"[-len(MANIFEST_NAME) - 1 :] != f"/{MANIFEST_NAME}":
+        return False
+    head = bytearray(HEADER_BYTES)
+    try:
+        place.read_into(file.key, 0, memoryview(head))
+    except (OSError, ChunkError):
+        return False
+    return claimed_kind(head) == RecordKind.STORE_MANIFEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +188,7 @@ class _Examiner:
     def _with_header(
         self, segment: str, file: LegacyFile, parsed: _Parsed, listed: set[str]
     ) -> Finding:
-        refused = parsed.refused or _name_problem(segment) or _rivals(file)
+        refused = _name_problem(segment) or parsed.refused or _rivals(file)
         if refused is None and file.sealed is None:
             text = f"nothing tells whether {file.key} is sealed"
             refused = Refused(Reason.SEALED_UNKNOWN, text)

@@ -720,6 +720,16 @@ def test_what_can_not_go_on_is_told_beforehand(command: Command, folder: Path) -
         store.create("torn")
 
 
+def test_headers_of_what_is_refused_are_not_read(command: Command, folder: Path) -> None:
+    place = written(folder / "chunks" / "old", {**TWO})
+    (place / "gone$header").symlink_to("nowhere")
+    (place / "link$header").symlink_to("a$header")
+    ran = begin(command, place)
+    assert ran.code == 6
+    assert {line.split(":")[1].strip() for line in ran.out.splitlines()} == {"gone", "link"}
+    assert set(shown(folder)) == {"a"}
+
+
 def test_a_store_with_other_segments_is_refused(
     command: Command, folder: Path, small: Path, tmp_path: Path
 ) -> None:

@@ -379,6 +379,20 @@ def test_what_is_no_layout(
     assert command("migrate", "legacy", str(tmp_path / "nowhere")).code == 2
 
 
+@pytest.mark.parametrize("mode", [["--in-place"], [], ["--mode", "code_only"], ["--dry-run"]])
+def test_a_layout_with_a_store_in_it(
+    command: Command, folder: Path, small: Path, mode: list[str]
+) -> None:
+    """Its chunks would become chunks of this store, and be deleted with segments of it."""
+    inner = siltstone.init(small / "inner").parent
+    with siltstone.open(inner):
+        pass
+    ran = command("migrate", "legacy", str(small), *mode)
+    assert (ran.code, ran.out, shown(folder)) == (2, "", {})
+    assert "a store lies there" in ran.err
+    assert "inner/chunks/system/store" in ran.err
+
+
 def test_in_place_needs_the_files_where_chunks_are(command: Command, tmp_path: Path) -> None:
     place = written(tmp_path / "place", TWO)
     ran = command("migrate", "legacy", str(place), "--in-place")

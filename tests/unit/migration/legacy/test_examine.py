@@ -190,6 +190,8 @@ def test_a_replacement_is_ignored_where_the_replaced_is_there() -> None:
 def test_a_name_that_no_header_can_hold() -> None:
     assert reason({**TWO, "x&y$header": "maxsize=5&"}, "x&y") is Reason.BAD_NAME
     assert reason({**TWO, "x&y": "bytes"}, "x&y") is Reason.BAD_NAME
+    files = {**TWO, "x&y$header": "maxsize=5&0=x&y$offset.0&", "x&y$offset.0": "z"}
+    assert reason(files, "x&y") is Reason.BAD_NAME
 
 
 def test_headers_of_names_with_an_ampersand() -> None:
