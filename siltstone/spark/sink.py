@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -27,11 +28,13 @@ from siltstone.container.import_views import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
+    ImportResult,
     ImportSessionError,
     ImportTicket,
 )
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
+    Outcome,
     SegmentNotFoundError,
     SegmentSealedError,
     SettingsError,
@@ -47,6 +50,8 @@ LIFETIME: Final = timedelta(days=7)
 """No job that is still to be committed is older."""
 BATCH_LIFETIME: Final = timedelta(days=1)
 """Nor a batch of a stream. If all of its tasks fail, nothing but this ends its session."""
+
+_log = logging.getLogger(__name__)
 
 _WITHOUT_TEXT: Final = (ArrayType, MapType, StructType, VariantType)
 """What no name of a segment can be made of."""
@@ -127,10 +132,31 @@ def publish(
     stream = None
     if batch is not None:
         stream = ImportBatch(query=written[0].query, number=batch, target=options.segment)
-    with owned(options.store, ticket.container, END_WAIT_S) as store:
-        result = store.commit_import(ticket, outputs, batch=stream)
+    result = _committed(options.store, ticket, outputs, stream)
     if stream is not None and result.newest is not None:
         _check_replayed(ticket, stream, result.newest)
+
+
+def _committed(
+    path: str, ticket: ImportTicket, outputs: Sequence[ImportOutput], batch: ImportBatch | None
+) -> ImportResult:
+    """Commit a session, and ask again where nobody knows what became of it.
+
+    A job that failed is run again by its user, and its rows would be there twice.
+    """
+    result = None
+    for again in (True, False):
+        try:
+            with owned(path, ticket.container, END_WAIT_S) as store:
+                result = store.commit_import(ticket, outputs, batch=batch)
+        except SiltstoneError as error:
+            if result is not None:
+                _log.warning("what was written is there; the store did not close: %s", error)
+            elif not again or error.outcome is Outcome.NOT_APPLIED:
+                raise
+        if result is not None:
+            return result
+    raise AssertionError("the second attempt returns or raises")
 
 
 def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatch) -> None:

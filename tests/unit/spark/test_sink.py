@@ -150,6 +150,45 @@ def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) 
     assert sink.left() == []
 
 
+@pytest.mark.parametrize("took_place", [True, False])
+def test_an_end_of_which_nobody_knows_what_became_is_asked_again(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, took_place: bool
+) -> None:
+    plain, calls = siltstone.Store.commit_import, []
+
+    def lost(store: siltstone.Store, *given: Any, **more: Any) -> object:
+        calls.append(store)
+        if took_place or len(calls) > 1:
+            result = plain(store, *given, **more)
+        if len(calls) == 1:
+            raise siltstone.OutcomeUnknownError("the log failed")
+        return result
+
+    monkeypatch.setattr(siltstone.Store, "commit_import", lost)
+    writer = sink.planned()
+    writer.commit([sink.task(writer, 0, ["row"])])
+    assert sink.content() == ["row"]
+    assert len(calls) == len(set(map(id, calls))) == 2
+
+
+def test_a_store_that_does_not_close_behind_the_end_fails_no_job(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = sink.planned()
+    message = sink.task(writer, 0, ["row"])
+    plain = siltstone.Store.close
+
+    def failing(store: siltstone.Store) -> None:
+        plain(store)
+        raise siltstone.LogError("the log failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(siltstone.Store, "close", failing)
+        writer.commit([message])
+    assert "what was written is there" in caplog.text
+    assert sink.content() == ["row"]
+
+
 def end_and_die(writer: Any, ending: tuple[Any, ...], delay_s: float) -> None:
     """End a write, and die after so many seconds, or behind the end: before Spark notes it."""
     if delay_s >= 0:
