@@ -52,6 +52,7 @@ class _Look:
             "held_by": stats and stats.log_held_by,
             "state": health.state.value if health else "failed",
             "error": None if self.error is None else str(self.error),
+            "doubts": list(head.doubts) if head else [],
         }
 
 
@@ -116,6 +117,8 @@ def _show(looks: list[_Look]) -> None:
     for look in looks:
         if look.head:
             say(f"container {look.container}: {look.head.owner or 'nobody'}")
+            for doubt in look.head.doubts:
+                say(f"container {look.container}: {doubt}")
 
 
 def _cells(look: _Look) -> tuple[object, ...]:

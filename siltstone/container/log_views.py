@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from siltstone.core.fenced_log import ExaminedLog, FencedLog, LogCondition
 from siltstone.core.records.frame import KIND_END, Frame
 from siltstone.core.records.keys import METADATA_TABLE
 from siltstone.core.records.piece import (
@@ -36,6 +37,8 @@ class LogHead:
         first: index of the first frame that is kept.
         end: one above the newest frame that may be shown.
         dropped_tail: bytes of a torn last frame.
+        doubts: why a claim would be refused, and what else to change about the place of the log;
+            empty when all is well.
     """
 
     container: int
@@ -46,6 +49,7 @@ class LogHead:
     first: int
     end: int
     dropped_tail: int
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,18 @@ class FrameView:
     made_ms: int | None
     size: int
     pieces: tuple[Mapping[str, object], ...]
+
+
+def condition_of(log: FencedLog) -> LogCondition:
+    """What a log says of its place, if it looks. Blocking; raises ``LogError``."""
+    return log.condition() if isinstance(log, ExaminedLog) else LogCondition()
+
+
+def doubts_of(log: FencedLog) -> tuple[str, ...]:
+    """The same, as lines for people. Blocking; raises ``LogError``."""
+    condition = condition_of(log)
+    refused = tuple(f"the next claim would be refused: {each}" for each in condition.refusals)
+    return refused + condition.warnings
 
 
 def frame_view(frame: Frame, *, rows: bool) -> FrameView:

@@ -210,6 +210,8 @@ async def replay(
     if frames and frames[-1].epoch > claimed.epoch:
         # Were it stated in the journal of this epoch, the log would seem to be another one.
         raise FencedError("a newer epoch owns the log", epoch=frames[-1].epoch)
+    if (frames[-1].index + 1 if frames else claimed.log_first) < claimed.log_end:
+        raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
     check_begin(claimed.found, frames)
     check_frames(claimed.found, frames)
     replica, index, where = await build_replica(

@@ -22,6 +22,7 @@ from tempfile import mkdtemp
 from typing import TypeVar
 
 from siltstone.container.harmed_files import damaged_journal_files, harmed_files
+from siltstone.container.log_views import doubts_of
 from siltstone.container.lost_state import (
     Loss,
     changed_meanwhile,
@@ -160,6 +161,8 @@ class _Recovering:
     async def run(self, *, accept_loss: bool, takeover: bool, deep: bool) -> RecoveryReport:
         self._deep = deep
         look, report = await self._seen(accept_loss=accept_loss)
+        doubts = await self._blocking(doubts_of)
+        report = replace(report, warnings=(*report.warnings, *doubts))
         if look.recovered is None or not (accept_loss and report.needs_recovery):
             return report
         await self._blocking(lambda log: check_free(log, takeover))

@@ -70,7 +70,7 @@ def fenced_frames(log: FencedLog, recovered: Recovered) -> tuple[tuple[Frame, ..
         replaceable(log).fence_all()
         reason, frames = look_at(log, recovered)
         return frames, reason
-    return _whole_frames(log.read(log.first()))
+    return kept_frames(log, _whole_frames)
 
 
 def lost_because(recovered: Recovered, frames: tuple[Frame, ...]) -> str:

@@ -93,7 +93,8 @@ class RecoveryReport:
         set_aside: where the older log is now; ``None`` when there was none, or nothing was written.
         segments: every segment that there is after the recovery, in the order of names; none for
             a state that is ``new``, ``healthy`` or ``unfinished``.
-        warnings: what was passed over on long-term storage.
+        warnings: what was passed over on long-term storage, and what to change about the place of
+            the log.
         store: why the object ``system/store`` is written anew; empty when it is whole.
     """
 

@@ -32,6 +32,19 @@ class LogOwner:
     description: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCondition:
+    """What somebody should change about the place of a log, for people to read.
+
+    Attributes:
+        refusals: why a claim would be refused; empty when it would not.
+        warnings: what to know although it would not.
+    """
+
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 class LogReader(Protocol):
     """A view of a log without a claim; it writes nothing and fences nobody."""
 
@@ -94,6 +107,19 @@ class ReplaceableLog(Protocol):
 
         Raises:
             LogError: a call failed; it may be repeated.
+        """
+        ...
+
+
+@runtime_checkable
+class ExaminedLog(Protocol):
+    """What a log offers besides ``FencedLog`` when its place may be unfit for it."""
+
+    def condition(self) -> LogCondition:
+        """Look at the place of a log that is there, without a claim.
+
+        Raises:
+            LogError: a call failed.
         """
         ...
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import check_lineage, check_log, found
+from siltstone.container.log_views import condition_of
 from siltstone.core.counted import counted
 from siltstone.core.errors import LogLostError, LogTruncatedError, SiltstoneError
 from siltstone.core.records.frame import Frame
@@ -113,6 +114,7 @@ class Doctor:
         log = self._assembly.new_log(index)
         try:
             holder = log.holder()
+            condition = condition_of(log)
             reader = log.open_read()
             try:
                 first = reader.first()
@@ -134,6 +136,11 @@ class Doctor:
             log.close()
         held = f"held: {holder.description}" if holder.alive else "not held"
         detail = f"epoch {holder.epoch}, frames {first} to {end}, {held}"
+        if condition.refusals:
+            refusals = "; ".join(condition.refusals)
+            return "failed", f"{detail}; the next claim would be refused: {refusals}"
+        if condition.warnings:
+            return "warning", f"{detail}; {'; '.join(condition.warnings)}"
         if ahead_s > SKEW_S:
             return "warning", f"{detail}; its newest frame is {ahead_s:.0f} s ahead of this clock"
         return "ok", detail

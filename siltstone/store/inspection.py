@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.log_views import FrameView, LogHead, frame_view
+from siltstone.container.log_views import FrameView, LogHead, doubts_of, frame_view
 from siltstone.container.owner import EPOCH_END, READS_MAX, bridged
 from siltstone.container.views import Finding
 from siltstone.container.without_journal import is_used, recover_known
@@ -57,6 +57,7 @@ class Inspection:
             log = self.assembly.new_log(container)
             try:
                 holder = log.holder()
+                doubts = doubts_of(log)
             finally:
                 log.close()
             lineage = reader.lineage()
@@ -69,6 +70,7 @@ class Inspection:
                 first=reader.first(),
                 end=reader.end(),
                 dropped_tail=reader.dropped_tail(),
+                doubts=doubts,
             )
 
     def log_heads(self) -> list[LogHead]:

@@ -64,6 +64,13 @@ class HostParts:
             if ledger.epoch:
                 raise ViolationError(f"{self._process.name} finds no log: {error!r}") from error
             raise
+        if container.epoch < ledger.epoch:
+            # It stood still behind its last call: the log has to tell it before it does anything.
+            try:
+                await container._parts.pipeline.confirm()
+            finally:
+                with suppress(SiltstoneError):
+                    await container.close()
         ledger.opened(container.epoch)
         world.trace.note(self._process.name, f"opened epoch {container.epoch} of {index}")
         return container

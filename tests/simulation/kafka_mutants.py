@@ -18,8 +18,8 @@ KAFKA_MUTANTS = (
     ),
     _mutant(
         "an owner does not look at what stands between its frames",
-        "fenced_log.py",
-        "if appended.offset > self._last_offset + 1:",
+        "neighbours.py",
+        "if appended.offset > last + 1:",
         "if appended.offset < 0:",
     ),
     _mutant(

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
+    CapabilityError,
     FencedError,
     LogError,
     LogTruncatedError,
@@ -15,7 +16,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.fenced_log import LogCondition, LogOwner, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
@@ -312,6 +313,16 @@ class FileFencedLog(LogHandle):
             epoch = newest_epoch(self._folder)
             lock = InUseLock(self._folder)
             return LogOwner(epoch=epoch, alive=lock.is_alive(), description=lock.description())
+
+    def condition(self) -> LogCondition:
+        """See ``ExaminedLog.condition``."""
+        self._require_usable()
+        try:
+            with translated("look", self._folder.path):
+                refuse_network(self._folder.path, self._file_system)
+        except CapabilityError as error:
+            return LogCondition(refusals=(str(error),))
+        return LogCondition()
 
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""

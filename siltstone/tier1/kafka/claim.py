@@ -14,12 +14,18 @@ import logging
 from dataclasses import dataclass
 
 from siltstone.core.errors import CapabilityError, LogError, LogLostError, Outcome, StoreInUseError
+from siltstone.core.fenced_log import LogCondition
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.claim_record import KIND_CLAIM, ClaimRecord, encode_claim_record
 from siltstone.tier1.kafka.connection import Connection
 from siltstone.tier1.kafka.errors import refusals
 from siltstone.tier1.kafka.heartbeat import Beats
-from siltstone.tier1.kafka.partition import Partition
+from siltstone.tier1.kafka.more_partitions import (
+    refusal_of_known,
+    refusal_of_new,
+    warning_of_known,
+)
+from siltstone.tier1.kafka.partition import Partition, TopicView
 from siltstone.tier1.kafka.presence import Presence, Process, presence
 from siltstone.tier1.kafka.reading import catch_up, look
 from siltstone.tier1.kafka.scan import Claim, Scan
@@ -115,6 +121,26 @@ class Claimant:
         deadline = Deadline(self.settings.deadline_s + self.silence_s)
         return beats.hears(claim.record.nonce, self.silence_s, deadline)
 
+    def condition(self, partition: Partition) -> LogCondition:
+        """What a claim of a log that is there would refuse, or warn of."""
+        deadline = Deadline(self.settings.deadline_s)
+        view = partition.describe(deadline)
+        if view is None:
+            return LogCondition()
+        where = f"topic {self.topic}: "
+        refusals = self._broken(view, partition, deadline, new=False)
+        return LogCondition(
+            refusals=tuple(where + each for each in refusals),
+            warnings=tuple(where + each for each in warning_of_known(view)),
+        )
+
+    def _broken(
+        self, view: TopicView, partition: Partition, deadline: Deadline, *, new: bool
+    ) -> list[str]:
+        single = self.settings.single_broker
+        more = refusal_of_new(view) if new else refusal_of_known(view, partition, deadline)
+        return [*more, *broken_rules(view, single_broker=single)]
+
     def _check_topic(self, partition: Partition, deadline: Deadline, *, new: bool) -> None:
         settings = self.settings
         view = partition.describe(deadline)
@@ -130,9 +156,11 @@ class Claimant:
             view = partition.describe(deadline)
         if view is None:
             raise LogError("the topic vanished", topic=self.topic, outcome=Outcome.NOT_APPLIED)
-        broken = broken_rules(view, single_broker=settings.single_broker)
+        broken = self._broken(view, partition, deadline, new=new)
         if broken:
             raise CapabilityError(f"topic {self.topic} can not keep a log: {'; '.join(broken)}")
+        for warning in warning_of_known(view):
+            _log.warning("topic %s: %s", self.topic, warning)
         if settings.single_broker:
             _log.warning(
                 "single_broker is set: topic %s may be lost with one disk, replicas=%d",

@@ -76,6 +76,11 @@ def log_error(operation: str, topic: str, error: Exception) -> LogError:
     )
 
 
+def deleted(topic: str, start: int) -> LogError:
+    """What an owner ends with that did not delete what is gone."""
+    return LogError("records were deleted by somebody else", topic=topic, start=start)
+
+
 def _advice(error: Exception) -> str | None:
     if isinstance(error, kafka_errors.KafkaConnectionError) and "Handshake failed" in str(error):
         return "the broker may speak no TLS on this port: look at servers and insecure"

@@ -16,7 +16,7 @@ from siltstone.core.errors import (
     Outcome,
     SiltstoneError,
 )
-from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.fenced_log import LogCondition, LogOwner, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.records.frame import (
     KIND_BATCH,
@@ -33,13 +33,12 @@ from siltstone.tier1.kafka.claim_record import (
     encode_claim_record,
 )
 from siltstone.tier1.kafka.connection import Connection
-from siltstone.tier1.kafka.errors import translated
+from siltstone.tier1.kafka.errors import deleted, translated
 from siltstone.tier1.kafka.heartbeat import BEAT_S, SILENCE_S, Beats, Heart
-from siltstone.tier1.kafka.neighbours import check_neighbours, newest_epoch_behind
-from siltstone.tier1.kafka.partition import Appended
+from siltstone.tier1.kafka.neighbours import check_place, newest_epoch_behind
 from siltstone.tier1.kafka.presence import HOLDERS, Process, this_process
 from siltstone.tier1.kafka.reader import KafkaLogReader
-from siltstone.tier1.kafka.reading import catch_up, frames_at
+from siltstone.tier1.kafka.reading import catch_up, frames_at, note_start
 from siltstone.tier1.kafka.replacing import copy_aside, fence
 from siltstone.tier1.kafka.scan import Claim, Scan
 from siltstone.tier1.kafka.sender import Sender
@@ -204,31 +203,15 @@ class KafkaFencedLog(LogHandle):
         assert self._sender is not None, "a claimed handle has a sender"
         deadline = self._deadline(size)
         appended = self._sender.send(buffers, deadline)
-        self._check_place(appended, deadline)
+        check_place(
+            self._connection.partition(),
+            self._scan,
+            self._last_offset,
+            appended,
+            self._epoch,
+            deadline,
+        )
         return appended.offset
-
-    def _check_place(self, appended: Appended, deadline: Deadline) -> None:
-        """See that the frame stands behind the one before it, with nothing in between that counts.
-
-        Raises:
-            FencedError: a claim stands in between.
-            LogError: something else does, or records were deleted that this owner needs.
-        """
-        scan = self._scan
-        if appended.offset <= self._last_offset:
-            raise LogError("the log begins anew", topic=self._topic, offset=appended.offset)
-        if appended.offset > self._last_offset + 1:
-            check_neighbours(
-                self._connection.partition(),
-                self._last_offset + 1,
-                appended.offset,
-                self._epoch,
-                deadline,
-            )
-        if appended.start > (scan.offsets[0] if scan.offsets else self._last_offset):
-            raise LogError(
-                "records were deleted by somebody else", topic=self._topic, start=appended.start
-            )
 
     # --- reading ---
 
@@ -249,6 +232,8 @@ class KafkaFencedLog(LogHandle):
         with self._lock:
             self._require(HandleState.CLAIMED)
             scan = self._scan
+            with translated("read", self._topic):
+                note_start(self._connection.partition(), scan, self._deadline())
             if from_index < scan.first:
                 raise LogTruncatedError(index=from_index, first=scan.first)
             if scan.recent and scan.recent[0].index <= from_index:
@@ -292,7 +277,7 @@ class KafkaFencedLog(LogHandle):
         self._say_again()
         start = self._connection.partition().delete_before(offset, self._deadline())
         if start != offset:
-            raise LogError("records were deleted by somebody else", topic=self._topic, start=start)
+            raise deleted(self._topic, start)
         scan.start_at(offset)
 
     def _say_again(self) -> None:
@@ -335,6 +320,12 @@ class KafkaFencedLog(LogHandle):
             alive = self._claimant.is_held(scan)
         text = "" if scan.claim is None else scan.claim.record.owner
         return LogOwner(epoch=scan.epoch, alive=alive, description=text)
+
+    def condition(self) -> LogCondition:
+        """See ``ExaminedLog.condition``."""
+        self._require_usable()
+        with self._look_lock, translated("look", self._topic):
+            return self._claimant.condition(self._connection.partition())
 
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""

@@ -1,4 +1,4 @@
-"""What stands between two frames of one owner, and whether it stops that owner."""
+"""Where a frame of an owner landed: what stands between it and the one before, or is gone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ from siltstone.core.errors import FencedError, LogError
 from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.claim_record import KIND_HOLDER, ClaimRecord
-from siltstone.tier1.kafka.partition import Partition
+from siltstone.tier1.kafka.errors import deleted
+from siltstone.tier1.kafka.partition import Appended, Partition
 from siltstone.tier1.kafka.reading import catch_up
 from siltstone.tier1.kafka.scan import Scan, decode
+
+
+def check_place(
+    partition: Partition, scan: Scan, last: int, appended: Appended, epoch: int, deadline: Deadline
+) -> None:
+    """See that a frame stands behind ``last``, with nothing in between that counts.
+
+    Raises:
+        FencedError: a claim stands in between.
+        LogError: something else does, or records were deleted that this owner needs.
+    """
+    if appended.offset <= last:
+        raise LogError("the log begins anew", topic=partition.topic, offset=appended.offset)
+    if appended.offset > last + 1:
+        check_neighbours(partition, last + 1, appended.offset, epoch, deadline)
+    if appended.start > (scan.offsets[0] if scan.offsets else last):
+        raise deleted(partition.topic, appended.start)
 
 
 def check_neighbours(

@@ -1,4 +1,4 @@
-"""The one partition of a topic: what is asked of it, and of the topic around it.
+"""One partition of a topic, mostly its only one: what is asked of it, and of the topic around it.
 
 Every method ends by its deadline and raises errors of kafka-python or ``DeadlineError``.
 """
@@ -46,7 +46,7 @@ class TopicView:
     Attributes:
         topic_id: differs between a topic and another one of its name; ``None`` on old brokers.
         partitions: how many there are.
-        replicas: copies of the first one.
+        replicas: copies of the one that was asked about.
         options: its settings, by their names.
     """
 
@@ -87,12 +87,14 @@ class Partition:
 
     Args:
         client: carries the requests.
-        topic: whose first partition is meant.
+        topic: its name.
+        index: which of its partitions is meant; logs are in the first one.
     """
 
-    def __init__(self, client: Client, topic: str) -> None:
+    def __init__(self, client: Client, topic: str, index: int = 0) -> None:
         self.client = client
         self.topic = topic
+        self.index = index
         self._leader: int | None = None
         self._topic_id: UUID | None = None
 
@@ -117,7 +119,9 @@ class Partition:
             return TopicView(
                 topic_id=found.topic_id,
                 partitions=len(parts),
-                replicas=min((len(part.replica_nodes) for part in parts), default=0),
+                replicas=next(
+                    len(part.replica_nodes) for part in parts if part.partition_index == self.index
+                ),
                 options={option.name: option.value for option in answer.configs},
             )
 
@@ -185,9 +189,9 @@ class Partition:
         elif found.topic_id != self._topic_id:
             raise LogLostError("the topic was deleted and made anew", topic=self.topic)
         leaders = {part.partition_index: part.leader_id for part in found.partitions}
-        if leaders.get(0, -1) < 0:
+        if leaders.get(self.index, -1) < 0:
             raise kafka_errors.LeaderNotAvailableError(self.topic)
-        self._leader = leaders[0]
+        self._leader = leaders[self.index]
         return found
 
     # --- records ---
@@ -202,7 +206,7 @@ class Partition:
 
     def _edge(self, which: int, deadline: Deadline) -> int:
         part = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
-            partition_index=0, current_leader_epoch=-1, timestamp=which
+            partition_index=self.index, current_leader_epoch=-1, timestamp=which
         )
 
         def request() -> Any:
@@ -223,7 +227,7 @@ class Partition:
 
         def request() -> Any:
             part = topic.FetchPartition(
-                partition=0,
+                partition=self.index,
                 current_leader_epoch=-1,
                 fetch_offset=offset,
                 last_fetched_epoch=-1,
@@ -279,7 +283,7 @@ class Partition:
 
     def _produce_request(self, records: bytes, timeout_ms: int) -> Any:
         topic = ProduceRequest.TopicProduceData
-        part = topic.PartitionProduceData(index=0, records=records)
+        part = topic.PartitionProduceData(index=self.index, records=records)
         return ProduceRequest(
             transactional_id=None,
             acks=ALL_REPLICAS,
@@ -292,9 +296,9 @@ class Partition:
     def line(self, deadline: Deadline) -> Line | None:
         """Open a line to the leader; ``None`` where there can be none, or nobody knows the leader.
 
-        It goes with the client.
+        It goes with the client, and to the first partition.
         """
-        leader = self._leader
+        leader = None if self.index else self._leader
         taken = None if leader is None else self.client.take_socket(leader, deadline)
         if taken is None:
             return None
@@ -310,7 +314,7 @@ class Partition:
 
         def request() -> Any:
             return DeleteRecordsRequest(
-                topics=[(self.topic, [(0, offset)])],
+                topics=[(self.topic, [(self.index, offset)])],
                 timeout_ms=max(1, int(deadline.left_s() * 1000)),
             )
 

@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
 from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
-from siltstone.tier1.kafka.errors import translated
+from siltstone.tier1.kafka.errors import deleted, translated
 from siltstone.tier1.kafka.partition import Fetched, Partition
 from siltstone.tier1.kafka.scan import Scan, decode
 from siltstone.tier1.kafka.shelf import Shelf
@@ -89,6 +89,22 @@ def _catch_up(partition: Partition, scan: Scan, deadline_s: float, until: int | 
         end = fetched.high_watermark if end is None else end
         if fetched.next_offset <= offset or fetched.next_offset >= end:
             return
+
+
+def note_start(partition: Partition, scan: Scan, deadline: Deadline) -> None:
+    """Note what a dead owner truncated whose request came behind the claim of this one.
+
+    Whoever reads what is left compares it with what it needs.
+
+    Raises:
+        LogError: not even the newest frame is left, as no truncation does it.
+    """
+    if not scan.offsets:
+        return
+    start, _ = partition.bounds(deadline)
+    if start > scan.offsets[-1]:
+        raise deleted(partition.topic, start)
+    scan.start_at(start)
 
 
 def frames_at(

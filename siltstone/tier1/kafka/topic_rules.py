@@ -54,8 +54,6 @@ _SINGLE: Final[tuple[Rule, ...]] = (
 
 def broken_rules(view: TopicView, *, single_broker: bool) -> list[str]:
     """What has to be changed in a topic before it can carry a log; nothing, if all is well."""
-    if view.partitions != 1:
-        return [f"the topic has {view.partitions} partitions and must have 1: make another one"]
     found = []
     if view.replicas < REPLICAS_MIN and not single_broker:
         found.append(

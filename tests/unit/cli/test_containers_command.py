@@ -112,8 +112,8 @@ def test_a_container_whose_journal_is_gone_was_opened_before(
     assert (log["outcome"], told in log["detail"]) == ("failed", True)
     ran = command("journal", "verify", "--container", "1")
     assert told in ran.out
-    for verb in (["recover"], ["create", "x"], ["ls"]):
-        ran = command(*verb)
+    for arguments in (["recover"], ["create", "x"], ["ls"]):
+        ran = command(*arguments)
         assert (ran.code, told in ran.err) == (6, True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import CapabilityError, FencedError, LogError, SettingsError
+from siltstone.core.fenced_log import LogCondition
 from siltstone.core.hooks import load_fenced_log
 from siltstone.core.words import MIB
 from siltstone.testing.file_layer import FileLayer
@@ -40,6 +41,8 @@ def test_network_file_systems_are_refused(tmp_path: Path, number: int, name: str
     log = FileFencedLog(str(tmp_path / "a/b"), 0, file_system=lambda path: found)
     with pytest.raises(CapabilityError, match="local file system"):
         log.claim(lineage=LINEAGE, new=True, above=0, takeover=True, owner="a")
+    (refusal,) = log.condition().refusals
+    assert refusal.startswith("a file log needs a local file system")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -49,6 +52,7 @@ def test_network_file_systems_are_refused(tmp_path: Path, number: int, name: str
 def test_local_file_systems_are_accepted(tmp_path: Path, number: int, name: str) -> None:
     found = FileSystem(number=number, name=name)
     log = FileFencedLog(str(tmp_path), 0, file_bytes=MIB, file_system=lambda path: found)
+    assert log.condition() == LogCondition()
     log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
     log.close()
 
