@@ -17,7 +17,7 @@ from siltstone.container.image import ContainerImage
 from siltstone.core.checksums import crc32c
 from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import CorruptDataError, StoreInUseError
 from siltstone.core.records.backup import (
     Backup,
     BackupContainer,
@@ -186,6 +186,12 @@ class _Making:
         )
         self._turn.check()
         self._place.state(backup)
+        try:
+            self._turn.check()
+        except StoreInUseError:
+            # Whoever took the turn before the record was there may collect what it names.
+            self._place.forget(backup.generation)
+            raise
         return BackupReport(
             backup=backup,
             copied_fragments=len(copied),

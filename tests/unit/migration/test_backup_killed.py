@@ -21,6 +21,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import StoreInUseError
+from siltstone.core.records.backup import Backup
 from siltstone.core.words import KIB
 from siltstone.migration import turns
 from siltstone.migration.backup import create_backup
@@ -30,6 +31,7 @@ from siltstone.migration.backup_care import (
     list_backups,
     remove_backups,
 )
+from siltstone.migration.backup_place import BackupPlace
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.turns import turn
 from siltstone.migration.verify_backup import verify_backups
@@ -180,6 +182,29 @@ def test_one_at_a_time_works_in_a_place(folder: Path, place: Path) -> None:
             taken.check()
     assert [found.number for found in list_backups(place)] == [1, 3]
     assert not [name for name in files(place) if "/turns/" in name]
+
+
+def test_a_backup_whose_turn_went_before_its_record_came_is_none(
+    folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_backup(folder, place)
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(50_000))
+        store.flush()
+    state = BackupPlace.state
+
+    def late(self: BackupPlace, backup: Backup) -> None:
+        # It stood still behind its last look: what nobody names is garbage for who came meanwhile.
+        assert collect_backups(place, takeover=True).count > 0
+        state(self, backup)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BackupPlace, "state", late)
+        with pytest.raises(StoreInUseError, match="taken over"):
+            create_backup(folder, place)
+    assert [found.number for found in list_backups(place)] == [1]
+    create_backup(folder, place)
+    assert verify_backups(place).findings == ()
 
 
 def test_a_turn_of_a_dead_process_needs_no_takeover(

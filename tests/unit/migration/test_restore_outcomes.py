@@ -1,4 +1,4 @@
-"""Restores from a place that does not answer for a chunk, or has a damaged one."""
+"""Backups and restores that get no answer for a chunk, and restores with a damaged one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, LostDataError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.words import KIB, MIB
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 from siltstone.migration.backup import create_backup
+from siltstone.migration.backup_care import list_backups
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.pipelines.work import PipelineError
 from siltstone.store import place_settings
@@ -67,12 +69,41 @@ def test_a_place_that_does_not_answer_makes_no_store_without_the_chunk(
             "load_chunk_storage",
             lambda *args: _Silent(load_chunk_storage(*args), segment),
         )
-        with pytest.raises(PipelineError, match=f"the place did not answer: .*/{segment}/"):
+        with pytest.raises(PipelineError, match=rf"the place did not answer: .*/{segment}/"):
             restore_backup(place, tmp_path / "new", allow_missing=allow_missing)
     assert not (tmp_path / "new" / "siltstone.yaml").exists()
     # What the first try has brought stays, and the next one goes on with it.
     report = restore_backup(place, tmp_path / "new")
     assert (report.chunks + report.found, report.missing) == (len(NAMES), {})
+    assert content_of(tmp_path / "new") == expected
+
+
+def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=1)
+    place = tmp_path / "place"
+    with siltstone.open(folder) as store:
+        for name in NAMES:
+            store.create(name).append(noise(50_000))
+        store.flush()
+        expected = content(store)
+    read_into = NfsChunkStorage.read_into
+
+    def silent(self: NfsChunkStorage, name: str, offset: int, buffer: Buffer) -> int:
+        if name.startswith("data/") and "/b/" in name:
+            raise ChunkUnavailableError("no answer", chunk=name, operation="read_into")
+        return read_into(self, name, offset, buffer)
+
+    for allow_missing in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(NfsChunkStorage, "read_into", silent)
+            with pytest.raises(PipelineError, match=r"the store did not answer: .*/b/"):
+                create_backup(folder, place, allow_missing=allow_missing)
+        assert list_backups(place) == []
+    report = create_backup(folder, place)
+    assert (report.found_fragments, report.copied_fragments) == (2, 1)
+    restore_backup(place, tmp_path / "new")
     assert content_of(tmp_path / "new") == expected
 
 
