@@ -21,6 +21,7 @@ import rocksdict
 from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.words import MIB, ROWS_PER_SLICE
 from siltstone.metadata.index_errors import translated, translation
+from siltstone.metadata.index_process import use_process
 from siltstone.metadata.index_rows import (
     NO_LIMIT,
     Change,
@@ -97,7 +98,9 @@ class Index:
         Raises:
             StoreInUseError: another process, or this one, has it open.
             CorruptDataError: the folder is damaged: remove it and restore a checkpoint.
+            StoreError: this process was forked from one that had opened an index.
         """
+        use_process()
         folder.mkdir(parents=True, exist_ok=True)
         database = translated(
             folder, lambda: _open_database(folder, cache_bytes, write_buffer_bytes, counted)

@@ -41,6 +41,7 @@ from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import MIB
+from siltstone.metadata.index_process import check_process
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
@@ -103,6 +104,7 @@ class Assembly:
         """Claim a container and open it; raises ``StoreInUseError`` when a live owner holds it."""
         from siltstone.container.container import open_container
 
+        check_process()  # Ahead of the claim, which would fence whoever is better off.
         folder = await self._run(lambda: self._folders.of_owner(index))
         metrics = self._metrics(index)
         log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
@@ -122,6 +124,7 @@ class Assembly:
         """Open a container without a claim; ``without_log``, from long-term storage alone."""
         from siltstone.container.reader import open_reader
 
+        check_process()
         metrics = self._metrics(index)
         log, storage = await self._run(
             lambda: self._log_and_storage(index, metrics, without_log=without_log)

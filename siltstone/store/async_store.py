@@ -334,7 +334,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
     def refuse_after_fork(self) -> None:
         """Give all handles an error to raise; called in a forked child, which has no loop."""
         self._closed = True
-        error = "the store was opened before a fork; open it again in this process"
+        error = "the store was opened before a fork: spawn the process, and open it there"
         for slot in self._slots:
             slot.bind_after_fork(refusing_container(lambda: ClosedError(error)))
 

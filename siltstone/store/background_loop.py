@@ -98,7 +98,9 @@ class BackgroundLoop:
             RuntimeError: this is the loop's own thread.
         """
         if self.forked:
-            raise ClosedError("the store was opened before a fork; open it again in this process")
+            raise ClosedError(
+                "the store was opened before a fork: spawn the process, and open it there"
+            )
         if threading.get_ident() == self._thread.ident:
             raise RuntimeError("a blocking call on the store's own loop would wait for itself")
 

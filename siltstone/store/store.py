@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from siltstone.core.closing import Closing
 from siltstone.store.background_loop import BackgroundLoop
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class Store(Closing):
     """An open store, for any thread; ``siltstone.open`` makes one. See ``AsyncStore``.
 
-    Of no use in a forked child: open the store there again, and only one of the two may own it.
+    Of no use in a forked child, nor can another store be opened there: spawn the process instead.
     """
 
     def __init__(self, loop: BackgroundLoop, store: AsyncStore) -> None:
@@ -58,6 +58,10 @@ class Store(Closing):
 
     def __repr__(self) -> str:
         return repr(self._store).replace("AsyncStore", "Store", 1)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, and to be copied: two of them would be one store."""
+        self._loop.__reduce__()
 
     def __del__(self) -> None:
         if not self.closed:

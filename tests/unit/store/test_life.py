@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -145,6 +147,9 @@ def test_what_belongs_to_an_open_store_can_not_be_pickled(tmp_path: Path) -> Non
         for one in (store, segment, table, segment.writer("w"), segment.buffered()):
             with pytest.raises(TypeError, match="open it again in the other process"):
                 pickle.dumps(one)
+        for copied in (copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="open it again in the other process"):
+                copied(store)
 
 
 def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
@@ -157,6 +162,62 @@ def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         assert segment.append(b"parent") == 0
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
+@pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
+def test_no_store_is_opened_behind_a_fork(
+    tmp_path: Path, *, read_only: bool, is_closed: bool
+) -> None:
+    siltstone.init(tmp_path)
+    with siltstone.open(tmp_path) as store:
+        segment = store.create("a")
+        if is_closed:
+            store.close()
+        child = os.fork()
+        if child == 0:
+            os._exit(_opened_in_child(tmp_path, read_only=read_only))
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        if not is_closed:
+            assert segment.append(b"parent") == 0
+    with siltstone.open(tmp_path) as store:
+        assert store.segment("a").info().length == (0 if is_closed else 6)
+
+
+def _opened_in_child(folder: Path, *, read_only: bool) -> int:
+    """Return 0 if no store is opened, and the one of the parent is not taken from it either."""
+    signal.alarm(60)
+    try:
+        with siltstone.open(folder, read_only=read_only, takeover=not read_only) as store:
+            list(store.list())
+    except siltstone.StoreError as error:
+        return 0 if "spawn the process" in str(error) else 2
+    return 1
+
+
+def test_a_process_that_is_forked_before_opens_a_store(tmp_path: Path) -> None:
+    siltstone.init(tmp_path)
+    told = "import os, siltstone, sys\n" + textwrap.dedent(
+        """
+        if os.fork() == 0:
+            with siltstone.open(sys.argv[1]) as store:
+                store.create("a").append(b"child")
+            os._exit(0)
+        assert os.wait()[1] == 0
+        with siltstone.open(sys.argv[1]) as store:
+            print(store.segment("a").read(0, 5).decode())
+        """
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", told, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert ran.stdout == "child\n"
 
 
 def _in_child(store: siltstone.Store, segment: siltstone.Segment) -> int:
