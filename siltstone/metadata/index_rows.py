@@ -75,12 +75,8 @@ def below(database: rocksdict.Rdict, high: bytes, walk: Callable[[rocksdict.Rdic
     """
     options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(high)
-    rows = database.iter(options)
-    try:
-        return walk(rows)
-    finally:
-        # The library points into the options for as long as it walks, and does not keep them.
-        del rows, options
+    # The library points into the options for as long as it walks: they stay until this returns.
+    return walk(database.iter(options))
 
 
 def walk_forward(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from bisect import bisect_left, bisect_right
 from pathlib import Path
@@ -360,23 +359,4 @@ def test_an_empty_range_is_found_empty_without_a_step_past_removed_rows_behind_i
     skipped = re.search(r"^rocksdb\.number\.iter\.skip COUNT : (\d+)$", counted, re.MULTILINE)
     assert skipped is not None
     assert int(skipped[1]) < 10
-    database.close()
-
-
-def test_the_bound_holds_for_as_long_as_the_walk_takes(tmp_path: Path) -> None:
-    database = rocksdict.Rdict(str(tmp_path / "rows"), rocksdict.Options(raw_mode=True))
-    for number in range(100):
-        database[b"%08d" % number] = b"12345678"
-
-    def walk(rows: rocksdict.RdictIter) -> list[bytes]:
-        # Whatever freed the bound would have it overwritten by this.
-        filling = [bytes(length) for length in range(1, 200)]
-        gc.collect()
-        found = keys_between(rows, b"0", b"9", NO_LIMIT)
-        del filling
-        return found
-
-    for number in range(90):
-        expected = [b"%08d" % one for one in range(number)]
-        assert below(database, b"%08d" % number, walk) == expected
     database.close()
