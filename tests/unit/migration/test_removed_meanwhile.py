@@ -28,7 +28,7 @@ from siltstone.migration.backup_place import BackupPlace
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.migration.backups import content_of
+from tests.unit.migration.backups import content_of, damage
 from tests.unit.migration.backups import tmp_path as tmp_path
 from tests.unit.pipelines.stores import make_store
 
@@ -151,3 +151,30 @@ def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> 
 
     for _ in stopped_anywhere(place, remove_half, work):
         pass
+
+
+def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(place: Path) -> None:
+    with backups_of(place, None) as opened:
+        first, second = (opened._records(number) for number in (1, 2))
+    damage(place / first[0], 50)
+    (told, sound) = list_backups(place)
+    assert [(one.name, one.missing) for one in told.damage] == [(first[0], False)]
+    assert told.backup is not None
+    assert sound.damage == ()
+    looks: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        generations = BackupPlace.generations
+
+        def looked(self: BackupPlace) -> Any:
+            looks.append(1)
+            if len(looks) == 2:
+                (place / second[1]).unlink()
+            return generations(self)
+
+        patch.setattr(BackupPlace, "generations", looked)
+        assert list_backups(place) == [told, sound]
+    damage(place / first[1], 50)
+    (told, half) = list_backups(place)
+    assert told.backup is None
+    assert [one.name for one in told.damage] == list(first)
+    assert [(one.name, one.missing) for one in half.damage] == [(second[1], True)]
