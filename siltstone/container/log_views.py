@@ -83,8 +83,10 @@ def condition_of(log: FencedLog) -> LogCondition:
 def doubts_of(log: FencedLog) -> tuple[str, ...]:
     """The same, as lines for people. Blocking; raises ``LogError``."""
     condition = condition_of(log)
-    refused = tuple(f"the next claim would be refused: {each}" for each in condition.refusals)
-    return refused + condition.warnings
+    refused = [condition.damage] if condition.damage else []
+    refused += condition.refusals
+    told = tuple(f"the next claim would be refused: {each}" for each in refused)
+    return told + condition.warnings
 
 
 def frame_view(frame: Frame, *, rows: bool) -> FrameView:

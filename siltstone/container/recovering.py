@@ -162,7 +162,8 @@ class _Recovering:
         self._deep = deep
         look, report = await self._seen(accept_loss=accept_loss)
         doubts = await self._blocking(doubts_of)
-        report = replace(report, warnings=(*report.warnings, *doubts))
+        new = tuple(each for each in doubts if not report.reason or report.reason not in each)
+        report = replace(report, warnings=(*report.warnings, *new))
         if look.recovered is None or not (accept_loss and report.needs_recovery):
             return report
         await self._blocking(lambda log: check_free(log, takeover))
@@ -324,7 +325,9 @@ class _Recovering:
         reason = damage or lost_because(recovered, frames)
         mended = look.state is not RecoveryState.DAMAGED
         if not reason and not standing.damage and mended:
-            return self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
+            plain = self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))
+            told = f"the log is whole, and what was wrong with it is mended: {look.reason}"
+            return replace(plain, warnings=(*plain.warnings, told))
         look = replace(
             look,
             reason=reason or look.reason,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from siltstone.container.found import check_frames, check_lineage, check_log, found
+from siltstone.container.log_views import condition_of
 from siltstone.container.owner import kept_frames
 from siltstone.core.errors import (
     CapabilityError,
@@ -39,7 +40,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
     except (LogLostError, CorruptDataError) as error:
         return str(error), frames
     else:
-        return damage, frames
+        return damage or condition_of(log).damage, frames
     finally:
         reader.close()
 

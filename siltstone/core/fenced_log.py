@@ -37,10 +37,13 @@ class LogCondition:
     """What somebody should change about the place of a log, for people to read.
 
     Attributes:
-        refusals: why a claim would be refused; empty when it would not.
+        damage: why a claim would be refused although all frames can be read, so that only a
+            recovery goes on; empty when it would not.
+        refusals: why it would be refused until somebody changes something; empty when it would not.
         warnings: what to know although it would not.
     """
 
+    damage: str = ""
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

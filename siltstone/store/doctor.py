@@ -136,6 +136,8 @@ class Doctor:
             log.close()
         held = f"held: {holder.description}" if holder.alive else "not held"
         detail = f"epoch {holder.epoch}, frames {first} to {end}, {held}"
+        if condition.damage:
+            return "failed", f"{condition.damage}; siltstone recover goes on with what it holds"
         if condition.refusals:
             refusals = "; ".join(condition.refusals)
             return "failed", f"{detail}; the next claim would be refused: {refusals}"

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import KIND_END, Frame
-from siltstone.core.records.log_file_header import LogFileHeader
+from siltstone.core.records.log_file_header import HEADER_BYTES, LogFileHeader
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.frames import look_behind, scan_frames
 from siltstone.tier1.file.names import FileKey
@@ -159,6 +159,7 @@ def _build(folder: LogFolder, own: FileKey | None) -> LogView:
             raise _corrupt(folder, key, "header of another file")
         by_epoch.setdefault(key.epoch, []).append(header)
     newest = by_epoch[max(by_epoch)] if by_epoch else []
+    _check_unused(folder, bare, newest[-1] if newest else None)
     spares = [key for key in bare if newest and _is_behind(key, newest[-1])]
     for key in bare:
         if key != own and key not in spares:
@@ -224,6 +225,29 @@ def _check_epoch(folder: LogFolder, headers: list[LogFileHeader]) -> None:
 def _is_behind(key: FileKey, header: LogFileHeader) -> bool:
     """Whether a file would be one of the next files of the epoch."""
     return key.epoch == header.epoch and key.number > header.number
+
+
+def _check_unused(folder: LogFolder, bare: list[FileKey], newest: LogFileHeader | None) -> None:
+    """Check that no file is missing among those that come behind the newest header.
+
+    They are made one by one, each whole and durable before the next one, and removed from the last
+    one on; frames go to the first of them. So what is missing, or empty, before another one held
+    frames, and somebody else took it away.
+    """
+    last = FileKey(0, -1) if newest is None else FileKey(newest.epoch, newest.number)
+    for key in bare:
+        if key <= last:
+            continue
+        number = last.number + 1 if key.epoch == last.epoch else 0
+        if key.number != number:
+            raise _corrupt(folder, key, "the file before it is missing")
+        last = key
+    for key, after in pairwise(bare):
+        if after.epoch == key.epoch:
+            with folder.reading(key.name) as fd:
+                size = folder.calls.fstat(fd).st_size
+            if size < HEADER_BYTES:
+                raise _corrupt(folder, key, "the file was emptied, for there is one behind it")
 
 
 def _check_bare(folder: LogFolder, key: FileKey) -> None:

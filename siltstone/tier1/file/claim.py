@@ -31,7 +31,7 @@ from siltstone.core.records.marker_slot import MarkerSlot
 from siltstone.tier1.file.chain import FileRange, LogView, build_view
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.history import last_frame
-from siltstone.tier1.file.marker import Marker
+from siltstone.tier1.file.marker import Marker, MarkerContent
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.writer import write_header
 
@@ -78,6 +78,32 @@ def check_lineage(folder: LogFolder, view: LogView, lineage: bytes, *, new: bool
         raise LogLostError("the newest frame is of another lineage", path=folder.path)
 
 
+def damage_of_marker(folder: LogFolder) -> str:
+    """Why nobody can claim by the marker that there is; empty when somebody can.
+
+    Raises:
+        OSError: a call failed.
+    """
+    marker = Marker.open(folder)
+    try:
+        content = MarkerContent(b"", "") if marker is None else marker.content()
+        _check_found(folder, content)
+    except CorruptDataError as error:
+        return str(error)
+    finally:
+        if marker is not None:
+            marker.close()
+    return ""
+
+
+def _check_found(folder: LogFolder, content: MarkerContent) -> None:
+    """Refuse a new marker beside older files: who has the older one open would not see a claim."""
+    if content.never_written:
+        keys = folder.log_files()
+        if any(folder.header(key) is not None for key in keys):
+            raise CorruptDataError("the marker was lost", where=folder.path)
+
+
 def claim_marker(
     folder: LogFolder, marker: Marker, *, above: int, nonce: bytes
 ) -> tuple[MarkerSlot, bytearray]:
@@ -86,8 +112,7 @@ def claim_marker(
         marker.sync()
         content = marker.content()
         keys = folder.log_files()
-        if content.never_written and any(folder.header(key) is not None for key in keys):
-            raise CorruptDataError("the marker was lost", where=folder.path)
+        _check_found(folder, content)
         newest = max([above, content.epoch, *(key.epoch for key in keys)])
         slot = MarkerSlot(epoch=newest + 1, nonce=nonce)
         return slot, marker.write(content, slot)
@@ -144,7 +169,8 @@ def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> None:
         if marker.content().newest != slot:
             return
         folder.unlink_old(slot.epoch)
-        for key in folder.log_files():
+        # The last one first: a claimant that dies in between leaves no gap.
+        for key in reversed(folder.log_files()):
             if key.epoch < slot.epoch and folder.header(key) is None:
                 folder.unlink(key)
 

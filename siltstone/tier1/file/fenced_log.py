@@ -28,6 +28,7 @@ from siltstone.tier1.file.claim import (
     check_lineage,
     claim_marker,
     create_first_file,
+    damage_of_marker,
     sweep,
     take_over,
     told_if_overtaken,
@@ -317,12 +318,14 @@ class FileFencedLog(LogHandle):
     def condition(self) -> LogCondition:
         """See ``ExaminedLog.condition``."""
         self._require_usable()
-        try:
-            with translated("look", self._folder.path):
+        refusals: list[str] = []
+        with translated("look", self._folder.path):
+            try:
                 refuse_network(self._folder.path, self._file_system)
-        except CapabilityError as error:
-            return LogCondition(refusals=(str(error),))
-        return LogCondition()
+            except CapabilityError as error:
+                refusals.append(str(error))
+            damage = damage_of_marker(self._folder)
+        return LogCondition(damage=damage, refusals=tuple(refusals))
 
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""

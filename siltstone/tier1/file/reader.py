@@ -19,7 +19,7 @@ from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.frames import read_past_cache
 from siltstone.tier1.file.history import Bookmark, read_frames
 from siltstone.tier1.file.in_use import InUseLock
-from siltstone.tier1.file.marker import marker_epoch, newest_epoch
+from siltstone.tier1.file.marker import marker_epoch
 from siltstone.tier1.file.names import FileKey
 
 _TRIES = 5
@@ -39,10 +39,11 @@ class FileLogReader:
         self._is_closed = False
 
     def epoch(self) -> int:
-        """See ``LogReader.epoch``."""
-        with self._lock, translated("read marker", self._folder.path):
-            self._check_open()
-            return newest_epoch(self._folder)
+        """See ``LogReader.epoch``. A claim counts as soon as its file says so.
+
+        The marker does so earlier; but a file that is missing has to be missed.
+        """
+        return self._refreshed()[0].epoch
 
     def lineage(self) -> bytes | None:
         """See ``LogReader.lineage``."""

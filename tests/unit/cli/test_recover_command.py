@@ -73,6 +73,41 @@ def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
     assert command("cat", "a").code == 6
 
 
+def test_a_lost_marker_is_mended_without_loss(command: Command, folder: Path) -> None:
+    fill(folder)
+    for log in (folder / "tier1").iterdir():
+        (log / "marker").unlink()
+    ran = command("create", "b")
+    assert (ran.code, "the marker was lost" in ran.err) == (6, True)
+    ran = command("doctor")
+    assert ran.code == 1
+    assert ran.out.count("the marker was lost") == 2
+    assert command("containers").out.count("next claim would be refused: the marker was lost") == 2
+    ran = command("recover")
+    assert ran.code == 6
+    assert ran.out.count("the marker was lost") == 2
+    ran = command("recover", "--accept-loss")
+    assert ran.code == 0
+    assert ran.out.count("and what was wrong with it is mended: the marker was lost") == 2
+    assert {value["state"] for value in command("recover", "--json").values} == {"healthy"}
+    assert command("create", "b").code == 0
+    assert command("cat", "a").out == "flushed and not"
+
+
+def test_a_log_without_the_files_of_its_last_owner_is_lost(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"not flushed")
+    for log in (folder / "tier1").iterdir():
+        epoch = max(file.name for file in log.glob("e*.log"))[:21]
+        for file in log.glob(f"{epoch}*"):
+            file.unlink()
+    for verb in (("create", "b"), ("ls",), ("recover",)):
+        ran = command(*verb)
+        assert ran.code == 6
+        assert "not claimed by the owner who wrote the journal" in ran.out + ran.err
+    assert command("doctor").code == 1
+
+
 def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folder: Path) -> None:
     fill(folder)
     assert command("journal", "checkpoint").code == 0

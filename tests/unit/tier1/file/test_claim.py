@@ -245,9 +245,9 @@ def test_a_sweep_keeps_the_chain_and_what_is_not_older(folder: LogFolder, tmp_pa
     put(log, b"a")
     log.abandon()
     taken_over(folder)
+    chain = [part for part in build_view(folder).ranges if part.key.epoch == 1]
     for key in (FileKey(3, 0), FileKey(3, 1), FileKey(4, 0)):
         Path(folder.file(key.name)).touch()
-    chain = [part for part in build_view(folder).ranges if part.key.epoch == 1]
     sweep(folder, chain, 3)
     assert folder.log_files() == [FileKey(1, 0), FileKey(3, 0), FileKey(3, 1), FileKey(4, 0)]
 
