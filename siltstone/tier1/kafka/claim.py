@@ -57,8 +57,8 @@ class Claimant:
     shelf: Shelf
     silence_s: float
 
-    def prepare(self, lineage: bytes, *, new: bool, takeover: bool) -> Scan:
-        """Step 1; return the log as far as it was read.
+    def prepare(self, lineage: bytes, *, new: bool, above: int, takeover: bool) -> Scan:
+        """Step 1; return the log as far as it was read. See ``FencedLog.claim``.
 
         Raises:
             CapabilityError: the topic could lose data or must not be used; it says what to change.
@@ -68,7 +68,7 @@ class Claimant:
         deadline_s = self.settings.deadline_s
         partition = self.connection.partition()
         with refusals(self.topic):
-            self._check_topic(partition, Deadline(deadline_s), new=new)
+            self._check_topic(partition, Deadline(deadline_s), new=new, first=new and not above)
             scan = look(partition, self.shelf, deadline_s)
             check_lineage(scan, self.topic, lineage, new=new)
             if not takeover and self.is_held(scan):
@@ -128,20 +128,23 @@ class Claimant:
         if view is None:
             return LogCondition()
         where = f"topic {self.topic}: "
-        refusals = self._broken(view, partition, deadline, new=False)
+        refusals = self._broken(view, partition, deadline, first=False)
         return LogCondition(
             refusals=tuple(where + each for each in refusals),
             warnings=tuple(where + each for each in warning_of_known(view)),
         )
 
     def _broken(
-        self, view: TopicView, partition: Partition, deadline: Deadline, *, new: bool
+        self, view: TopicView, partition: Partition, deadline: Deadline, *, first: bool
     ) -> list[str]:
         single = self.settings.single_broker
-        more = refusal_of_new(view) if new else refusal_of_known(view, partition, deadline)
+        more = refusal_of_new(view) if first else refusal_of_known(view, partition, deadline)
         return [*more, *broken_rules(view, single_broker=single)]
 
-    def _check_topic(self, partition: Partition, deadline: Deadline, *, new: bool) -> None:
+    def _check_topic(
+        self, partition: Partition, deadline: Deadline, *, new: bool, first: bool
+    ) -> None:
+        """Check or make the topic; ``first``: no log of the container was there before."""
         settings = self.settings
         view = partition.describe(deadline)
         if view is None and not new:
@@ -156,7 +159,7 @@ class Claimant:
             view = partition.describe(deadline)
         if view is None:
             raise LogError("the topic vanished", topic=self.topic, outcome=Outcome.NOT_APPLIED)
-        broken = self._broken(view, partition, deadline, new=new)
+        broken = self._broken(view, partition, deadline, first=first)
         if broken:
             raise CapabilityError(f"topic {self.topic} can not keep a log: {'; '.join(broken)}")
         for warning in warning_of_known(view):

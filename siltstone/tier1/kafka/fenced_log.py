@@ -116,7 +116,7 @@ class KafkaFencedLog(LogHandle):
             self._require(HandleState.UNCLAIMED)
             try:
                 with translated("claim", self._topic):
-                    scan = self._claimant.prepare(lineage, new=new, takeover=takeover)
+                    scan = self._claimant.prepare(lineage, new=new, above=above, takeover=takeover)
             except SiltstoneError:
                 self._connection.drop()
                 raise

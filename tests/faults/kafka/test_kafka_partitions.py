@@ -64,6 +64,15 @@ class TestMorePartitions(KafkaCase):
             admin.delete_records({TopicPartition(self.outside.topic, 2): -1})
         assert put(self.claim(), b"b") == [1]
 
+    def test_a_log_that_was_set_aside_is_begun_anew_in_its_topic(self) -> None:
+        put(self.create(), b"a")
+        widen(self.outside)
+        log = self.handle()
+        log.fence_all()
+        assert log.set_aside() == f"{self.outside.topic}-aside-1"
+        assert log.claim(lineage=bytes(16), new=True, above=7, takeover=False, owner="a") == 8
+        assert put(log, b"new") == [0]
+
     def test_no_log_is_begun_in_several_partitions(self) -> None:
         self.make(partitions=2)
         with pytest.raises(CapabilityError, match="make it anew with one, or set another topic"):
