@@ -14,7 +14,7 @@ from siltstone.container.lost_state import (
     system_storage,
 )
 from siltstone.container.no_writer import NoWriter
-from siltstone.container.owner import EPOCH_END, segment_storage
+from siltstone.container.owner import segment_storage
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.view import View
@@ -22,7 +22,7 @@ from siltstone.core.counted import counted
 from siltstone.core.environment import Environment
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
-from siltstone.journal.recovery import PAUSE_S, STARTS_MAX, Recovered
+from siltstone.journal.recovery import EPOCH_END, PAUSE_S, STARTS_MAX, Recovered
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.layout_store import TableLayoutStore
 

@@ -37,12 +37,11 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage, SegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 from siltstone.core.whole_calls import run_whole
-from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 
 LOG_POOL = Pool(name="log-boot", threads=4)
-EPOCH_END = 2**63
 READS_MAX = 5
 """Reads of a log that an owner truncates meanwhile, before somebody gives up."""
 

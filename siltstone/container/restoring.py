@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from siltstone.container.found import Found
 from siltstone.container.new_beginning import begin_log, write_beginning
-from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged, segment_storage
+from siltstone.container.owner import LOG_POOL, bridged, segment_storage
 from siltstone.container.recovery_cut import build_cut
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import claim_file
@@ -35,7 +35,7 @@ from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.pinned_state import empty_layout
-from siltstone.journal.recovery import Recovered, list_epochs, recover
+from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")

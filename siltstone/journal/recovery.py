@@ -27,6 +27,9 @@ from siltstone.journal.retention import file_epoch, journal_number
 
 LISTING_PAGE = 1_000
 
+EPOCH_END = 2**63
+"""Above every epoch of an owner."""
+
 STARTS_MAX = 5
 """Listings that a recovery is tried on before what it found is final. A zombie may still write or
 delete while we read; it is fenced and soon knows, so a few are enough."""
@@ -79,10 +82,17 @@ class Recovered:
 
 
 async def list_epochs(storage: AsyncChunkStorage, container: int) -> int:
-    """Return the highest epoch that a system file of ``container`` is of, 0 without any."""
+    """Return the highest epoch that a system file of ``container`` is of, 0 without any.
+
+    Raises:
+        CorruptDataError: a name has an epoch that no owner can have, so none could be above it.
+    """
     highest = 0
     async for stat in system_files(storage, container, LISTING_PAGE):
-        highest = max(highest, file_epoch(stat.name, container) or 0)
+        epoch = file_epoch(stat.name, container) or 0
+        if epoch >= EPOCH_END - 1:
+            raise CorruptDataError("no owner made this: its epoch is too high", where=stat.name)
+        highest = max(highest, epoch)
     return highest
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.container.log_views import FrameView, LogHead, doubts_of, frame_view
-from siltstone.container.owner import EPOCH_END, READS_MAX, bridged
+from siltstone.container.owner import READS_MAX, bridged
 from siltstone.container.views import Finding
 from siltstone.container.without_journal import is_used, recover_known
 from siltstone.core.chunk_names import system_prefix
@@ -28,7 +28,7 @@ from siltstone.core.fenced_log import LogReader
 from siltstone.core.pauses import Stop
 from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.recovery import EPOCH_END, Recovered
 from siltstone.store.assemble import Assembly, assembled
 
 _HEADS: Final = Pool(name="siltstone-heads", threads=16)

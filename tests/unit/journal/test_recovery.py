@@ -260,3 +260,18 @@ def test_a_torn_batch_before_a_damaged_checkpoint_is_corrupt() -> None:
             await recover_from(bucket)
 
     asyncio.run(run())
+
+
+def test_an_epoch_that_no_owner_can_have_is_named() -> None:
+    async def run() -> None:
+        bucket = Bucket()
+        bucket.chunks[claim_file(CONTAINER, 2**63 - 2)] = bytearray(b"x")
+        assert await highest(bucket) == 2**63 - 2
+        for epoch in (2**63 - 1, 10**20 - 1):
+            bucket.chunks[claim_file(CONTAINER, epoch)] = bytearray(b"x")
+            with pytest.raises(CorruptDataError, match="no owner made this") as caught:
+                await highest(bucket)
+            assert caught.value.where == claim_file(CONTAINER, epoch)
+            del bucket.chunks[claim_file(CONTAINER, epoch)]
+
+    asyncio.run(run())
