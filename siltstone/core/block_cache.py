@@ -71,7 +71,7 @@ class BlockCache:
 
     Args:
         folder: made when it is missing.
-        size_bytes: what the file takes at most.
+        size_bytes: what the file takes at most; where that is less than a block, there is none.
         store: the store's id, 16 bytes.
         calls: the file calls, replaced in tests.
     """
@@ -94,6 +94,9 @@ class BlockCache:
         self._closing = False
         self._forgotten = 0
         self._counts = BlockCacheCounts()
+        if size_bytes < SLOT_BYTES:
+            logger.warning("no cache of blocks: one block needs more: size=%d", size_bytes)
+            return
         try:
             self._open(folder)
         except OSError as error:

@@ -116,6 +116,19 @@ def test_the_file_is_never_larger_than_it_may_be(tmp_path: Path) -> None:
     smaller.close()
 
 
+@pytest.mark.parametrize("size_bytes", [0, SLOT_BYTES - 1])
+def test_a_size_below_that_of_a_block_keeps_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size_bytes: int
+) -> None:
+    cache = BlockCache(tmp_path / "cache", size_bytes, STORE)
+    put(cache, "a", 0, b"x")
+    assert get(cache, "a", 0) is None
+    assert not cache.on
+    cache.close()
+    assert not (tmp_path / "cache").exists()
+    assert "one block needs more" in caplog.text
+
+
 @pytest.mark.parametrize("at", [0, 5, 40, 60, 4_000, 4_095, 4_096, 5_000, SLOT_BYTES - 1])
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_damaged_byte_is_a_miss(tmp_path: Path, at: int, *, restart: bool) -> None:
