@@ -94,7 +94,7 @@ class ImportVerbs:
             ticket: of the session.
             outputs: what each segment gets; at most 1,000 segments, of the ticket's container.
             batch: which batch of a stream this is; if it was imported before, by whatever session,
-                nothing is done.
+                nothing is done, and the result tells the newest batch of the stream.
 
         Raises:
             ImportSessionError: the session was aborted, has expired or is not known; or an object
