@@ -126,7 +126,7 @@ def publish(
 
     Raises what opening a store and ``Store.commit_import`` raise, and
 
-        ImportSessionError: another query has published batches under the id of this one.
+        ImportSessionError: the batch, or a later one, was published with other contents.
     """
     outputs = list(_outputs(options, written))
     stream = None
@@ -168,8 +168,9 @@ def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatc
     if newest.number == batch.number and newest.target in ("", batch.target):
         return
     raise ImportSessionError(
-        "another query has the same id and published this batch or a later one: the checkpoint is "
-        "a copy, or an older one; begin with a new checkpoint",
+        "this batch or a later one was published before, with other rows or for another segment: "
+        "the checkpoint is a copy or an older one, or the option 'segment' was changed behind a "
+        "crash; go on there, or begin with a new checkpoint",
         session=ticket.name,
         query=batch.query,
         batch=batch.number,
