@@ -207,6 +207,47 @@ def test_a_backup_whose_turn_went_before_its_record_came_is_none(
     assert verify_backups(place).findings == ()
 
 
+def test_a_collection_whose_turn_went_takes_nothing_of_who_came(
+    folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_backup(folder, place)
+    lengths = BackupPlace.lengths
+    made: list[int] = []
+
+    def late(self: BackupPlace, kind: str) -> dict[str, int]:
+        # Objects of a generation that came behind the look at what generations name.
+        if not made:
+            made.append(1)
+            made.append(create_backup(folder, place, takeover=True).backup.generation)
+        return lengths(self, kind)
+
+    with siltstone.open(folder) as store, monkeypatch.context() as patch:
+        store.create("a").append(noise(50_000))
+        store.flush()
+        patch.setattr(BackupPlace, "lengths", late)
+        with pytest.raises(StoreInUseError, match="taken over"):
+            collect_backups(place)
+    assert [found.number for found in list_backups(place)] == [1, made[1]]
+    assert verify_backups(place).findings == ()
+
+
+def test_the_beginning_of_a_record_is_no_generation_and_is_collected(
+    folder: Path, place: Path
+) -> None:
+    create_backup(folder, place)
+    create_backup(folder, place)
+    with backups_of(place, None) as opened:
+        copy, record = opened._records(2)
+    (place / record).unlink()
+    (place / copy).write_bytes((place / copy).read_bytes()[:50])
+    assert [found.number for found in list_backups(place)] == [1]
+    collect_backups(place, dry_run=True)
+    assert (place / copy).exists()
+    collect_backups(place)
+    assert not (place / copy).exists()
+    assert verify_backups(place).generations == (1,)
+
+
 def test_a_turn_of_a_dead_process_needs_no_takeover(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
