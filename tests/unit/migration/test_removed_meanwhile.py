@@ -16,7 +16,7 @@ import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.core.errors import StoreNotFoundError
+from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.migration.backup import create_backup
 from siltstone.migration.backup_care import (
     backups_of,
@@ -28,7 +28,7 @@ from siltstone.migration.backup_place import BackupPlace
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
-from tests.unit.migration.backups import content_of, damage
+from tests.unit.migration.backups import content_of, damage, files
 from tests.unit.migration.backups import tmp_path as tmp_path
 from tests.unit.pipelines.stores import make_store
 
@@ -178,3 +178,7 @@ def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(pla
     assert told.backup is None
     assert [one.name for one in told.damage] == list(first)
     assert [(one.name, one.missing) for one in half.damage] == [(second[1], True)]
+    before = files(place)
+    with pytest.raises(CorruptDataError, match="generation 1 can not be read"):
+        collect_backups(place)
+    assert {name for name in before if "/turns/" not in name} == set(files(place))
