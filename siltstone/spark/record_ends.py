@@ -146,6 +146,7 @@ class EventEnds:
         length: of the segment.
         sealed_length: the same, if no more can come.
         borders: where appends begin, ascending, as far as they are known.
+        reach: where an append ends, at or above every limit.
         follows: read every event, and take no border for the beginning of one. Otherwise the task
             of a batch proves where that ends.
     """
@@ -157,12 +158,14 @@ class EventEnds:
         sealed_length: int | None,
         borders: Sequence[int],
         *,
+        reach: int,
         follows: bool,
     ) -> None:
         self._read = read
         self._length = length
         self._sealed_length = sealed_length
         self._borders = borders
+        self._reach = reach
         self._follows = follows
 
     async def last(self, start: int, limit: int) -> int:
@@ -193,7 +196,7 @@ class EventEnds:
             count += len(found.starts)
             position += found.end
             if found.malformed:
-                return self._behind(position, limit), count + 1
+                return self._behind(position), count + 1
             if position + found.needed > limit:
                 break
             if not len(found.starts):  # an event longer than a read: only its end matters
@@ -202,9 +205,10 @@ class EventEnds:
             return limit, count + 1  # it is cut off, and its task tells
         return position, count
 
-    def _behind(self, position: int, limit: int) -> int:
-        """Where a tolerant read goes on behind something malformed."""
-        return next((border for border in self._borders if border > position), limit)
+    def _behind(self, position: int) -> int:
+        """Where a tolerant read goes on behind something malformed: never inside an append."""
+        behind = next((border for border in self._borders if border > position), self._reach)
+        return min(behind, self._reach)
 
 
 def _end_of(found: EventStarts, index: int) -> int:

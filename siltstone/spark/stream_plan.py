@@ -133,7 +133,7 @@ class StreamPlan:
                 offset = (self._options.starting_offsets or {})[name]
                 _check_start(info, offset)
             elif self._options.starting is Starting.LATEST:
-                ends = await self._ends(store, info, info.start_offset)
+                ends = await self._ends(store, info, info.start_offset, info.length)
                 offset = await ends.last(info.start_offset, info.length)
             positions[name] = Position(segment_id=info.segment_id, offset=offset, first=offset)
         return positions
@@ -164,7 +164,7 @@ class StreamPlan:
             if left == 0:
                 break
             info, begin = infos[name], positions[name].offset
-            ends = await self._ends(store, info, begin)
+            ends = await self._ends(store, info, begin, reach[name])
             end, count = await batch_end(ends, begin, begin + shares[name], reach[name], left)
             left = None if left is None else left - count
             positions[name] = replace(positions[name], offset=end)
@@ -212,7 +212,9 @@ class StreamPlan:
         begin = self._turn % len(names) if names else 0
         return names[begin:] + names[:begin]
 
-    async def _ends(self, store: OpenStore, info: SegmentInfo, start: int) -> RecordEnds:
+    async def _ends(
+        self, store: OpenStore, info: SegmentInfo, start: int, reach: int
+    ) -> RecordEnds:
         container = await store.container_of(info.name)
         read = partial(container.read, info.name)
         sealed_length = info.length if info.sealed else None
@@ -223,7 +225,7 @@ class StreamPlan:
             return BlockEnds(options.block_bytes, sealed_length)
         borders = await append_borders(container, info.name, start, info.length)
         follows = options.split is Split.NONE
-        return EventEnds(read, info.length, sealed_length, borders, follows=follows)
+        return EventEnds(read, info.length, sealed_length, borders, reach=reach, follows=follows)
 
     async def _plan(
         self, start: dict[str, Any], end: dict[str, Any], store: OpenStore

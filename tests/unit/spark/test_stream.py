@@ -235,6 +235,18 @@ def test_events_that_hold_events_are_whole_or_the_batch_fails(
         assert [row["value"] for row in make(**options, **more).drain()] == payloads
 
 
+@pytest.mark.parametrize("limit", [20, 25, 10_000])
+def test_behind_something_malformed_no_batch_begins_inside_an_append(
+    make: Make, segment: siltstone.Segment, limit: int
+) -> None:
+    """Whatever limit there is: a batch read passes over the whole append, too."""
+    segment.append(b"no event, of 20 byte" + events.encode_many([b"inner", b"of it", b"more"]))
+    stream = make(segment=segment.name, mode="events", badRecords="skip", maxBytesPerTrigger=limit)
+    assert stream.values() == []
+    segment.append(events.encode_many([b"good", b"as well"]))
+    assert [row["value"] for row in stream.drain()] == [b"good", b"as well"]
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
