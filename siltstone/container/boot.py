@@ -18,7 +18,7 @@ from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_log import read_table_log
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.table_record import decode_table_record, table_record_place
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -63,6 +63,7 @@ async def build_replica(
 
     Raises:
         CorruptDataError: something does not continue what is before it.
+        LogLostError: the log lacks what the local index was given.
         ChunkError: long-term storage did not answer.
     """
     # Once: several steps look at them.
@@ -149,6 +150,8 @@ async def _matching_index(
         return None
     position = index.position
     try:
+        if position is not None and position.lineage == where.lineage:
+            _check_not_ahead(position.version, where, frames, folder)
         matches = (
             position is not None
             and position.lineage == where.lineage
@@ -163,6 +166,25 @@ async def _matching_index(
         return index
     index.close()
     return None
+
+
+def _check_not_ahead(
+    version: int, where: Found, frames: Sequence[LoggedFrame], folder: Path
+) -> None:
+    """Refuse a log without table updates that the local index has, which were acknowledged.
+
+    Raises:
+        LogLostError: it lacks some.
+    """
+    ends = (table_record_place(data, where=place)[1] for data, place in table_records(frames))
+    end = max([where.index_version, where.table_end, *ends])
+    if version > end:
+        raise LogLostError(
+            "the log ends before table updates that the local index holds, so acknowledged bytes"
+            f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
+            end=end,
+            acknowledged=version,
+        )
 
 
 async def _crc_at(
