@@ -15,7 +15,7 @@ from typing import Final
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
 from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
+from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
 from siltstone.migration.legacy.imported import (
     ImportedSegment,
@@ -291,6 +291,8 @@ def _not_back(one: ImportedSegment) -> str:
     finding = one.finding
     if one.is_unwritten and not one.info.length and not one.info.sealed:
         return ""
+    if finding is not None and finding.reason is Reason.UNREADABLE:
+        return f"the layout can not be read, so repeat: {finding.message}"
     if finding is None or finding.verdict is not Verdict.IMPORTABLE:
         return f"the layout does not hold it any more; {_WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length

@@ -20,7 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.streamed_creates import PieceRoom
 from siltstone.migration.legacy.copying import Run, groups_of, runs_of
-from siltstone.migration.legacy.findings import Finding, Verdict
+from siltstone.migration.legacy.findings import Finding, Reason, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.looking import LOOKS_MAX, Look, look
@@ -178,7 +178,8 @@ def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[
     info = one.info
     problem = _shape_problem(one)
     if problem or one.finding is None:
-        problems[info.name] = (DIFFERS, problem)
+        is_read = one.finding is None or one.finding.reason is not Reason.UNREADABLE
+        problems[info.name] = (DIFFERS if is_read else FAILED, problem)
         return {}
     found: dict[Run, SegmentRange] = {}
     try:

@@ -348,6 +348,31 @@ def test_a_file_that_can_not_be_read(
     assert shown(folder) == {"b": (0, 3, False, b"xyz")}
 
 
+@pytest.mark.parametrize("mode", [["--in-place"], [], ["--mode", "code_only"]])
+def test_a_header_that_can_not_be_read_for_a_while_is_not_called_gone(
+    command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch, mode: list[str]
+) -> None:
+    """Who was told so, and deleted the segment, would have nothing of what was appended since."""
+    real = FolderPlace.read_into
+
+    def failing(place: FolderPlace, key: str, offset: int, buffer: memoryview) -> int:
+        if key == "a$header":
+            raise OSError(5, "Input/output error", key)
+        return real(place, key, offset, buffer)
+
+    assert command("migrate", "legacy", str(small), *mode).code == 0
+    monkeypatch.setattr(FolderPlace, "read_into", failing)
+    for verb in ("verify", "rollback"):
+        ran = command("migrate", verb, str(small))
+        assert ran.code == 1
+        assert "failed: a: " in ran.out
+        assert "a$header: Input/output error" in ran.out
+        assert "delete it" not in ran.out
+    monkeypatch.undo()
+    assert command("migrate", "rollback", str(small)).code == 0
+    assert shown(folder) == {}
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
