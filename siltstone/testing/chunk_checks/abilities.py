@@ -271,6 +271,16 @@ class SealChecks(ChunkSubject):
         again.close()
         assert service.outside_read("a") == b"abc"
 
+    def test_seal_goes_with_its_chunk(self, storage: ChunkStorage, service: ChunkService) -> None:
+        need(storage, "seal")
+        need(storage, "append")
+        fill(storage, "a", content=[b"abc"])
+        storage.seal("a")
+        storage.delete("a")
+        fill(storage, "a", content=[b"xyz"])
+        storage.write("a", 3, [b"!"])
+        assert service.outside_read("a") == b"xyz!"
+
     def test_sealed_chunk_is_listed(self, storage: ChunkStorage) -> None:
         need(storage, "seal")
         fill(storage, "a", "b", content=[b"abc"])

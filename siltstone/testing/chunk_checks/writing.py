@@ -159,8 +159,11 @@ class CreateChecks(ChunkSubject):
         storage.create("a", [b"\0"])
         assert service.outside_read("a") == b"\0"
 
-    def test_create_keeps_every_byte(self, storage: ChunkStorage, service: ChunkService) -> None:
-        content = b"\r\n\0\xff\x1a" + bytes(range(256)) + b"\n"
+    @pytest.mark.parametrize("edge", [b"\r\n", b"\0\0", b" \t", b"\xff\xfe"])
+    def test_create_keeps_every_byte(
+        self, storage: ChunkStorage, service: ChunkService, edge: bytes
+    ) -> None:
+        content = edge + b"\r\n\0\xff\x1a" + bytes(range(256)) + edge
         storage.create("a", [content])
         assert service.outside_read("a") == content
         assert read(storage, "a") == content

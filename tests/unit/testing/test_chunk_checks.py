@@ -37,6 +37,7 @@ bucket, probes = Bucket(), []
 
 class Lying(MemoryChunkStorage):
     kept = None
+    sealed = set()
 
     @property
     def capabilities(self):
@@ -65,7 +66,11 @@ class Lying(MemoryChunkStorage):
     def create(self, name, buffers):
         if LIE == "changes the buffers":
             buffers.append(b"x")
+        if LIE == "drops zeros at the end":
+            buffers = [b"".join(buffers).rstrip(bytes(1))]
         super().create(name, buffers)
+        if name in Lying.sealed:
+            super().seal(name)
 
     def write(self, name, offset, buffers):
         if LIE == "ignores the offset":
@@ -139,6 +144,8 @@ class Lying(MemoryChunkStorage):
                 super().delete(name)
 
     def seal(self, name):
+        if LIE == "seals a name":
+            Lying.sealed.add(name)
         if LIE != "does not seal":
             super().seal(name)
 
@@ -192,6 +199,8 @@ LIES = {
     "joins 32 at most": ["concat_of_many_parts_keeps_their_order"],
     "cuts what it overwrites": ["overwrite_changes_these_bytes_and_no_other"],
     "says that all was read": ["reads_without_waiting_give_what_is_there_or_nothing"],
+    "drops zeros at the end": ["create_keeps_every_byte"],
+    "seals a name": ["seal_goes_with_its_chunk"],
     "is copied with nothing in it": ["a_copied_client_works_or_is_refused"],
 }
 
