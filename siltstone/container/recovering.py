@@ -32,7 +32,7 @@ from siltstone.container.lost_state import (
     system_storage,
 )
 from siltstone.container.new_beginning import begin_log, write_beginning
-from siltstone.container.owner import EPOCH_END, LOG_POOL, bridged
+from siltstone.container.owner import LOG_POOL, bridged
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.recovery_log import (
     check_free,
@@ -61,7 +61,14 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
-from siltstone.journal.recovery import PAUSE_S, STARTS_MAX, Recovered, list_epochs, recover
+from siltstone.journal.recovery import (
+    EPOCH_END,
+    PAUSE_S,
+    STARTS_MAX,
+    Recovered,
+    list_epochs,
+    recover,
+)
 from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")

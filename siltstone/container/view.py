@@ -19,7 +19,7 @@ from siltstone.container.found import (
 )
 from siltstone.container.journal_end import compared
 from siltstone.container.no_writer import NoWriter
-from siltstone.container.owner import EPOCH_END, LOG_POOL, read_frames, segment_storage
+from siltstone.container.owner import LOG_POOL, read_frames, segment_storage
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
@@ -34,7 +34,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
-from siltstone.journal.recovery import Recovered
+from siltstone.journal.recovery import EPOCH_END, Recovered
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
 from siltstone.metadata.layout_store import TableLayoutStore

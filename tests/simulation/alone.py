@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.owner import EPOCH_END, bridged
+from siltstone.container.owner import bridged
 from siltstone.container.recovering import _Recovering
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.recovery_report import RecoveryState
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.invariants import check_chunk, check_references
+from siltstone.journal.recovery import EPOCH_END
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
