@@ -91,6 +91,9 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Turn]:
     if held is not None:
         delete(place.storage, _name(place, held[0]))
     try:
+        if max(place.numbers(), default=0) >= number:
+            # Somebody had this very turn between our look and our claim, and made a generation.
+            raise StoreInUseError("somebody else was faster", owner="unknown", place=place.folder)
         yield taken
     finally:
         # Whatever happened, nobody should wait for us; what stays says that we are dead.

@@ -24,7 +24,7 @@ from siltstone.core.errors import StoreInUseError
 from siltstone.core.records.backup import Backup
 from siltstone.core.words import KIB
 from siltstone.migration import turns
-from siltstone.migration.backup import create_backup
+from siltstone.migration.backup import BackupReport, create_backup
 from siltstone.migration.backup_care import (
     backups_of,
     collect_backups,
@@ -246,6 +246,25 @@ def test_the_beginning_of_a_record_is_no_generation_and_is_collected(
     collect_backups(place)
     assert not (place / copy).exists()
     assert verify_backups(place).generations == (1,)
+
+
+def test_a_turn_that_was_had_meanwhile_makes_no_second_generation_of_its_number(
+    folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stands still before its claim while another one makes a whole generation."""
+    made: list[BackupReport] = []
+    described = turns._this_process
+
+    def meanwhile() -> str:
+        monkeypatch.undo()
+        made.append(create_backup(folder, place))
+        return described()
+
+    monkeypatch.setattr(turns, "_this_process", meanwhile)
+    with pytest.raises(StoreInUseError, match="faster"):
+        create_backup(folder, place)
+    assert [one.backup for one in list_backups(place)] == [made[0].backup]
+    assert create_backup(folder, place).backup.generation == 2
 
 
 def test_a_turn_of_a_dead_process_needs_no_takeover(
