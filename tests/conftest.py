@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from services.azurite import Azurite
 from services.catalogue import SERVICES, is_demanded
@@ -29,6 +30,12 @@ from services.unavailable import UnavailableError
 from services.versitygw import Versitygw
 from tests.kafka_relay import KafkaRelay
 from tests.plugins.distribution import install
+
+# No example is slow because a machine is: on top of what the library chooses by itself in CI.
+settings.register_profile(
+    "untimed", settings.get_profile(settings.get_current_profile_name()), deadline=None
+)
+settings.load_profile("untimed")
 
 MISSING = "missing service "
 KAFKA_PASSWORDS = {name: f"canary-{name}-5d02" for name in ("owner", "reader", "stranger")}

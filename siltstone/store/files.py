@@ -129,17 +129,18 @@ class SegmentWriter(io.BufferedIOBase):
 
     def __init__(self, segment: FileBytes) -> None:
         super().__init__()
-        info = segment.info()
-        if info.sealed:
-            raise SegmentSealedError("the segment is sealed", segment=segment.name)
         self._segment = segment
-        self._piece_bytes = min(PIECE_BYTES, segment.append_bytes_max)
         self._buffer = bytearray()
-        self._end = info.length
         self._failure: BaseException | None = None
         self._closing = False
         self.appended_length = 0
         self.name = segment.name
+        # If this raises, the interpreter closes what was made until here.
+        info = segment.info()
+        if info.sealed:
+            raise SegmentSealedError("the segment is sealed", segment=segment.name)
+        self._piece_bytes = min(PIECE_BYTES, segment.append_bytes_max)
+        self._end = info.length
 
     def writable(self) -> bool:
         """True."""

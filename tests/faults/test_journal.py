@@ -90,7 +90,7 @@ async def live(owner: Owner, steps: list[Step]) -> None:
             await owner.write_checkpoint()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(LIVES, st.booleans(), st.integers(1, 4))
 def test_every_life_ends_in_a_state_that_the_next_one_finds(
     lives: list[tuple[list[Step], list[Fate]]], append: bool, page: int
@@ -116,7 +116,7 @@ def test_every_life_ends_in_a_state_that_the_next_one_finds(
     asyncio.run(run())
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25), FATES, st.booleans(), st.booleans())
 def test_one_damaged_checkpoint_loses_nothing(
     steps: list[Step], fates: list[Fate], append: bool, cut: bool

@@ -186,7 +186,6 @@ def play(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> Non
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -399,5 +399,5 @@ class ManyBlocks(SegmentLayer):
 def test_segment_layer(machine: type[RuleBasedStateMachine], examples: int) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=examples, stateful_step_count=30, deadline=None),
+        settings=settings(max_examples=examples, stateful_step_count=30),
     )

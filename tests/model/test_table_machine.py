@@ -352,7 +352,6 @@ def play(examples: int, steps: int) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -96,7 +96,7 @@ def laid_out_texts(draw: st.DrawFn) -> tuple[bytes, bytes | None, list[Cut], int
 
 
 def records_of_any_layout(hadoop: Hadoop, places: Iterator[Path], examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(laid_out_texts())
     def check(example: tuple[bytes, bytes | None, list[Cut], int, int, bool]) -> None:
         data, separator, cuts, split, buffer, verify = example
@@ -169,7 +169,7 @@ def read_by_steps(
 
 
 def reads_of_any_layout(hadoop: Hadoop, places: Iterator[Path], examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(laid_out_reads(), st.booleans())
     def check(example: tuple[bytes, list[Cut], list[Step], bool], foreign: bool) -> None:
         data, cuts, steps, verify = example

@@ -294,7 +294,7 @@ def test_many_threads_get_what_was_put_or_nothing(tmp_path: Path) -> None:
     cache.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("aur"), st.integers(0, 12)), max_size=120))
 def test_eviction_keeps_as_many_as_there_is_room_for(steps: list[tuple[str, int]]) -> None:
     eviction: FifoEviction[int] = FifoEviction(5)

@@ -206,9 +206,7 @@ STEPS = st.lists(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_reads_give_what_the_service_would(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]

@@ -122,7 +122,7 @@ class TablesMachine(RuleBasedStateMachine):
 
 
 TestTablesMachine = TablesMachine.TestCase
-TestTablesMachine.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestTablesMachine.settings = settings(max_examples=15, stateful_step_count=20)
 
 
 def put(key: bytes, value: bytes, splice_at: int | None = None) -> TableEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone import events
@@ -21,7 +21,6 @@ def expected(values: list[bytes], mode: Mode) -> bytes:
     return b"".join(value + (b"\n" if mode is Mode.LINES else b"") for value in values)
 
 
-@settings(deadline=None)
 @given(st.lists(LINES, max_size=30), st.integers(0, 5), st.integers(0, 5), st.sampled_from(KINDS))
 @pytest.mark.parametrize("mode", Mode)
 def test_values_are_written_as_an_oracle_does(

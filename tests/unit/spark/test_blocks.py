@@ -26,7 +26,7 @@ def cut_anywhere(data: st.DataObject, text: bytes) -> LaidOut:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_blocks_are_those_of_a_slice(data: st.DataObject) -> None:
     text = data.draw(st.binary(max_size=60))
     segment = cut_anywhere(data, text)
@@ -48,7 +48,7 @@ def test_blocks_are_those_of_a_slice(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_offsets_of_lines(data: st.DataObject) -> None:
     text = b"".join(data.draw(st.lists(st.sampled_from([b"\n", b"\r\n", b"a", "é".encode()]))))
     segment = cut_anywhere(data, text)

@@ -110,7 +110,7 @@ def test_wrong_guesses_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.lists(st.binary(max_size=30), max_size=12), st.integers(0, 400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_few_events(payloads: list[bytes], cut: int) -> None:
     check(events.encode_many(payloads)[:cut])
 

@@ -58,7 +58,7 @@ def test_events_are_those_of_the_decoder(chunk_bytes: int, borders_each: int) ->
 
 
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_any_layout_any_ranges_any_start(data: st.DataObject) -> None:
     payloads = data.draw(st.lists(st.binary(max_size=12) | st.just(bytes(9)), max_size=12))
     text = events.encode_many(payloads)
@@ -245,7 +245,7 @@ def test_a_text_of_events_may_be_a_string() -> None:
 
 
 @given(st.lists(st.binary(max_size=9), max_size=9), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_string_holds_the_bytes_of_any_event(payloads: list[bytes], range_bytes: int) -> None:
     """Whatever its bytes are: that it is UTF-8 is not checked, as with lines."""
     data = events.encode_many(payloads)

@@ -46,7 +46,7 @@ def test_lines_are_those_of_python(text: bytes, chunk_bytes: int) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_layout_any_ranges_any_start(data: st.DataObject) -> None:
     text = b"".join(data.draw(st.lists(st.sampled_from([b"\n", b"\r\n", b"a", "é".encode()]))))
     flushed = data.draw(st.integers(0, len(text)))

@@ -38,7 +38,7 @@ step = some.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(some.lists(step, max_size=25), some.booleans())
 def test_what_is_found_is_what_the_original_reads(
     steps: list[tuple[str, str, str, int, int | None]], replaces: bool
