@@ -30,11 +30,12 @@ class Tree:
     and because a share that is unmounted under a running store must not turn into a local folder.
     """
 
+    _root: int | None = None
+
     def __init__(self, path: str, calls: FileCalls) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
         self._calls = calls
         self._lock = threading.Lock()
-        self._root: int | None = None
         self._is_root_durable = False
         self._users = 0
         self._is_closed = False
@@ -44,6 +45,12 @@ class Tree:
         """Raise ``ClosedError`` after ``close``."""
         if self._is_closed:
             raise ClosedError("the chunk storage was closed")
+
+    def __del__(self) -> None:
+        # Of a storage that nobody closed.
+        if self._root is not None:
+            with suppress(OSError):
+                self._calls.close(self._root)
 
     def close(self) -> None:
         """Let no call in any more. Idempotent; calls in progress end as they would."""

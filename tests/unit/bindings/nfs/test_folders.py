@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Sequence
@@ -360,3 +361,10 @@ def test_a_prefix_reads_only_its_own_folder(root: Path) -> None:
     layer.forget()
     assert [chunk.name for chunk in storage.list("d", "d2/z")] == ["d3/a"]
     assert len(layer.targets("scandir")) <= 3
+
+
+def test_a_storage_that_nobody_closed_holds_no_folder(tmp_path: Path) -> None:
+    for number in range(5):
+        NfsChunkStorage(tmp_path).create(f"d/{number}", [b"x"])
+    gc.collect()
+    assert not held_below(tmp_path)
