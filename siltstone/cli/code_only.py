@@ -15,7 +15,7 @@ def plan_code_only(
 ) -> None:
     """Show what ``migrate_code_only`` would do; write nothing."""
     from siltstone.core.errors import StoreNotFoundError
-    from siltstone.migration.legacy.code_only import check_service, plan_writing
+    from siltstone.migration.legacy.code_only import check_held, check_service, plan_writing
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
@@ -33,14 +33,16 @@ def plan_code_only(
         if begun:
             plan = plan_going_on(place, view, under)
         else:
+            known = known_segments(session, under)
             plan = plan_migration(
                 place.examine(),
-                known_segments(session, under),
+                known,
                 migration=place.migration,
                 way=Way.CODE_ONLY,
                 under=under,
                 goes_on=True,
             )
+            check_held(plan.layout, known.values(), place.migration)
         plan = plan_writing(plan, place.place, prefix, under, begun=begun).plan
         show_plan(plan, as_json=as_json)
         end_of_plan(session, plan)
@@ -71,7 +73,12 @@ def migrate_code_only(
         as_json: write each outcome as a line of JSON.
     """
     from siltstone.migration.legacy.bring import CONFLICT, bring
-    from siltstone.migration.legacy.code_only import check_alone, check_service, plan_writing
+    from siltstone.migration.legacy.code_only import (
+        check_alone,
+        check_held,
+        check_service,
+        plan_writing,
+    )
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
@@ -89,13 +96,15 @@ def migrate_code_only(
                 with OpenStore(session.store_path()) as opened:
                     plan = plan_going_on(place, StoreView(opened), under)
             else:
+                infos = {info.name: info for info in store.list(under)}
                 plan = plan_migration(
                     place.examine(),
-                    {info.name: info for info in store.list(under)},
+                    infos,
                     migration=place.migration,
                     way=Way.CODE_ONLY,
                     under=under,
                 )
+                check_held(plan.layout, infos.values(), place.migration)
             writing = plan_writing(plan, place.place, prefix, under, begun=begun)
             files = place.for_workers(store.uuid)
             outcomes = bring(writing.plan, files, store, LocalExecutor(threads), found, rate=rate)

@@ -19,7 +19,7 @@ from siltstone.migration.legacy.bring import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.files import LegacyFile, resolve
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, parse_header
-from siltstone.migration.legacy.imported import MigrationStateError
+from siltstone.migration.legacy.imported import MigrationStateError, imported
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import Naming, chunk_of, header_of, read_name
 from siltstone.migration.legacy.places import LegacyPlace
@@ -84,6 +84,21 @@ def check_alone(store: Store, migration: str, under: str) -> bool:
             migration=migration,
         )
     return begun is not None
+
+
+def check_held(layout: LayoutFindings, infos: Iterable[SegmentInfo], migration: str) -> None:
+    """See that the layout has what came from it: bytes of other segments would pass it by.
+
+    Raises:
+        MigrationStateError: it has not got a segment any more, as behind a restore.
+    """
+    for one in imported(infos, migration, layout):
+        if one.finding is None or one.finding.verdict is not Verdict.IMPORTABLE:
+            raise MigrationStateError(
+                f"the layout does not hold {one.info.name} any more, so it can not go on there: "
+                f"finalise the migration",
+                migration=migration,
+            )
 
 
 def _is_of(info: SegmentInfo, migration: str) -> bool:

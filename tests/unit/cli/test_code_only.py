@@ -730,6 +730,21 @@ def test_headers_of_what_is_refused_are_not_read(command: Command, folder: Path)
     assert set(shown(folder)) == {"a"}
 
 
+def test_a_restored_store_does_not_go_on_in_what_is_no_layout_there(
+    command: Command, folder: Path, small: Path, tmp_path: Path
+) -> None:
+    begin(command, small)
+    place, new = str(tmp_path / "backups"), tmp_path / "new"
+    assert command("backup", "create", place).code == 0
+    assert command("backup", "restore", place, str(new)).code == 0
+    for more in ([], ["--dry-run"]):
+        line = ["migrate", "legacy", str(new / "chunks" / "small"), "--mode", "code_only", *more]
+        ran = command(*line, store=str(new))
+        assert (ran.code, "does not hold a any more" in ran.err) == (4, True), ran
+    with siltstone.open(new) as store:
+        assert store.legacy_adoption() is None
+
+
 def test_a_store_with_other_segments_is_refused(
     command: Command, folder: Path, small: Path, tmp_path: Path
 ) -> None:
