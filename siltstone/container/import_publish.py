@@ -24,6 +24,7 @@ from siltstone.container.storage_writer import StorageWriter
 from siltstone.core.block_sums import extend_sums
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
+    AppendTooLargeError,
     BackPressureError,
     CorruptDataError,
     SegmentExistsError,
@@ -107,8 +108,8 @@ class Publisher:
         if not row.parts and not row.adoption and self._all_small(outputs):
             try:
                 return await self._append(outputs, closing)
-            except SegmentNotFoundError:
-                pass  # deleted meanwhile: it is made anew
+            except (SegmentNotFoundError, AppendTooLargeError):
+                pass  # deleted meanwhile: it is made anew; or the log has small files
         row = await self._hidden.build(row, outputs, self._now_ms())
         for attempt in range(ATTEMPTS_MAX):
             try:

@@ -197,3 +197,17 @@ def test_a_file_that_is_another_one_of_the_same_length_is_copied_anew(tmp_path: 
     (old / "new").replace(old / "a$offset.0")
     assert ran("none") == 0
     assert content(target) == {"a": data}
+
+
+def test_a_copy_of_more_than_a_frame_of_a_small_log_comes_as_chunks(
+    command: Command, tmp_path: Path
+) -> None:
+    source, target = made(tmp_path / "source"), made(tmp_path / "target")
+    settings = target / "siltstone.yaml"
+    text = settings.read_text().replace("path: ./tier1", "path: ./tier1\n    file_bytes: 1MiB")
+    settings.write_text(text)
+    data = Random(1).randbytes(1024 * KIB - 100)
+    with siltstone.open(source) as store:
+        store.create("a").append(data)
+    assert command("copy", str(source), str(target)).code == 0
+    assert content(target) == {"a": data}
