@@ -67,8 +67,9 @@ class Process:
         while not any(report[0] == kind for report in found):
             left = end - time.monotonic()
             assert left > 0, f"no report of kind {kind!r} in {seconds} s: {found[-5:]}"
+            gone = self.is_gone(0)  # before the last look, or what it wrote at its end is missed
             found += self.reports(min(left, 0.2))
-            assert not self.is_gone(0) or any(report[0] == kind for report in found), found[-5:]
+            assert not gone or any(report[0] == kind for report in found), found[-5:]
         return found
 
     def is_gone(self, seconds: float) -> bool:
