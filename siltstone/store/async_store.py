@@ -7,7 +7,7 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from siltstone.container.check import Wish
@@ -42,6 +42,8 @@ from siltstone.store.import_verbs import ImportVerbs
 from siltstone.store.legacy_verbs import LegacyVerbs
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
+
+T = TypeVar("T")
 
 _open_stores: WeakSet[AsyncStore] = WeakSet()
 
@@ -299,12 +301,18 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
         return [await slot.container.garbage.status() for slot in self._here]
 
     async def collect(self) -> int:
-        """Delete now what is due and allowed; return how many chunks that were."""
-        return sum([await slot.container.garbage.run() for slot in self._here])
+        """Delete now what is due and allowed; return how many chunks that were.
+
+        A container that fails holds up no other: its error is raised when all are through.
+        """
+        return sum(await _all(_collect(slot) for slot in self._here))
 
     async def replay_garbage(self) -> int:
-        """Give deletions that were set aside new attempts; return how many there were."""
-        return sum([await slot.container.garbage.replay() for slot in self._here])
+        """Give deletions that were set aside new attempts; return how many there were.
+
+        A container that fails holds up no other: its error is raised when all are through.
+        """
+        return sum(await _all(_replay(slot) for slot in self._here))
 
     async def sweep(
         self, *, delete: bool = False, all_epochs: bool = False
@@ -339,16 +347,25 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
             slot.bind_after_fork(refusing_container(lambda: ClosedError(error)))
 
 
-async def _all(works: Iterable[Awaitable[None]]) -> None:
+async def _all(works: Iterable[Awaitable[T]]) -> builtins.list[T]:
     """Wait for all of ``works``, also when one fails; then raise the first failure."""
     results = await asyncio.gather(*works, return_exceptions=True)
-    for result in results:
-        if result is not None:
-            raise result
+    failures = (result for result in results if isinstance(result, BaseException))
+    if failure := next(failures, None):
+        raise failure
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 async def _flush(slot: ContainerSlot) -> None:
     await slot.container.flush()
+
+
+async def _collect(slot: ContainerSlot) -> int:
+    return await slot.container.garbage.run()
+
+
+async def _replay(slot: ContainerSlot) -> int:
+    return await slot.container.garbage.replay()
 
 
 async def _close(container: Container) -> None:

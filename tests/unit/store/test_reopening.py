@@ -266,6 +266,40 @@ def test_health_and_stats_tell_of_a_closed_container_and_of_the_others(
     asyncio.run(run())
 
 
+def test_a_closed_container_keeps_no_other_from_its_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siltstone.init(tmp_path, containers=2)
+    settings = tmp_path / "siltstone.yaml"
+    settings.write_text(settings.read_text() + "\ngarbage:\n  delay: 0s\n  interval: 1h\n")
+    closed, other = (
+        next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == index) for index in (0, 1)
+    )
+
+    def chunks() -> list[Path]:
+        return list((tmp_path / "chunks" / "data").rglob("*.chunk"))
+
+    async def run() -> None:
+        async with await siltstone.open_async(tmp_path) as store:
+            broken, gone = await store.create(closed), await store.create(other)
+            await gone.append(b"x")
+            await store.flush()
+            assert chunks()
+            await gone.delete()
+            await store.flush()
+            monkeypatch.setattr(Assembly, "open_owner", _stay_closed)
+            monkeypatch.setattr(store._slots[0].container._parts.log, "append", _fail)
+            with pytest.raises(OutcomeUnknownError):
+                await broken.append(b"x")
+            assert chunks()
+            for act in (store.collect, store.replay_garbage):
+                with pytest.raises(SiltstoneError, match="injected"):
+                    await act()
+            assert not chunks()
+
+    asyncio.run(run())
+
+
 def test_health_tells_of_a_container_with_another_owner(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as older:
