@@ -134,19 +134,25 @@ class Committer:
         """Every segment that is named, all of them as they are in this step of the loop."""
         if not (appends or attributes or conditions):
             return {}
+        names = dict.fromkeys(name for name, _ in appends)
+        parts = [part for part in conditions if not isinstance(part, VersionIs)]
+        others = dict.fromkeys(part.segment for part in (*attributes, *parts))
         while True:
-            found = {name: await self._appender.writable(name) for name, _ in appends}
-            others = [part for part in conditions if not isinstance(part, VersionIs)]
-            for name in {part.segment for part in (*attributes, *others)} - found.keys():
-                found[name] = await self._appender.existing(name)
-            current = {name: self._replica.find(name) for name in found}
-            names = {name for name, _ in appends}
-            if all(
-                current[name] is segment
-                and (segment.writable if name in names else self._appender.named(segment, name))
-                for name, segment in found.items()
-            ):
-                return found
+            found: dict[str, OpenSegment] = {}
+            try:
+                for name in names | others:
+                    take = self._appender.writable if name in names else self._appender.existing
+                    found[name] = await take(name)
+                    found[name].users += 1  # opening the next one might drop it from memory
+                if all(
+                    self._replica.find(name) is segment
+                    and (segment.writable if name in names else self._appender.named(segment, name))
+                    for name, segment in found.items()
+                ):
+                    return found
+            finally:
+                for segment in found.values():
+                    segment.users -= 1
 
     async def _table_ids(
         self, operations: Sequence[Operation], conditions: Sequence[Condition]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from siltstone.container.settings import ContainerSettings
-from siltstone.container.views import Append, LengthIs, Put, VersionIs
+from siltstone.container.views import Append, LengthIs, Operation, Put, SetAttribute, VersionIs
 from siltstone.core.errors import (
     AppendTooLargeError,
     BackPressureError,
@@ -408,6 +408,27 @@ def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
         with pytest.raises(WriterExpiredError):
             await container.append_as("a", 99, 1, b"nobody's")
         assert await container.append_as("a", (await making).number, 1, b"mine") == 0
+
+    play(story, with_settings(segments_idle_max=1))
+
+
+def test_a_commit_takes_more_segments_than_may_be_idle() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        names = [f"s{number}" for number in range(6)]
+        for name in names:
+            await container.create(name)
+        await appended(container, b"busy", "s0")
+        await container.flush()
+        await appended(container, b"busy", "s1")
+        operations: list[Operation] = [
+            *(Append(name, name.encode()) for name in names[2:4] * 2),
+            *(SetAttribute(name, "k", "v") for name in names[4:]),
+        ]
+        await container.commit(operations, [LengthIs(name, 0) for name in names[2:]])
+        assert await container.read("s2", 0, 9) == b"s2s2"
+        await container.flush()
+        await made.check(owner)
 
     play(story, with_settings(segments_idle_max=1))
 
