@@ -109,7 +109,8 @@ class Replica:
         state = self.rows.state(segment_id)
         if state is None or state.deleted:
             return None
-        if len(self.by_id) >= self._idle_max:
+        # One with a tail is not idle: however many these are, they are not looked at in vain.
+        if len(self.by_id) - len(self.dirty) >= self._idle_max:
             self._evict()
         segment = OpenSegment(state, self.flushed_length(segment_id))
         self.by_id[segment_id] = segment

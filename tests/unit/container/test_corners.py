@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.container.open_segment import OpenSegment
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.views import Append, LengthIs, Operation, Put, SetAttribute, VersionIs
 from siltstone.core.errors import (
@@ -410,6 +411,37 @@ def test_a_segment_stays_in_memory_while_a_writer_of_it_is_made() -> None:
         assert await container.append_as("a", (await making).number, 1, b"mine") == 0
 
     play(story, with_settings(segments_idle_max=1))
+
+
+def test_busy_segments_are_not_all_looked_at_for_each_one_that_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = 0
+
+    def idle(segment: OpenSegment) -> bool:
+        nonlocal looked
+        looked += 1
+        return bool(was_idle(segment))
+
+    was_idle = OpenSegment.idle.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(OpenSegment, "idle", property(idle))
+
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        opened = container._parts.pipeline.replica.by_id
+        for number in range(100):
+            await container.create(f"s{number}")
+            await appended(container, b"!", f"s{number}")
+        assert len(opened) >= 100
+        assert looked < 100
+        await container.flush()
+        for number in range(30):
+            await container.create(f"t{number}")
+            await container.info(f"t{number}")
+        assert len(opened) <= 10
+        await made.check(owner)
+
+    play(story, with_settings(segments_idle_max=10))
 
 
 def test_a_commit_takes_more_segments_than_may_be_idle() -> None:
