@@ -21,7 +21,7 @@ from siltstone.core.streamed_creates import PieceError, PieceRoom, piece_bytes
 from siltstone.migration.backup_objects import ObjectItem, object_pieces
 from siltstone.migration.backup_plan import fragment_name
 from siltstone.migration.chunk_put import put_chunk
-from siltstone.migration.fragment_copy import FRAGMENT_BYTES, OCCUPIED, unread
+from siltstone.migration.fragment_copy import FRAGMENT_BYTES, OCCUPIED, is_synced, unread
 from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
@@ -134,9 +134,13 @@ def _can_be_read(pieces: Iterator[memoryview]) -> bool:
 def _is_there(target: ChunkStorage, item: ChunkItem, room: PieceRoom) -> bool:
     """Whether a try that died has brought all of a chunk."""
     try:
-        return all(_has(target, item.name, fragment, room) for fragment in item.fragments)
+        if not all(_has(target, item.name, fragment, room) for fragment in item.fragments):
+            return False
+        last = room.of(1)
+        read_exactly(target, item.name, item.length - 1, last)
     except (ChunkNotFoundError, LostDataError):
         return False
+    return is_synced(target, item.name, item.length, last)
 
 
 def _has(target: ChunkStorage, name: str, fragment: BackupFragment, room: PieceRoom) -> bool:

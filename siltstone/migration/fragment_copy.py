@@ -12,7 +12,8 @@ from siltstone.core.block_reads import BlockRange, chunk_parts, read_blocks, rea
 from siltstone.core.block_sums import combined
 from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
-from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.chunk_care import overwrite
+from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
@@ -201,4 +202,18 @@ def _matches(place: ChunkStorage, room: PieceRoom, item: FragmentItem) -> bool:
                 return False
     except (ChunkNotFoundError, LostDataError):
         return False
+    return is_synced(place, item.name, item.size, view[-1:])
+
+
+def is_synced(storage: ChunkStorage, name: str, length: int, last: Buffer) -> bool:
+    """Make durable what a run that died has left whole; false when nobody knows whether it is.
+
+    Where a chunk shows bytes before they are synced, that run may have ended in between. To write
+    one byte again, the ``last`` one, syncs all of them. A sync that failed is never repeated.
+    """
+    if storage.capabilities.overwrite:
+        try:
+            overwrite(storage, name, length - 1, [last])
+        except ChunkError:
+            return False
     return True
