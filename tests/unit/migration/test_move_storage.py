@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import siltstone
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.errors import (
+    ChunkUnavailableError,
     CorruptDataError,
     SettingsError,
     StoreError,
@@ -19,6 +22,7 @@ from siltstone.core.words import KIB
 from siltstone.migration import move_storage
 from siltstone.migration.move_storage import copy_storage, switch_storage
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.work import PipelineError
 from siltstone.store.assemble import open_storage
 from tests.unit.migration.backups import (
     Died,
@@ -144,7 +148,7 @@ def test_a_switch_that_died_anywhere_is_repeated(
 
 
 def test_what_was_switched_half_goes_to_no_other_place(
-    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object) -> None:
         raise Died
@@ -158,8 +162,76 @@ def test_what_was_switched_half_goes_to_no_other_place(
     other = beside(folder, "other.yaml", folder / "other")
     with pytest.raises(StoreError, match="moved already"):
         switch_storage(folder, other)
+    begun = make_store(tmp_path / "begun", containers=1)
+    with siltstone.open(begun) as store:
+        store.create("b").append(b"b")
+    copy_storage(begun, beside(begun, "new.yaml", folder / "other"))
+    with pytest.raises(StoreError, match="moved already"):
+        switch_storage(folder, other)
     switch_storage(folder, new)
     assert list(content_of(folder)) == ["a"]
+
+
+def test_what_came_behind_a_switch_that_died_comes_with_the_next_one(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        fill(store, 1)
+    copy_storage(folder, new)
+    make, deaths = open_storage, 0
+    for number in range(40):
+        mortal = Mortal(number, behind=True)
+        with monkeypatch.context() as patch, suppress(Died):
+            patch.setattr(move_storage, "open_storage", lambda *a, m=mortal: m.wrap(make(*a)))
+            switch_storage(folder, new, executor=LocalExecutor(1))
+        if not (folder / "chunks" / "system" / "store").exists():
+            break
+        deaths += (folder / "chunks" / "system" / "store-moved").exists()
+        with siltstone.open(folder) as store:
+            store.create("late", exist_ok=True).append(noise(40_000))
+            store.flush()
+            expected = content(store)
+    assert deaths, "it never died between the two names of the old place"
+    switch_storage(folder, new)
+    assert content_of(folder) == expected
+
+
+def test_what_workers_brought_for_an_import_comes_with_its_store(folder: Path, new: Path) -> None:
+    with siltstone.open(folder) as store:
+        ticket = store.open_import("job", "s")
+    with siltstone.ImportWriter(folder, ticket, partition=0, attempt=0) as writer:
+        writer.write(b"brought, and not yet of the store")
+        chunks = writer.finish()
+    switch_storage(folder, new)
+    with siltstone.open(folder) as store:
+        store.commit_import(ticket, [siltstone.ImportOutput(segment="s", chunks=chunks)])
+        assert store.segment("s").read(0, 99) == b"brought, and not yet of the store"
+
+
+def test_an_old_place_that_does_not_answer_is_no_copy(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(40_000))
+        store.flush()
+        expected = content(store)
+    read_into = NfsChunkStorage.read_into
+
+    def silent(
+        self: NfsChunkStorage, name: str, offset: int, buffer: memoryview | bytearray
+    ) -> int:
+        if name.startswith("data/") and "/a/" in name:
+            raise ChunkUnavailableError("no answer", chunk=name, operation="read_into")
+        return read_into(self, name, offset, buffer)
+
+    for work in (copy_storage, switch_storage):
+        with monkeypatch.context() as patch:
+            patch.setattr(NfsChunkStorage, "read_into", silent)
+            with pytest.raises(PipelineError, match=r"the old place did not answer: .*/a/"):
+                work(folder, new)
+        assert content_of(folder) == expected
+    switch_storage(folder, new)
+    assert content_of(folder) == expected
 
 
 def test_nothing_is_switched_that_is_not_all_there(
@@ -217,5 +289,22 @@ def test_a_place_that_is_something_elses_is_refused(
         odd.write_text(text, encoding="utf-8")
         with pytest.raises(SettingsError, match="tier1 is another one"):
             work(folder, odd)
+    assert files(other) == taken
+    assert list(content_of(folder)) == ["a"]
+
+
+def test_the_old_place_of_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = make_store(tmp_path / "other", containers=1)
+    with siltstone.open(other) as store:
+        store.create("b").append(noise(10_000))
+        store.flush()
+    switch_storage(other, beside(other, "new.yaml", other / "elsewhere"))
+    with siltstone.open(folder) as store:
+        store.create("a").append(b"a")
+    settings = beside(folder, "wrong.yaml", other / "chunks")
+    taken = files(other)
+    for work in (copy_storage, switch_storage):
+        with pytest.raises(StoreError, match="not empty"):
+            work(folder, settings)
     assert files(other) == taken
     assert list(content_of(folder)) == ["a"]
