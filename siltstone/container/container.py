@@ -18,7 +18,7 @@ from siltstone.container.check_calls import CheckCalls
 from siltstone.container.compaction import Compaction
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
-from siltstone.container.owner import Claimed, bridged, claim
+from siltstone.container.owner import Claimed, abandon, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.pinning import PinCalls
 from siltstone.container.reading import Reading
@@ -353,6 +353,7 @@ async def open_container(
     owner: str,
     takeover: bool,
     metrics: Metrics = NO_METRICS,
+    confirm: Callable[[], None] | None = None,
 ) -> Container:
     """Claim a container and bring it up.
 
@@ -368,6 +369,7 @@ async def open_container(
         owner: what others are told about this owner.
         metrics: takes what is measured.
         takeover: claim although a live owner exists.
+        confirm: called behind the claim, before more is written; its errors end the opening.
 
     Raises:
         StoreInUseError: a live owner exists and ``takeover`` is false.
@@ -378,7 +380,9 @@ async def open_container(
     chunks = bridged(storage, environment, settings, metrics)
     opened: Container | None = None
     try:
-        claimed = await claim(log, chunks, environment, container, owner=owner, takeover=takeover)
+        claimed = await claim(
+            log, chunks, environment, container, owner=owner, takeover=takeover, confirm=confirm
+        )
         parts = Parts(claimed, container, log, chunks, environment, settings)
         await parts.build(claimed, index_folder)
         opened = Container(claimed, parts)
@@ -387,11 +391,6 @@ async def open_container(
         if opened is not None:
             await opened.close()
         else:
-            await run_whole(environment, INDEX_POOL, partial(_abandon, log, storage))
+            await run_whole(environment, INDEX_POOL, partial(abandon, log, storage))
         raise
     return opened
-
-
-def _abandon(log: FencedLog, storage: ChunkStorage) -> None:
-    log.close()
-    storage.close()

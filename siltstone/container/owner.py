@@ -75,6 +75,7 @@ async def claim(
     *,
     owner: str,
     takeover: bool,
+    confirm: Callable[[], None] | None = None,
 ) -> Claimed:
     """Claim the log, above every epoch that the journal shows, and find what to boot from.
 
@@ -107,6 +108,8 @@ async def claim(
             owner=owner,
         ),
     )
+    if confirm is not None:
+        await environment.run_blocking(LOG_POOL, confirm)
     try:
         return await _claimed(log, storage, environment, container, epoch, before, lineage)
     except LogLostError as error:
@@ -115,6 +118,12 @@ async def claim(
         if newest > epoch:
             raise FencedError("a newer epoch owns the log", epoch=newest) from error
         raise
+
+
+def abandon(log: FencedLog, storage: ChunkStorage) -> None:
+    """Close what an opening that failed has no more use for."""
+    log.close()
+    storage.close()
 
 
 async def _claimed(

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from siltstone.container.no_log import NoLog
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
-from siltstone.core.cached_chunk_storage import CachedChunkStorage
+from siltstone.core.cached_chunk_storage import CachedChunkStorage, uncached
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
@@ -45,7 +45,7 @@ from siltstone.metadata.index_process import check_process
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
-from siltstone.store.manifest import check_uuid, read_manifest
+from siltstone.store.manifest import check_there, check_uuid, read_manifest
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
@@ -118,6 +118,8 @@ class Assembly:
             index_folder=folder,
             owner=self.owner,
             takeover=takeover,
+            # A switch to another place takes the name away while it holds the logs.
+            confirm=lambda: check_there(uncached(storage)),
         )
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:

@@ -64,6 +64,15 @@ def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreMani
     return found
 
 
+def check_there(storage: ChunkStorage) -> None:
+    """Refuse a place that is no store's any more. Raises ``StoreNotFoundError``."""
+    try:
+        storage.stat(MANIFEST_NAME)
+    except ChunkNotFoundError as error:
+        text = "long-term storage holds no store any more"
+        raise StoreNotFoundError(text, missing=MANIFEST_NAME) from error
+
+
 def read_manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
     """The manifest under a name of its own; ``None`` when nothing has it. Raises as above."""
     try:
