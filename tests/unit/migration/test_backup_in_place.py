@@ -10,8 +10,10 @@ import siltstone
 from siltstone.cli.main import run
 from siltstone.migration.backup import create_backup
 from siltstone.migration.backup_care import collect_backups, remove_backups
+from siltstone.migration.backup_place import BackupPlace
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
+from tests.unit.migration.backups import Died, damage
 from tests.unit.migration.backups import tmp_path as tmp_path
 
 CONTENTS = (b"first!", b"second", b"a third one")
@@ -79,3 +81,23 @@ def test_a_name_that_comes_again_has_bytes_of_its_own_in_each_generation(
         restore_backup(place, restored, generation)
         with siltstone.open(restored) as store:
             assert store.segment("a").read(0, 99) == data
+
+
+def test_what_is_left_of_an_object_without_sums_is_copied_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Died
+
+    place = tmp_path / "place"
+    adopt(folder, CONTENTS[0], "--no-verify")
+    with monkeypatch.context() as patch:
+        patch.setattr(BackupPlace, "state", die)
+        with pytest.raises(Died):
+            create_backup(folder, place)
+    damage(next(place.rglob("file.c*")), 3)
+    report = create_backup(folder, place)
+    assert (report.found_fragments, report.copied_fragments) == (0, 1)
+    restore_backup(place, tmp_path / "new")
+    with siltstone.open(tmp_path / "new") as store:
+        assert store.segment("a").read(0, 99) == CONTENTS[0]

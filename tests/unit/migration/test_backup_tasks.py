@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.core.errors import SettingsError, StoreError, StoreNotFoundError
+from siltstone.core.errors import (
+    SettingsError,
+    StoreError,
+    StoreInUseError,
+    StoreNotFoundError,
+)
 from siltstone.core.words import KIB
 from siltstone.migration.backup import create_backup
 from siltstone.migration.backup_care import list_backups
+from siltstone.migration.fragment_copy import OCCUPIED
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
+from siltstone.pipelines.scrub import DAMAGED
 from siltstone.pipelines.work import Item, Outcome, PipelineError, Work
 from tests.unit.migration.backups import content, content_of, files, noise
 from tests.unit.pipelines.stores import make_store
@@ -114,6 +121,36 @@ def test_what_a_killed_task_left_is_copied_again(folder: Path, tmp_path: Path) -
     )
     assert (executor.rounds, report.copied_fragments, report.found_fragments) == (2, 5, 0)
     assert steps[-1] == (300 * KIB, 300 * KIB)
+    assert verify_backups(place).findings == ()
+
+
+class Overtaken:
+    """Hears of its tasks when somebody else has taken the turn and made a whole generation."""
+
+    workers = 2
+
+    def __init__(self, folder: Path, place: Path, status: str) -> None:
+        self.folder = folder
+        self.place = place
+        self.status = status
+
+    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[Outcome]:
+        names = [item.name for pack in packs for item in pack]
+        assert create_backup(self.folder, self.place, takeover=True).copied_fragments == len(names)
+        yield from (Outcome(subject=name, status=self.status, message="no") for name in names)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("status", [OCCUPIED, DAMAGED])
+def test_a_driver_whose_turn_was_taken_deletes_nothing_of_who_came(
+    folder: Path, tmp_path: Path, status: str
+) -> None:
+    place = tmp_path / "backups"
+    with pytest.raises(StoreInUseError, match="taken over"):
+        create_backup(folder, place, executor=Overtaken(folder, place, status))
+    assert [found.number for found in list_backups(place)] == [2]
     assert verify_backups(place).findings == ()
 
 

@@ -105,8 +105,11 @@ def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
             with pytest.raises(PipelineError, match=r"the store did not answer: .*/b/"):
                 create_backup(folder, place, allow_missing=allow_missing)
         assert list_backups(place) == []
+    # What came stays, and the next backup goes on with what of it is whole.
+    came = place.rglob("*.chunk.*")
+    damage(next(chunk for chunk in came if chunk.stat().st_size == 50_000), 40_000)
     report = create_backup(folder, place)
-    assert (report.found_fragments, report.copied_fragments) == (2, 1)
+    assert (report.found_fragments, report.copied_fragments) == (1, 2)
     restore_backup(place, tmp_path / "new")
     assert content_of(tmp_path / "new") == expected
 
