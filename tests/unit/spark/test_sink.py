@@ -171,6 +171,26 @@ def test_an_end_of_which_nobody_knows_what_became_is_asked_again(
     assert len(calls) == len(set(map(id, calls))) == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "count"), [(siltstone.OutcomeUnknownError, 2), (siltstone.StoreError, 1)]
+)
+def test_an_end_that_fails_is_told_as_it_is(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, error: type[Exception], count: int
+) -> None:
+    calls = []
+
+    def failing(store: siltstone.Store, *_: Any, **__: Any) -> object:
+        calls.append(store)
+        raise error("as it is")
+
+    writer = sink.planned()
+    message = sink.task(writer, 0, ["row"])
+    monkeypatch.setattr(siltstone.Store, "commit_import", failing)
+    with pytest.raises(error, match="as it is"):
+        writer.commit([message])
+    assert len(calls) == count
+
+
 def test_a_store_that_does_not_close_behind_the_end_fails_no_job(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
