@@ -21,9 +21,9 @@ from siltstone.core.words import container_of
 from siltstone.store.manifest import MANIFEST_NAME, create_manifest
 
 _FOLDERS = ("system/c", "data/c", "import/c")
-_CONTAINER = re.compile(r"(?:system|data|import)/c(\d{1,4})/")
-_BEHIND = "~"
-"""Above every character that our names below a container's folder hold."""
+_CONTAINER = re.compile(
+    r"(?:(?:system|data)/c([0-9]{1,4})/e[0-9]{20}|import/c([0-9]{1,4})/[0-9a-f]{16})/"
+)
 
 
 def stand_in(
@@ -64,14 +64,15 @@ def _highest(storage: ChunkStorage, folder: str) -> int:
     """The highest container that has files below ``folder``, one call for each; -1 without any."""
     highest = -1
     start_after = ""
-    while (stat := next(iter(storage.list(folder, start_after)), None)) is not None:
-        match = _CONTAINER.match(stat.name)
+    while True:
+        names = (stat.name for stat in storage.list(folder, start_after))
+        match = next(filter(None, map(_CONTAINER.match, names)), None)
         if match is None:
-            start_after = stat.name
-            continue
-        highest = max(highest, int(match[1]))
-        start_after = match[0] + _BEHIND
-    return highest
+            return highest
+        number = match[1] or match[2]
+        highest = max(highest, int(number))
+        # The character behind the slash: all that lies below this container is before it.
+        start_after = f"{folder}{number}0"
 
 
 def check_count(reports: list[RecoveryReport], count: int) -> None:
