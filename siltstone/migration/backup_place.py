@@ -14,6 +14,7 @@ ever changed. It is written twice, so that one damaged object takes no generatio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -50,6 +51,9 @@ CHUNKS: Final = "chunks/"
 FILES: Final = "files/"
 GENERATIONS: Final = "generations/"
 COPY: Final = ".copy"
+NUMBER: Final = re.compile(r"[0-9]{20}")
+"""How a generation and a turn are called; what is not called so there is somebody else's."""
+_STORE: Final = re.compile(r"[0-9a-f]{32}")
 _PUTS_MAX: Final = 3
 _NONCE_BYTES: Final = 8
 
@@ -158,8 +162,8 @@ class BackupPlace(Closing):
     def numbers(self) -> list[int]:
         """The numbers of all generations, of those too whose maker died before they were whole."""
         prefix = f"{self.folder}{GENERATIONS}"
-        found = {one.name[len(prefix) :].partition(".")[0] for one in self.storage.list(prefix)}
-        return sorted(int(number) for number in found if number.isdecimal())
+        found = {one.name[len(prefix) :].removesuffix(COPY) for one in self.storage.list(prefix)}
+        return sorted(int(number) for number in found if NUMBER.fullmatch(number))
 
     def witness(self, number: int | None = None) -> str:
         """An object that is here, by which workers know the place; rather one that stays.
@@ -266,10 +270,8 @@ def stores_in(storage: ChunkStorage) -> Iterator[bytes]:
         text = found.name[len(ROOT) :].partition("/")[0]
         # The character behind the slash: everything of this store is below it.
         start_after = f"{ROOT}{text}0"
-        try:
+        if _STORE.fullmatch(text):
             yield bytes.fromhex(text)
-        except ValueError:
-            continue
 
 
 def put(storage: ChunkStorage, name: str, buffers: Sequence[Buffer]) -> None:

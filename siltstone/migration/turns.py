@@ -24,7 +24,7 @@ from siltstone.core.errors import (
     StoreInUseError,
 )
 from siltstone.core.records.claim import Claim, decode_claim, encode_claim
-from siltstone.migration.backup_place import BackupPlace, delete
+from siltstone.migration.backup_place import NUMBER, BackupPlace, delete
 
 TURNS: Final = "turns/"
 _MINE: Final = re.compile(r"pid=(\d+) start=(\S+) machine=(\S+) ")
@@ -109,7 +109,8 @@ def _name(place: BackupPlace, number: int) -> str:
 def _held(place: BackupPlace) -> tuple[int, Claim] | None:
     """The turn with the highest number, and who has it."""
     prefix = f"{place.folder}{TURNS}"
-    names = [found.name for found in place.storage.list(prefix)]
+    listed = (found.name for found in place.storage.list(prefix))
+    names = [name for name in listed if NUMBER.fullmatch(name, len(prefix))]
     for name in reversed(names):
         buffer = bytearray(_BYTES_MAX)
         try:
