@@ -23,7 +23,7 @@ async def read_table_log(
 
     Raises:
         SegmentTruncatedError: the table log begins behind ``start``.
-        CorruptDataError: the bytes are damaged, or are not whole records.
+        CorruptDataError: the bytes are damaged, are not whole records, or those of another place.
         ChunkError: long-term storage did not answer.
     """
     kept = b""
@@ -49,7 +49,14 @@ async def read_table_log(
         while (length := encoded_length(kept, offset)) is not None:
             if offset + length > len(kept):
                 break
-            yield decode_table_record(kept, offset, where=f"table log at {position + offset}")
+            where = f"table log at {position + offset}"
+            record = decode_table_record(kept, offset, where=where)
+            if record.table_version != position + offset + length:
+                # Whole as it is, it would be taken for one that is applied already.
+                raise CorruptDataError(
+                    "table record of another place", where=where, version=record.table_version
+                )
+            yield record
             offset += length
         position += offset
         kept = kept[offset:]

@@ -9,6 +9,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import FencedError, LogLostError
+from siltstone.core.records.table_record import encoded_length
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
 LINEAGE = bytes(range(16))
@@ -136,3 +137,42 @@ def test_an_open_reader_goes_on_with_no_bytes_of_another_history(place: Path, ap
                     look()
     with siltstone.open(place, read_only=True) as reader:
         assert reader.segment("{0}").read(0, 1_000) == b"flushed" + appends * b" again"
+
+
+def test_a_table_record_that_lies_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
+    """Both are whole, and of one length; the index of the checkpoint ends between them."""
+    place = tmp_path / "store"
+    siltstone.init(place)
+    with siltstone.open(place) as store:
+        table = store.create_table("t")
+        for value in (b"1", b"2", b"3"):
+            if value == b"3":
+                store.checkpoint()
+            table.put(b"key", value)
+            store.flush()
+    (file,) = (place / "chunks" / "system" / "c0").glob("e*/tables-*")
+    log, records, position = file.read_bytes(), [], 0
+    while position < len(log):
+        length = encoded_length(log, position)
+        assert length is not None
+        records.append(log[position : position + length])
+        position += length
+    earlier, last = (n for n, record in enumerate(records) if record[-5:-4] in (b"2", b"3"))
+    assert last == len(records) - 1
+    records[earlier], records[last] = records[last], records[earlier]
+    file.write_bytes(b"".join(records))
+    assert len(file.read_bytes()) == len(log)
+    for name in ("tier1", "index"):
+        shutil.rmtree(place / name)
+    (dry,) = siltstone.recover(place)
+    assert dry.state == "lost"
+    assert "table record of another place" in str(dry)
+    with siltstone.open(place, recover="read-only") as store:
+        found = store.table("t").get(b"key")
+        assert found is not None
+        assert found.value == b"2"
+    siltstone.recover(place, accept_loss=True)
+    with siltstone.open(place) as store:
+        found = store.table("t").get(b"key")
+        assert found is not None
+        assert found.value == b"2"
