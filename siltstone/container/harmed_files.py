@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+from siltstone.container.found import found
+from siltstone.container.table_log import read_table_log
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError, CorruptDataError
 from siltstone.core.records.checkpoint import IndexFile
@@ -35,14 +37,15 @@ async def harmed_files(
     Raises:
         ChunkError: long-term storage did not answer.
     """
-    found: list[str] = []
-    if recovered.passed_over:
-        found.append("a checkpoint in the journal is damaged, one before it serves")
+    harm: list[str] = []
     for layout in recovered.layouts:
         for chunk in layout.chunks:
             finding = await system.verify_chunk(chunk)
             if finding is not None:
-                found.append(f"{chunk.name} is {finding.problem}: part of the table log")
+                harm.append(f"{chunk.name} is {finding.problem}: part of the table log")
+    harm = harm or await _damaged_records(recovered, system)
+    if recovered.passed_over:
+        harm.append("a checkpoint in the journal is damaged, one before it serves")
     seen = set(whole)
     async for file in _index_files(recovered, storage):
         if file in seen:
@@ -50,8 +53,23 @@ async def harmed_files(
         seen.add(file)
         problem = await index_file_problem(storage, file, deep=True)
         if problem is not None:
-            found.append(f"{file.chunk_name}: {problem}: part of an index checkpoint")
-    return tuple(found)
+            harm.append(f"{file.chunk_name}: {problem}: part of an index checkpoint")
+    return tuple(harm)
+
+
+async def _damaged_records(recovered: Recovered, system: ChunkedSegmentStorage) -> list[str]:
+    """What is wrong with the records of chunks that match their sums.
+
+    Bytes that end in their own CRC all have the same one, so the sum of a chunk that lies in the
+    place of another one is right if records of both have the same lengths.
+    """
+    where = found(recovered.checkpoint.lineage, recovered)
+    try:
+        async for _ in read_table_log(system, where.table_start, where.table_end):
+            pass
+    except CorruptDataError as error:
+        return [f"{error}: part of the table log"]
+    return []
 
 
 async def _index_files(

@@ -162,6 +162,9 @@ def test_a_table_record_that_lies_in_the_place_of_another_is_damage(tmp_path: Pa
     records[earlier], records[last] = records[last], records[earlier]
     file.write_bytes(b"".join(records))
     assert len(file.read_bytes()) == len(log)
+    (beside,) = siltstone.recover(place)
+    assert beside.state == "damaged"
+    assert any("table record of another place" in text for text in beside.harm)
     for name in ("tier1", "index"):
         shutil.rmtree(place / name)
     (dry,) = siltstone.recover(place)
