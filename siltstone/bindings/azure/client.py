@@ -36,6 +36,15 @@ def _without_signatures(record: logging.LogRecord) -> bool:
     return True
 
 
+GUESSES: Final = "azure.storage.blob._shared.response_handlers"
+"""The SDK's logger of errors without a code, such as those of a proxy on the way."""
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """Drop what says of each such answer that its body is text: the error is raised, and told."""
+    return not str(record.msg).startswith("Unexpected return type")
+
+
 class Adapter(TimedAdapter, HTTPAdapter):
     """Keeps as many connections as the settings say, and sends large blocks."""
 
@@ -55,8 +64,9 @@ def make_session(settings: AzureSettings) -> requests.Session:
     # Otherwise each request looks at all variables, and a file may replace what it is signed with.
     session.proxies.update(get_environ_proxies(settings.account_url))
     session.trust_env = False
-    # Done anew for each client; the logger keeps one.
+    # Done anew for each client; a logger keeps one.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_signatures)
+    logging.getLogger(GUESSES).addFilter(_is_told)
     adapter = Adapter(
         settings.deadline_s,
         pool_connections=4,

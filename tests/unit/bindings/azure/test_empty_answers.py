@@ -46,3 +46,14 @@ def test_a_listing_that_leaves_something_out_is_no_answer(
     here.proxy.plan(Rule(fault=answer, method="GET", target="comp=list"))
     with pytest.raises(ChunkUnavailableError, match="no whole answer"):
         list(here.storage.list())
+
+
+def test_a_failure_without_a_code_is_an_error_and_nothing_beside(
+    counted: NewCounted, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = counted()
+    here.proxy.plan(Rule(fault=Answer(status=502)))
+    with pytest.raises(ChunkUnavailableError, match="status=502"):
+        list(here.storage.list())
+    assert here.proxy.is_used_up
+    assert caplog.messages == []
