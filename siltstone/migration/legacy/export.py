@@ -19,7 +19,7 @@ from siltstone.migration.legacy.bring import CONFLICT, REFUSED
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, written_header
 from siltstone.migration.legacy.names import chunk_of, header_of
 from siltstone.migration.legacy.plan import ORIGIN, read_origin
-from siltstone.migration.legacy.writing import Span, write_chunks, write_header
+from siltstone.migration.legacy.writing import Span, is_begun, write_chunks, write_header
 from siltstone.pipelines.work import FAILED, OK, SAME, Outcome
 from siltstone.store.segment import Segment
 from siltstone.store.store import Store
@@ -59,7 +59,8 @@ def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
     chunks = [HeaderChunk(start=span.start, name=chunk_of(info.name, span.start)) for span in spans]
     path = folder / header_of(info.name)
     if path.exists():
-        if path.read_bytes() != written_header(size, chunks, str(path)):
+        same = path.read_bytes() == written_header(size, chunks, str(path))
+        if not same or not _is_ours(segment, spans, folder):
             message = "the folder has another segment of this name, or an older export of it"
             return Outcome(subject=info.name, status=CONFLICT, message=message)
         if _is_there(info, spans, folder):
@@ -69,13 +70,19 @@ def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
     return Outcome(subject=info.name, status=OK, length=info.length - info.start_offset)
 
 
+def _is_ours(segment: Segment, spans: Iterable[Span], folder: Path) -> bool:
+    """Whether those files that are there have the bytes of the segment, or the first of them."""
+    paths = ((span, folder / chunk_of(segment.name, span.start)) for span in spans)
+    return all(not path.exists() or is_begun(segment, span, path) for span, path in paths)
+
+
 def _is_there(info: SegmentInfo, spans: Iterable[Span], folder: Path) -> bool:
     """Whether all files have their lengths, and the header says whether the segment is sealed."""
     sealed = not (folder / header_of(info.name)).stat().st_mode & modes.S_IWUSR
-    lengths = (
-        (folder / chunk_of(info.name, span.start)).stat().st_size == span.length for span in spans
+    paths = ((span, folder / chunk_of(info.name, span.start)) for span in spans)
+    return sealed == info.sealed and all(
+        path.exists() and path.stat().st_size == span.length for span, path in paths
     )
-    return sealed == info.sealed and all(lengths)
 
 
 def _spans(segment: Segment, info: SegmentInfo) -> Iterator[Span]:

@@ -39,6 +39,7 @@ from siltstone.migration.legacy.writing import (
     BUFFER_BYTES,
     Span,
     cut,
+    is_begun,
     set_sealed,
     sync_folder,
     write_chunks,
@@ -345,9 +346,7 @@ class _Writer:
         path = self._folder / key
         if not path.exists():
             return
-        length = path.stat().st_size
-        ours = key not in self._used and length <= span.length
-        if not ours or not _begins_with(segment, span.start, path):
+        if key in self._used or not is_begun(segment, span, path):
             raise FileExistsError(f"{path} is in the way; {_WAY_OUT}")
 
     def _listed(self, finding: Finding) -> tuple[list[HeaderChunk], int]:
@@ -388,13 +387,3 @@ def _lacking(one: ImportedSegment, finding: Finding) -> list[Span]:
     if not spans and begin > finding.length:
         return [Span(start=begin, length=0, sealed=one.info.sealed)]
     return spans
-
-
-def _begins_with(segment: Segment, start: int, path: Path) -> bool:
-    """Whether the bytes of a segment from an offset on are those of a file, and more."""
-    with path.open("rb") as file:
-        while data := file.read(BUFFER_BYTES):
-            if bytes(segment.read(start, len(data))) != data:
-                return False
-            start += len(data)
-    return True

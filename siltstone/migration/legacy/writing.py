@@ -106,6 +106,19 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def is_begun(segment: Segment, span: Span, path: Path) -> bool:
+    """Whether a file holds the first bytes of a span, or all of them, and no other ones."""
+    if path.stat().st_size > span.length:
+        return False
+    offset = span.start
+    with path.open("rb") as file:
+        while data := file.read(BUFFER_BYTES):
+            if bytes(segment.read(offset, len(data))) != data:
+                return False
+            offset += len(data)
+    return True
+
+
 def cut(start: int, stop: int, size: int, *, sealed: bool) -> Iterator[Span]:
     """Cut ``[start, stop)`` into spans of at most ``size`` bytes; none of no byte.
 
