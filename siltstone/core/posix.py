@@ -337,6 +337,20 @@ def read_fully(calls: FileCalls, fd: int, buffer: memoryview | bytearray, offset
     return filled
 
 
+def make_folder(calls: FileCalls, path: str) -> None:
+    """Make a folder and those above it that are missing, durably."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    make_folder(calls, above)
+    try:
+        calls.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    sync_folder(calls, above)
+
+
 def sync_folder(calls: FileCalls, path: PathName, *, dir_fd: int | None = None) -> None:
     """Make the entries of a folder durable: what was created, renamed or removed in it."""
     fd = calls.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=dir_fd)

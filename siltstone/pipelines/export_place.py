@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from siltstone.core.errors import SettingsError
+from siltstone.core.posix import SystemFileCalls, make_folder
 from siltstone.pipelines import folder_files
 from siltstone.pipelines.work import PipelineError
 
@@ -120,7 +121,7 @@ def _objects(address: str) -> ObjectPlace:
 def prepare(place: Place) -> None:
     """Make a folder, and remove what dead writers left there. Raises ``OSError``."""
     if isinstance(place, Path):
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(SystemFileCalls(), str(place))
         folder_files.remove_old_drafts(place, time.time())
 
 

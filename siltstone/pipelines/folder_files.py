@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
+
 DRAFT_PREFIX: Final = "."
 """Names that begin so are passed over by whoever reads a folder of Parquet."""
 
@@ -20,7 +22,7 @@ DRAFT_KEPT_S: Final = 86_400.0
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
     """Yield where to write what shall become ``path``; see ``publish``. It is gone at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(SystemFileCalls(), str(path.parent))
     draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{uuid.uuid4().hex}{DRAFT_SUFFIX}")
     try:
         yield draft
@@ -36,11 +38,7 @@ def publish(draft: Path, path: Path) -> bool:
         os.link(draft, path)
     except FileExistsError:
         return False
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(SystemFileCalls(), str(path.parent))
     return True
 
 

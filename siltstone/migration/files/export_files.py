@@ -12,7 +12,7 @@ from typing import Final
 from siltstone.container.segment_life import same_segment
 from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.core.errors import OffsetError, SegmentNotFoundError
-from siltstone.core.posix import SystemFileCalls, sync_folder
+from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
 from siltstone.pipelines.folder_files import draft_of, publish
@@ -112,7 +112,7 @@ def export_files(
         OSError: a file can not be written.
     """
     for file in planned:
-        _make_folder(file.target.absolute().parent)
+        make_folder(SystemFileCalls(), str(file.target.absolute().parent))
         replaces = file.overwrite and file.target.exists()
         with draft_of(file.target) as draft:
             _write(store.segment(file.segment), file, draft, progress)
@@ -146,15 +146,6 @@ def _pieces(
         yield view[:count]
         position += count
         progress(count)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, durably."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync_folder(SystemFileCalls(), str(folder.parent))
 
 
 def _exists(target: Path) -> FileExistsError:

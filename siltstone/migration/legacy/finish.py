@@ -15,6 +15,7 @@ from typing import Final
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
 from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
+from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
 from siltstone.migration.legacy.imported import (
@@ -41,7 +42,6 @@ from siltstone.migration.legacy.writing import (
     cut,
     is_begun,
     set_sealed,
-    sync_folder,
     write_chunks,
     write_header,
 )
@@ -195,7 +195,7 @@ def _remove(place: Located, keys: Sequence[str]) -> None:
         for key in keys:
             (place.folder / key).unlink(missing_ok=True)
         for folder in {(place.folder / key).parent for key in keys}:
-            sync_folder(folder)
+            sync_folder(SystemFileCalls(), str(folder))
         return
     with closing(storage_of(place.settings)) as storage:
         for key in keys:
@@ -376,7 +376,7 @@ class _Writer:
         known = read_name(path.name, self._naming)
         if known is not None and not known.sealed:
             path.replace(path.with_name(f"{known.name}{SEALED}"))
-            sync_folder(path.parent)
+            sync_folder(SystemFileCalls(), str(path.parent))
 
 
 def _lacking(one: ImportedSegment, finding: Finding) -> list[Span]:

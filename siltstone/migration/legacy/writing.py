@@ -15,7 +15,7 @@ from typing import Final
 
 from siltstone.container.segment_life import same_segment
 from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
-from siltstone.core.posix import SystemFileCalls
+from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 from siltstone.migration.legacy.header import HeaderChunk, written_header
 from siltstone.migration.legacy.names import REPLACING, chunk_of
 from siltstone.store.segment import Segment
@@ -78,32 +78,24 @@ def write_header(path: Path, max_size: int, chunks: Sequence[HeaderChunk], *, se
 
 def replace_file(path: Path, buffers: Iterable[bytes | memoryview], *, sealed: bool) -> None:
     """Let a file have these bytes, durably, and whole or not at all. Raises ``OSError``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(SystemFileCalls(), str(path.parent))
     beside = path.with_name(path.name + REPLACING)
     try:
         with beside.open("wb", buffering=0) as file:
             write_stream_durably(SystemFileCalls(), file.fileno(), buffers, 0)
-            os.fsync(file.fileno())
         set_sealed(beside, sealed=sealed)
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_folder(SystemFileCalls(), str(path.parent))
 
 
 def set_sealed(path: Path, *, sealed: bool) -> None:
-    """Let a file say whether it is sealed. Raises ``OSError``."""
-    path.chmod(_SEALED if sealed else _WRITABLE)
-
-
-def sync_folder(folder: Path) -> None:
-    """Let the names of a folder be durable. Raises ``OSError``."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Let a file say, durably, whether it is sealed. Raises ``OSError``."""
+    with path.open("rb") as file:
+        os.fchmod(file.fileno(), _SEALED if sealed else _WRITABLE)
+        os.fsync(file.fileno())
 
 
 def is_begun(segment: Segment, span: Span, path: Path) -> bool:

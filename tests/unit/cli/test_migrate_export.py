@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,27 @@ def test_what_was_appended_since_comes_behind_what_is_there(
     assert command("migrate", "export", str(out)).code == 0
     changed = {name: text for name, text in texts(out).items() if before[name] != text}
     assert list(changed.values()) == [b"abcdef"]
+
+
+def test_what_an_export_made_is_synced_as_it_stays(
+    command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with siltstone.open(folder) as store:
+        store.create("seg").append(b"0123456789")
+        store.segment("seg").seal()
+    synced: dict[int, int] = {}
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        synced[found.st_ino] = found.st_mode
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    place = tmp_path / "deep" / "out"
+    assert command("migrate", "export", str(place)).code == 0
+    files = [path.stat() for path in place.iterdir()]
+    assert [found.st_mode & 0o222 for found in files] == [0, 0]
+    assert {found.st_ino: found.st_mode for found in files}.items() <= synced.items()
+    # So do the folders that were made for them: each is named by one that was synced.
+    assert {place.parent.stat().st_ino, tmp_path.stat().st_ino} <= synced.keys()

@@ -86,6 +86,24 @@ def files_of(out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
+def test_every_folder_that_an_export_makes_is_named_durably(
+    folder: Path, tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill("a", 100).seal()
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    out = tmp_path / "deep" / "out"
+    exported(folder, out, Form.PARQUET, Records.LINES)
+    made = {above for path in files_of(out) for above in path.parents if above.is_relative_to(out)}
+    assert {one.stat().st_ino for one in (tmp_path, out.parent, *made)} <= synced
+
+
 def test_lines_are_rows_of_partitions(folder: Path, tmp_path: Path, fill: Fill) -> None:
     data = {name: text(name, 33_333) for name in ("a/b c", "žluť", "x")}
     for name in data:
