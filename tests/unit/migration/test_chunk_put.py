@@ -13,13 +13,18 @@ import pytest
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Capabilities, ChunkStorage
-from siltstone.core.errors import ChunkExistsError, CorruptDataError
+from siltstone.core.errors import ChunkError, ChunkExistsError, CorruptDataError
 from siltstone.core.streamed_creates import PieceError
 from siltstone.core.words import MIB
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 from siltstone.migration import chunk_put
 from siltstone.migration.chunk_put import PART_BYTES, WHOLE_BYTES_MAX, delete_parts, put_chunk
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, fail_number
+from siltstone.testing.faulty_chunk_storage import (
+    Fate,
+    FaultyChunkStorage,
+    StorageCall,
+    fail_number,
+)
 
 PATTERN: Final = os.urandom(MIB)
 
@@ -99,6 +104,14 @@ def test_a_long_chunk_is_never_in_memory_as_a_whole(storage: ChunkStorage, tmp_p
         assert not file.read(1)
 
 
+class _Creating(_Joining):
+    """A service that makes chunks by one call each, and no other way."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, concat=False)
+
+
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """What is long is short here; the length of a chunk of several parts."""
@@ -117,6 +130,27 @@ def test_what_can_not_be_read_is_shorter_than_the_chunk(
     assert not left or ([path.name for path in left] == ["c"] and left[0].stat().st_size < short)
 
 
+@pytest.mark.parametrize("size", [1, 7, 50, 65, 299])
+def test_pieces_of_any_size_become_the_chunk(
+    storage: ChunkStorage, tmp_path: Path, short: int, size: int
+) -> None:
+    data = PATTERN[:short]
+
+    def pieces() -> list[bytes]:
+        return [data[begin : begin + size] for begin in range(0, short, size)]
+
+    assert put_chunk(storage, "c", short, pieces)
+    assert [(path.name, path.read_bytes()) for path in _files(tmp_path)] == [("c", data)]
+
+
+def test_a_long_chunk_is_made_by_one_call_where_nothing_else_can(
+    tmp_path: Path, short: int
+) -> None:
+    service = _Creating(tmp_path)
+    assert put_chunk(service, "c", short, lambda: _pieces(short))
+    assert service.creates == ["c"]
+
+
 def test_a_taken_name_stays_as_it_is(storage: ChunkStorage, tmp_path: Path, short: int) -> None:
     storage.create("c", [b"theirs"])
     assert not put_chunk(storage, "c", short, lambda: _pieces(short))
@@ -133,6 +167,25 @@ def test_a_part_without_an_answer_is_made_under_another_name(
     assert len(set(service.creates)) == 6
     assert [path.name for path in _files(tmp_path)] == ["c"]
     assert (tmp_path / "c").read_bytes() == PATTERN[:short]
+
+
+@pytest.mark.parametrize(("fate", "tries"), [(Fate.LOST_REPLY, 3), (Fate.REFUSED, 1)])
+def test_a_part_that_can_not_be_made_is_the_services_error(
+    tmp_path: Path, short: int, fate: Fate, tries: int
+) -> None:
+    creates: list[str] = []
+
+    def plan(call: StorageCall) -> Fate:
+        if call.operation != "create":
+            return Fate.DONE
+        creates.append(call.name)
+        return fate
+
+    failing = FaultyChunkStorage(_Joining(tmp_path), plan)
+    with pytest.raises(ChunkError):
+        put_chunk(failing, "c", short, lambda: _pieces(short))
+    assert len(creates) == tries
+    assert not _files(tmp_path)
 
 
 def test_parts_that_a_death_left_can_be_deleted(tmp_path: Path, short: int) -> None:

@@ -42,6 +42,15 @@ def test_a_garbage_tail_is_left_out() -> None:
     assert oddities(found) == {Oddity.GARBAGE_TAIL}
 
 
+def test_a_chunk_of_which_no_byte_counts_is_told() -> None:
+    texts = {"a$header": "maxsize=3&0=x&0=a$offset.0&", "a$offset.0": "abc"}
+    found = one(of_texts({**texts, "x": "XX"}))
+    assert [piece.key for piece in found.pieces] == ["a$offset.0"]
+    assert oddities(found) == {Oddity.GARBAGE_TAIL, Oddity.OPEN_CHUNK}
+    found = one(of_texts({**texts, "x": ""}))
+    assert Oddity.GARBAGE_TAIL not in oddities(found)
+
+
 def test_lost_bytes_are_refused() -> None:
     assert reason({**TWO, "a$offset.0": "ab"}) is Reason.SHORT_CHUNK
 

@@ -144,6 +144,8 @@ def test_a_dead_marker_at_nought_does_no_harm() -> None:
 
 def test_a_source_of_which_a_part_is_missing() -> None:
     assert parsed("0=t&concat=3@10&maxsize=9&0=a&").missing_chunks == 2
+    assert parsed("0=t&concat=3@10&0=a&").missing_chunks == 2
+    assert parsed("0=t&concat=3@0&maxsize=9&0=a&").missing_chunks == 2
     assert parsed("0=t&concat=3@10&maxsize=9&").missing_chunks == 0
 
 
@@ -164,7 +166,19 @@ def test_a_torn_end_is_kept_apart() -> None:
     assert [chunk.name for chunk in found.chunks] == ["a$offset.0"]
     assert found.torn_chunk == HeaderChunk(start=1677, name="scope/str")
     assert parsed("maxsize=5&0=a&1677=").torn_chunk is None
+    assert parsed("maxsize=5&0=a&7=b&5=c").torn_chunk is None
+    assert parsed("maxsize=5&0=a&7=b&7=c").torn_chunk == HeaderChunk(start=7, name="c")
     assert parsed(b"maxsize=5&0=a&7=\xc3").torn_chunk is None
+
+
+def test_a_torn_chunk_of_a_source_is_shifted() -> None:
+    begun = "maxsize=5&0=a&concat=2@100&maxsize=5&0=b&"
+    assert parsed(begun + "7=c").torn_chunk == HeaderChunk(start=107, name="c")
+    assert parsed(begun + "7=c&110=d").torn_chunk == HeaderChunk(start=110, name="d")
+
+
+def test_a_torn_chunk_behind_a_concat_that_failed_is_not_shifted() -> None:
+    assert parsed(FAILED[:-1]).torn_chunk == HeaderChunk(start=100, name="tgt$offset.100")
 
 
 def test_a_name_that_no_header_can_hold() -> None:
