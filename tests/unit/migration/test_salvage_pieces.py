@@ -105,8 +105,10 @@ def test_without_a_checkpoint_nothing_is_exact() -> None:
     gap = judged(Evidence(name="a", container=0, named=[piece(0, 5), piece(7, 5)]))
     assert (gap.verdict, gap.ranges) == (Verdict.GUESSED, [(0, 5), (7, 5)])
     assert [(one.offset, one.length) for one in gap.missing] == [(5, 2)]
+    assert gap.why == ("bytes between others are missing",)
     late = judged(Evidence(name="a", container=0, named=[piece(3, 5)]))
     assert (late.verdict, late.start_offset) == (Verdict.GUESSED, 3)
+    assert late.why == ("nothing tells whether the bytes below 3 were truncated or are missing",)
 
 
 def proof(*pieces: Piece, start: int = 0, length: int = 10, sealed: int | None = None) -> Proof:
@@ -133,7 +135,7 @@ def test_a_checkpoint_proves_bytes_and_their_end() -> None:
     gone = judged(Evidence(name="a", container=0, proof=proof()))
     assert (gone.verdict, gone.targets) == (Verdict.GUESSED, ())
     hole = judged(Evidence(name="a", container=0, proof=proof(piece(3, 7, proven=True))))
-    assert hole.verdict is Verdict.GUESSED
+    assert (hole.verdict, hole.why) == (Verdict.GUESSED, ("its first bytes are missing",))
 
 
 def test_chunks_behind_what_is_proven_make_a_prefix_and_those_beside_it_a_guess() -> None:
