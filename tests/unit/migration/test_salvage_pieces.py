@@ -139,6 +139,15 @@ def test_a_checkpoint_proves_bytes_and_their_end() -> None:
 
 
 def test_chunks_behind_what_is_proven_make_a_prefix_and_those_beside_it_a_guess() -> None:
+    lost = judged(
+        Evidence(
+            name="a",
+            container=0,
+            proof=proof(piece(0, 4, "p", proven=True)),
+            named=[piece(4, 6, "n")],
+        )
+    )
+    assert (lost.verdict, lost.end) == (Verdict.PREFIX, 10)
     proven = proof(piece(0, 10, "p", proven=True))
     behind = Evidence(name="a", container=0, proof=proven, named=[piece(10, 5, "n")])
     found = judged(behind)
