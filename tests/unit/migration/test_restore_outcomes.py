@@ -17,6 +17,7 @@ from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 from siltstone.migration.backup import create_backup
 from siltstone.migration.backup_care import list_backups
 from siltstone.migration.restore_backup import restore_backup
+from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
 from siltstone.store import place_settings
 from tests.unit.migration.backups import Seen, content, content_of, damage, noise
@@ -130,3 +131,27 @@ def test_a_damaged_chunk_is_left_out_only_if_that_is_wanted(
             assert store.segment(name).read(0, MIB) == expected[name].data
         with pytest.raises(LostDataError):
             store.segment("b").read(0, 100)
+
+
+def test_what_a_try_brought_whole_is_not_brought_again_and_what_is_longer_is(
+    backed_up: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, expected = backed_up
+    new = tmp_path / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            place_settings,
+            "load_chunk_storage",
+            lambda *args: _Silent(load_chunk_storage(*args), "c"),
+        )
+        with pytest.raises(PipelineError):
+            restore_backup(place, new, executor=LocalExecutor(1))
+    whole = sorted((new / "chunks" / "data").rglob("*.chunk"))
+    # The third one was begun.
+    assert [path.stat().st_size for path in whole] == [50_000, 50_000, 0]
+    with whole[0].open("ab") as file:
+        file.write(b"more")
+    report = restore_backup(place, new)
+    assert (report.chunks, report.found) == (2, 1)
+    assert whole[0].stat().st_size == 50_000
+    assert content_of(new) == expected
