@@ -12,6 +12,7 @@ from siltstone.core.errors import ClosedError
 from siltstone.core.words import MIB
 from siltstone.store.arguments import check_buffer
 from siltstone.store.event_buffer import BufferedWriteError, DurableEvents, EventBuffer
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.streams import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ BUFFER_BYTES: Final = 32 * MIB
 OnDurable = Callable[[DurableEvents], None]
 
 
-class AsyncBufferedWriter(AsyncClosing):
+class AsyncBufferedWriter(LivingHandle, AsyncClosing):
     """Takes events at once and appends them in batches, in their order, as fast as the log goes.
 
     An event is durable when a ``flush`` behind it returned, or when ``on_durable`` was told of it;

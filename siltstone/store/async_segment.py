@@ -20,6 +20,7 @@ from siltstone.store.arguments import (
 )
 from siltstone.store.async_buffered_writer import BUFFER_BYTES, AsyncBufferedWriter, OnDurable
 from siltstone.store.async_writer import AsyncWriter
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class SegmentHome(Protocol):
         ...
 
 
-class AsyncSegment:
+class AsyncSegment(LivingHandle):
     """A handle to a segment. Making one does no I/O, so the segment need not exist.
 
     A handle is for the loop of its store. It stays usable when the store opens a container again.

@@ -40,6 +40,7 @@ from siltstone.store.container_verbs import refusing_container
 from siltstone.store.file_verbs import FileVerbs
 from siltstone.store.import_verbs import ImportVerbs
 from siltstone.store.legacy_verbs import LegacyVerbs
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
 
@@ -59,7 +60,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, AsyncClosing):
+class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, AsyncClosing):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from siltstone.container.views import Operation, Put, Remove, RemoveRange, TableValue, VersionIs
 from siltstone.store.arguments import check_buffer, check_key, check_offset
 from siltstone.store.async_table_snapshot import AsyncTableSnapshot
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ FOLLOW_WAIT_S: Final = 30.0
 """A follower asks again so often, so that no wait is without an end."""
 
 
-class AsyncTable:
+class AsyncTable(LivingHandle):
     """A handle to a table: ordered bytes to bytes, each value with the version that wrote it."""
 
     __slots__ = ("__weakref__", "_container", "_name")

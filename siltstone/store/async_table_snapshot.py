@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from siltstone.core.closing import AsyncClosing
 from siltstone.store.arguments import check_key
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from siltstone.core.words import Buffer
 
 
-class AsyncTableSnapshot(AsyncClosing):
+class AsyncTableSnapshot(LivingHandle, AsyncClosing):
     """A handle to a table as it was; ``AsyncTable.snapshot`` makes one. Close it when done."""
 
     def __init__(self, held: LivingSnapshot) -> None:

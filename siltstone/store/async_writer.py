@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siltstone.store.arguments import check_buffer, check_offset
+from siltstone.store.living_handle import LivingHandle
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from siltstone.store.container_slot import ContainerSlot
 
 
-class AsyncWriter:
+class AsyncWriter(LivingHandle):
     """Appends that may be repeated: a sequence that was appended before returns its offset again.
 
     Attributes:

@@ -8,9 +8,10 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.errors import ClosedError
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.second_thread import SecondThread
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ async def awaited(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-class BackgroundLoop:
+class BackgroundLoop(LivingHandle):
     """Runs coroutines of any thread on one loop. Thread-safe; useless in a forked child.
 
     Args:
@@ -63,10 +64,6 @@ class BackgroundLoop:
             self._loop.run_until_complete(_drain())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to travel, and whatever has this: a store, and its segments and tables."""
-        raise TypeError("an open store can not be pickled: open it again in the other process")
 
     @property
     def forked(self) -> bool:

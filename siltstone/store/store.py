@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from siltstone.core.closing import Closing
 from siltstone.store.background_loop import BackgroundLoop
 from siltstone.store.file_verbs import TTL_S, PublishedFiles
 from siltstone.store.import_verbs import LIFETIME
+from siltstone.store.living_handle import LivingHandle
 from siltstone.store.name_match import NameMatch
 from siltstone.store.opening import Recover, open_async_store
 from siltstone.store.segment import Segment
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from siltstone.store.async_store import AsyncStore
 
 
-class Store(Closing):
+class Store(LivingHandle, Closing):
     """An open store, for any thread; ``siltstone.open`` makes one. See ``AsyncStore``.
 
     Of no use in a forked child, nor can another store be opened there: spawn the process instead.
@@ -58,10 +59,6 @@ class Store(Closing):
 
     def __repr__(self) -> str:
         return repr(self._store).replace("AsyncStore", "Store", 1)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, and to be copied: two of them would be one store."""
-        self._loop.__reduce__()
 
     def __del__(self) -> None:
         if not self.closed:

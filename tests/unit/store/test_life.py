@@ -152,6 +152,26 @@ def test_what_belongs_to_an_open_store_can_not_be_pickled(tmp_path: Path) -> Non
                 copied(store)
 
 
+async def _handles(store: siltstone.AsyncStore) -> list[object]:
+    segment, table = await store.create("a"), await store.create_table("t")
+    writer, snapshot = await segment.writer("w"), await table.snapshot()
+    return [store, segment, table, writer, snapshot, segment.buffered()]
+
+
+def test_handles_of_asyncio_can_be_neither_pickled_nor_copied(tmp_path: Path) -> None:
+    """A copy would not be told when its container is opened again, or its batch is durable."""
+    siltstone.init(tmp_path)
+
+    async def refused() -> None:
+        async with await siltstone.open_async(tmp_path) as store:
+            for one in await _handles(store):
+                for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+                    with pytest.raises(TypeError, match="open it again in the other process"):
+                        copied(one)
+
+    asyncio.run(refused())
+
+
 def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:
