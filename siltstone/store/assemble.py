@@ -40,6 +40,7 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.core.uuid_text import uuid_text
+from siltstone.core.whole_calls import keep, run_whole
 from siltstone.core.words import MIB
 from siltstone.metadata.index_process import check_process
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
@@ -105,9 +106,9 @@ class Assembly:
         from siltstone.container.container import open_container
 
         check_process()  # Ahead of the claim, which would fence whoever is better off.
-        folder = await self._run(lambda: self._folders.of_owner(index))
+        folder = await self._run(lambda: self._folders.of_owner(index), keep)
         metrics = self._metrics(index)
-        log, storage = await self._run(lambda: self._log_and_storage(index, metrics))
+        log, storage = await self._run(lambda: self._log_and_storage(index, metrics), _close_both)
         return await open_container(
             container=index,
             log=log,
@@ -129,7 +130,7 @@ class Assembly:
         check_process()
         metrics = self._metrics(index)
         log, storage = await self._run(
-            lambda: self._log_and_storage(index, metrics, without_log=without_log)
+            lambda: self._log_and_storage(index, metrics, without_log=without_log), _close_both
         )
         return await open_reader(
             container=index,
@@ -151,7 +152,7 @@ class Assembly:
             finally:
                 log.close()
 
-        return await self._run(ask)
+        return await self._run(ask, keep)
 
     def close(self) -> None:
         """Free what the containers do not close."""
@@ -201,8 +202,13 @@ class Assembly:
         place = f"{settings.file}: tier1.{settings.log}"
         return _placed(place, lambda: load_fenced_log(settings.log, settings.log_options, index))
 
-    async def _run(self, call: Callable[[], T]) -> T:
-        return await self.environment.run_blocking(OPEN_POOL, call)
+    async def _run(self, call: Callable[[], T], undo: Callable[[T], None]) -> T:
+        return await run_whole(self.environment, OPEN_POOL, call, undo)
+
+
+def _close_both(opened: tuple[FencedLog, ChunkStorage]) -> None:
+    for one in opened:
+        one.close()
 
 
 def open_storage(

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.errors import ClosedError
@@ -40,6 +41,8 @@ async def awaited(call: Callable[[], Awaitable[T]]) -> T:
 class BackgroundLoop(LivingHandle):
     """Runs coroutines of any thread on one loop. Thread-safe; useless in a forked child.
 
+    The first one starts its thread, so that whoever is interrupted meanwhile has it to close.
+
     Args:
         name: of the thread.
 
@@ -54,7 +57,7 @@ class BackgroundLoop(LivingHandle):
         self._closed = False
         self.second = SecondThread(f"{name}-second")
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
+        self._begun = False
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -85,7 +88,18 @@ class BackgroundLoop(LivingHandle):
             if self._closed or sys.is_finalizing():
                 work.close()
                 raise ClosedError("the store was closed")
+            if not self._begun:
+                self._begin(work)
             return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._begun = True  # ahead, since the thread may run although its start is interrupted
+        try:
+            self._thread.start()
+        except BaseException as error:
+            work.close()
+            self._begun = not isinstance(error, RuntimeError)  # there are too many threads
+            raise
 
     def check_caller(self) -> None:
         """Refuse a blocking call that this thread, or this process, can not make.
@@ -141,8 +155,12 @@ class BackgroundLoop(LivingHandle):
                 self._closed = True
                 return
             self._closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        if self._begun:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            with suppress(RuntimeError):  # its start was interrupted; it ends by itself
+                self._thread.join()
+        else:
+            self._loop.close()
         self.second.close()
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.whole_calls import run_whole
 from siltstone.store.arguments import check_offset
 from siltstone.store.assemble import OPEN_POOL, Assembly, assembled
 from siltstone.store.async_store import AsyncStore
@@ -68,7 +69,8 @@ async def open_async_store(
     world = SystemEnvironment() if environment is None else environment
     try:
         assemble = partial(assembled, path, world, without_manifest=recover is not None)
-        assembly = await world.run_blocking(OPEN_POOL, assemble)
+        assembly = await run_whole(world, OPEN_POOL, assemble, Assembly.close)
+        slots: tuple[ContainerSlot, ...] = ()
         try:
             slots = await open_containers(
                 assembly,
@@ -78,9 +80,12 @@ async def open_async_store(
                 without_log=recover is not None,
             )
             if not read_only:
-                await world.run_blocking(OPEN_POOL, assembly.expose)
+                await run_whole(world, OPEN_POOL, assembly.expose)
         except BaseException:
-            assembly.close()
+            try:
+                await _close_all(slots)
+            finally:
+                assembly.close()
             raise
     except BaseException:
         if environment is None:
@@ -110,22 +115,34 @@ async def open_containers(
 ) -> tuple[ContainerSlot, ...]:
     """Open containers, all at a time; when one fails, close the others and raise its error."""
     indexes = _chosen(containers, assembly.manifest.container_count)
+    # Beside the results, which a caller does not get who is cancelled just as they are there.
+    slots: dict[int, ContainerSlot] = {}
 
-    async def one(index: int) -> ContainerSlot:
+    async def one(index: int) -> None:
         if read_only:
             reader = await assembly.open_reader(index, without_log=without_log)
-            return ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
-        owner = await assembly.open_owner(index, takeover=takeover)
-        return ContainerSlot(index, owner, owner.epoch)
+            slots[index] = ContainerSlot(index, read_only_container(reader), reader.stats().epoch)
+        else:
+            owner = await assembly.open_owner(index, takeover=takeover)
+            slots[index] = ContainerSlot(index, owner, owner.epoch)
 
-    results = await asyncio.gather(*(one(index) for index in indexes), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    slots = tuple(result for result in results if isinstance(result, ContainerSlot))
-    if not failures:
-        return slots
-    for slot in slots:
+    try:
+        results = await asyncio.gather(*(one(index) for index in indexes), return_exceptions=True)
+        if failure := next((result for result in results if result is not None), None):
+            raise failure
+    except BaseException:
+        await _close_all(slots.values())
+        raise
+    return tuple(slots[index] for index in indexes)
+
+
+async def _close_all(slots: Iterable[ContainerSlot]) -> None:
+    """Close what nobody will hold; each to its end, although the caller is cancelled again."""
+
+    async def one(slot: ContainerSlot) -> None:
         try:
             await slot.container.close()
         except (SiltstoneError, OSError) as error:
             _log.warning("container %d did not close cleanly: %s", slot.index, error)
-    raise failures[0]
+
+    await asyncio.gather(*(one(slot) for slot in slots))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -307,17 +308,30 @@ def open_store(
     Args and errors are those of ``open_async``. Close the store, or use it as a context manager.
     """
     loop = BackgroundLoop()
-    try:
-        opened = loop.run(
-            open_async_store(
-                path,
-                read_only=read_only,
-                takeover=takeover,
-                containers=containers,
-                recover=recover,
-            )
+    opening: list[asyncio.Task[AsyncStore] | None] = []
+
+    async def opened() -> AsyncStore:
+        opening.append(asyncio.current_task())
+        return await open_async_store(
+            path, read_only=read_only, takeover=takeover, containers=containers, recover=recover
         )
+
+    try:
+        return Store(loop, loop.run(opened()))
     except BaseException:
-        loop.close()
+        try:
+            if opening:
+                loop.run(_given_up(opening[0]))
+        finally:
+            loop.close()
         raise
-    return Store(loop, opened)
+
+
+async def _given_up(opening: asyncio.Task[AsyncStore] | None) -> None:
+    """Close what was opened just when its caller was interrupted, who never gets it."""
+    assert opening is not None, "a coroutine runs in a task"
+    if not opening.cancelling():
+        opening.cancel()
+    await asyncio.wait([opening])
+    if not opening.cancelled() and opening.exception() is None:
+        await opening.result().close()
