@@ -91,6 +91,7 @@ async def _results(
     threads: int,
 ) -> AsyncIterator[list[Outcome]]:
     pool = Pool(name="siltstone-pipeline", threads=threads)
+    done: set[asyncio.Future[list[Outcome]]] = set()
     running: set[asyncio.Future[list[Outcome]]] = set()
     turns = _Turns(threads)
     pack = next(packs, None)
@@ -112,8 +113,9 @@ async def _results(
             for one in done:
                 yield one.result()
     finally:
-        for one in running:
-            one.cancel()
+        for one in done | running:
+            if not one.cancel():
+                one.exception()  # several fail at once, and asyncio prints what nobody asked for
 
 
 def _probed(packs: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import threading
 import time
@@ -157,3 +159,21 @@ def test_whoever_stops_early_waits_for_no_pause(size: int) -> None:
     found.close()
     assert ended == [0]
     assert len(begun) <= 1 + 2, "no more than there are threads"
+
+
+def test_of_packs_that_fail_at_once_the_first_error_is_all_that_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk fails them all; asyncio prints a traceback of each that nobody asks for."""
+
+    def failed(*_: object) -> asyncio.Future[list[Outcome]]:
+        future: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        future.set_exception(OSError("no space"))
+        return future
+
+    monkeypatch.setattr(SystemEnvironment, "run_blocking", failed)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with pytest.raises(OSError, match="no space"):
+        list(LocalExecutor(2).run(Doing(step=lambda _: None), packs(MIB)))
+    gc.collect()
+    assert "never retrieved" not in caplog.text
