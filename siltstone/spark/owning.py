@@ -18,10 +18,13 @@ from siltstone.store.assemble import container_count
 from siltstone.store.store import Store, open_store
 
 PLAN_WAIT_S: Final = 3.0
-"""Another write may have the container for a moment; whoever has it for long is named soon."""
+"""Whoever has the container for longer is no other write, which has it for a moment, but lives."""
 
 END_WAIT_S: Final = 60.0
 """Much work would be lost, so its end waits longer for whoever came meanwhile."""
+
+TURNS_WAIT_S: Final = 60.0
+"""So long other writes may go first, one behind the other: chance decides whose turn it is."""
 
 _PAUSE_S: Final = 0.1
 
@@ -31,7 +34,8 @@ def owned(store: str, container: int, wait_s: float) -> Iterator[Store]:
     """Own one container of a store for the block.
 
     Raises:
-        StoreInUseError: somebody else has it for longer than ``wait_s``.
+        StoreInUseError: one owner has it for longer than ``wait_s``, or several in turn for
+            longer than ``TURNS_WAIT_S``.
         SiltstoneError: whatever opening a store raises.
     """
     with (
@@ -42,12 +46,16 @@ def owned(store: str, container: int, wait_s: float) -> Iterator[Store]:
 
 
 def _opened(store: str, container: int, wait_s: float, environment: Environment) -> Store:
-    until = environment.monotonic() + wait_s
+    begun = since = environment.monotonic()
+    owner = None
     while True:
         try:
             return open_store(store, containers=[container])
-        except StoreInUseError:
-            if environment.monotonic() >= until:
+        except StoreInUseError as error:
+            now = environment.monotonic()
+            if error.owner != owner:
+                owner, since = error.owner, now
+            if now >= since + wait_s or now >= begun + max(wait_s, TURNS_WAIT_S):
                 raise
             environment.pause(_PAUSE_S)
 
