@@ -31,6 +31,7 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.migration.backup import Progress
 from siltstone.migration.backup_place import delete, put
@@ -42,7 +43,6 @@ from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
 from siltstone.store.assemble import Assembly, assembled, open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
-from siltstone.store.initialisation import sync_folder
 from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, read_manifest_at
 
 MOVED_NAME: Final = "system/store-moved"
@@ -394,4 +394,4 @@ def _replace(old: Path, new: Path) -> None:
     before.unlink(missing_ok=True)
     before.hardlink_to(old)
     draft.replace(old)
-    sync_folder(old.parent)
+    sync_folder(SystemFileCalls(), str(old.parent))

@@ -15,6 +15,7 @@ from typing import Final
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkExistsError, StoreError, StoreExistsError
+from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.store.assemble import Assembly
 from siltstone.store.effective_settings import load_settings
@@ -24,7 +25,6 @@ from siltstone.store.initialisation import (
     refuse_used,
     removed_on_failure,
     storage_at,
-    sync_folder,
     write_durably,
 )
 from siltstone.store.manifest import MANIFEST_NAME, read_manifest
@@ -88,7 +88,7 @@ def fill_store(site: Site, origin: str, containers: int, fill: Callable[[NewStor
         except FileExistsError as error:
             raise StoreExistsError("there is a store here already", path=settings) from error
         draft.unlink()
-        sync_folder(site.place)
+        sync_folder(SystemFileCalls(), str(site.place))
         return settings
     except OSError as error:
         raise StoreError(
@@ -128,7 +128,7 @@ def _draft(site: Site, origin: str, environment: SystemEnvironment) -> tuple[Pat
                 raise StoreExistsError("long-term storage is not empty")
         # From here on what lies there is ours.
         first.rename(draft)
-        sync_folder(place)
+        sync_folder(SystemFileCalls(), str(place))
     return draft, store_id
 
 

@@ -22,6 +22,7 @@ from siltstone.core.errors import (
     StoreExistsError,
 )
 from siltstone.core.hooks import load_chunk_storage
+from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.uuid_text import uuid_text
 from siltstone.store.arguments import check_offset
@@ -168,7 +169,7 @@ def _make(site: Site, manifest: StoreManifest) -> Path:
             except FileExistsError as error:
                 raise StoreExistsError("there is a store here already", path=settings) from error
         draft.unlink()
-        sync_folder(place)
+        sync_folder(SystemFileCalls(), str(place))
     return settings
 
 
@@ -250,12 +251,3 @@ def write_durably(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make durable which names a folder has."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 import siltstone
+from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
 from tests.memory_folder import folder_in_memory
 
@@ -116,6 +119,23 @@ def damage(path: Path, position: int) -> None:
     data[position % len(data)] ^= 0x40
     path.chmod(0o644)
     path.write_bytes(data)
+
+
+@contextmanager
+def silent(monkeypatch: pytest.MonkeyPatch, segment: str) -> Iterator[None]:
+    """Let stores in folders never answer for the bytes of one segment's chunks."""
+    read_into = NfsChunkStorage.read_into
+
+    def unanswered(
+        self: NfsChunkStorage, name: str, offset: int, buffer: memoryview | bytearray
+    ) -> int:
+        if name.startswith("data/") and f"/{segment}/" in name:
+            raise ChunkUnavailableError("no answer", chunk=name, operation="read_into")
+        return read_into(self, name, offset, buffer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NfsChunkStorage, "read_into", unanswered)
+        yield
 
 
 def noise(length: int) -> bytes:

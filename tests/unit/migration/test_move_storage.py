@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.errors import (
-    ChunkUnavailableError,
     CorruptDataError,
     SettingsError,
     StoreError,
@@ -27,11 +25,13 @@ from siltstone.store.assemble import open_storage
 from tests.unit.migration.backups import (
     Died,
     Mortal,
+    Seen,
     content,
     content_of,
     damage,
     files,
     noise,
+    silent,
     tmp_path,
 )
 from tests.unit.pipelines.stores import make_store
@@ -65,6 +65,14 @@ def fill(store: siltstone.Store, round_number: int) -> None:
     store.flush()
     store.segment("s1").truncate(10_000)
     store.create_table("t", exist_ok=True).put(b"k", b"%d" % round_number)
+
+
+def with_chunks(folder: Path) -> dict[str, Seen]:
+    """Let the segment ``a`` have flushed chunks; return what the store holds."""
+    with siltstone.open(folder) as store:
+        store.create("a").append(noise(40_000))
+        store.flush()
+        return content(store)
 
 
 def unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
@@ -211,24 +219,13 @@ def test_what_workers_brought_for_an_import_comes_with_its_store(folder: Path, n
 def test_an_old_place_that_does_not_answer_is_no_copy(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with siltstone.open(folder) as store:
-        store.create("a").append(noise(40_000))
-        store.flush()
-        expected = content(store)
-    read_into = NfsChunkStorage.read_into
-
-    def silent(
-        self: NfsChunkStorage, name: str, offset: int, buffer: memoryview | bytearray
-    ) -> int:
-        if name.startswith("data/") and "/a/" in name:
-            raise ChunkUnavailableError("no answer", chunk=name, operation="read_into")
-        return read_into(self, name, offset, buffer)
-
+    expected = with_chunks(folder)
     for work in (copy_storage, switch_storage):
-        with monkeypatch.context() as patch:
-            patch.setattr(NfsChunkStorage, "read_into", silent)
-            with pytest.raises(PipelineError, match=r"the old place did not answer: .*/a/"):
-                work(folder, new)
+        with (
+            silent(monkeypatch, "a"),
+            pytest.raises(PipelineError, match=r"the old place did not answer: .*/a/"),
+        ):
+            work(folder, new)
         assert content_of(folder) == expected
     switch_storage(folder, new)
     assert content_of(folder) == expected
@@ -237,10 +234,7 @@ def test_an_old_place_that_does_not_answer_is_no_copy(
 def test_nothing_is_switched_that_is_not_all_there(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with siltstone.open(folder) as store:
-        store.create("a").append(noise(40_000))
-        store.flush()
-        expected = content(store)
+    expected = with_chunks(folder)
     copy_storage(folder, new)
     paths = sorted((folder / "chunks" / "data").rglob("*.chunk"))
     whole = paths[0].read_bytes()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, LostDataError
 from siltstone.core.hooks import load_chunk_storage
@@ -20,7 +19,7 @@ from siltstone.migration.restore_backup import restore_backup
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import PipelineError
 from siltstone.store import place_settings
-from tests.unit.migration.backups import Seen, content, content_of, damage, noise
+from tests.unit.migration.backups import Seen, content, content_of, damage, noise, silent
 from tests.unit.migration.backups import tmp_path as tmp_path
 from tests.unit.pipelines.stores import make_store
 
@@ -91,20 +90,12 @@ def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
             store.create(name).append(noise(50_000))
         store.flush()
         expected = content(store)
-    read_into = NfsChunkStorage.read_into
-
-    def silent(
-        self: NfsChunkStorage, name: str, offset: int, buffer: memoryview | bytearray
-    ) -> int:
-        if name.startswith("data/") and "/b/" in name:
-            raise ChunkUnavailableError("no answer", chunk=name, operation="read_into")
-        return read_into(self, name, offset, buffer)
-
     for allow_missing in (False, True):
-        with monkeypatch.context() as patch:
-            patch.setattr(NfsChunkStorage, "read_into", silent)
-            with pytest.raises(PipelineError, match=r"the store did not answer: .*/b/"):
-                create_backup(folder, place, allow_missing=allow_missing)
+        with (
+            silent(monkeypatch, "b"),
+            pytest.raises(PipelineError, match=r"the store did not answer: .*/b/"),
+        ):
+            create_backup(folder, place, allow_missing=allow_missing)
         assert list_backups(place) == []
     # What came stays, and the next backup goes on with what of it is whole.
     came = place.rglob("*.chunk.*")

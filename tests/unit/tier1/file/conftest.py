@@ -1,4 +1,4 @@
-"""Folders in memory, for tests that run a file log hundreds of times."""
+"""Folders in memory, for tests that run a file log hundreds of times, and logs made by hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from siltstone.tier1.file import writer
 from tests.memory_folder import folder_in_memory
+from tests.unit.tier1.file.chain_world import Frames, Log
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +23,15 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory when there is room, else the usual one."""
     with folder_in_memory(tmp_path) as folder:
         yield folder
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """A log whose files are made by hand."""
+    return Log(tmp_path)
+
+
+@pytest.fixture
+def frames() -> Frames:
+    """Frames for it."""
+    return Frames()

@@ -34,16 +34,6 @@ from tests.unit.tier1.file.log_world import LINEAGE
 OTHER = bytes(16)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
-@pytest.fixture
-def frames() -> Frames:
-    return Frames()
-
-
 def reported(log: Log, epoch: int, number: int, message: str, tail: str = "") -> None:
     """Check that the log is refused, and that the error says what and names the file."""
     with pytest.raises(CorruptDataError) as caught:

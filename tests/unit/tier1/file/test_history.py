@@ -18,16 +18,6 @@ LARGE = bytes(200 * KIB)
 """More than one such frame does not fit into what is read at a time."""
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
-@pytest.fixture
-def frames() -> Frames:
-    return Frames()
-
-
 def read(log: Log, from_index: int = 0) -> list[int]:
     view = build_view(log.folder)
     return [frame.index for frame in read_frames(log.folder, view.ranges, from_index)]
