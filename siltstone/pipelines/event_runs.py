@@ -37,11 +37,17 @@ class EventRun:
     lengths: Numbers
 
     def parts(self, size_bytes: int) -> Iterator[EventRun]:
-        """Yield the same events in runs of so many bytes at most, or of one larger event."""
+        """Yield the same events in runs of about so many bytes, or of one larger event.
+
+        Runs of small events are alike: a short one at the end would cost Spark as much as others.
+        """
         begin, count = 0, len(self.starts)
         ends = self.starts + self.lengths
+        total = int(ends[-1] - self.starts[0])
+        # A run ends with an event, on average half of one before its limit.
+        room = total // max(1, round(total / size_bytes)) + total // count
         while begin < count:
-            limit = self.starts[begin] + size_bytes
+            limit = self.starts[begin] + room
             end = max(begin + 1, int(numpy.searchsorted(ends, limit, side="right")))
             yield replace(self, starts=self.starts[begin:end], lengths=self.lengths[begin:end])
             begin = end

@@ -1,9 +1,15 @@
-"""Sparing a worker of Spark what it does behind every task."""
+"""Sparing a worker of Spark what it does behind every task, and at every piece of one."""
 
 from __future__ import annotations
 
 import gc
 from functools import cache
+from typing import Final
+
+from siltstone.core.words import MIB
+
+KEPT_BYTES: Final = 16 * MIB
+"""More than a task frees at a time."""
 
 
 @cache
@@ -15,3 +21,14 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@cache
+def keep_memory() -> None:
+    """Have the C library keep what is freed, once in the life of a process.
+
+    It gives memory back to the system at once until larger blocks than those have been freed, see
+    ``M_MMAP_THRESHOLD`` in mallopt(3). What numpy makes for each piece of events would be new each
+    time, and cost a fault for each page. The block is never touched, so it costs nothing.
+    """
+    bytearray(KEPT_BYTES)
