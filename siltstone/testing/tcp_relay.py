@@ -52,10 +52,12 @@ class TcpRelay(Closing):
         """Reset all connections to clients that there are; new ones are welcome."""
         with self._lock:
             sockets = list(self._sockets)
+            for each in sockets:
+                _prepare_reset(each)
             self._cut.update(sockets)
+        # The thread that uses a socket sees the end of it, and closes it and its other side: with
+        # resets, so prepared, all of them before the first thread is woken.
         for each in sockets:
-            # The thread that uses it sees the end of it, and closes it: with a reset, so prepared.
-            _prepare_reset(each)
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RD)
 

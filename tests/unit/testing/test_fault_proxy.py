@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.testing import tcp_relay
 from siltstone.testing.fault_proxy import FaultProxy
 from siltstone.testing.http_faults import (
     Answer,
@@ -320,6 +321,31 @@ def test_connections_can_be_cut(listener: socket.socket) -> None:
             ):
                 client.sendall(b"ask")
                 assert server.recv(10) == b"ask"
+                relay.cut()
+                with pytest.raises(ConnectionResetError):
+                    client.recv(10)
+
+
+def test_a_cut_resets_however_soon_a_thread_wakes(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = tcp_relay._prepare_reset
+
+    def slow(used: socket.socket) -> None:
+        time.sleep(0.02)  # a thread that was woken before would close its sockets meanwhile
+        prepare(used)
+
+    monkeypatch.setattr(tcp_relay, "_prepare_reset", slow)
+    with TcpRelay(listener.getsockname()) as relay:
+        for _ in range(8):  # the order of the two sockets is any
+            with (
+                socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
+                listener.accept()[0] as server,
+            ):
+                client.sendall(b"ask")
+                assert server.recv(10) == b"ask"
+                client.shutdown(socket.SHUT_WR)  # so the end of the other way is the end of all
+                assert server.recv(10) == b""
                 relay.cut()
                 with pytest.raises(ConnectionResetError):
                     client.recv(10)
