@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from siltstone.core.closing import AsyncClosing
 from siltstone.core.errors import ClosedError
@@ -16,13 +16,35 @@ from siltstone.store.living_handle import LivingHandle
 from siltstone.store.streams import PIECE_BYTES
 
 if TYPE_CHECKING:
+    from siltstone.container.views import SegmentInfo
     from siltstone.core.words import Buffer
-    from siltstone.store.async_segment import AsyncSegment
 
 BUFFER_BYTES: Final = 32 * MIB
 """Most that waits in a writer, if nothing else is said: some tenths of a second at full speed."""
 
 OnDurable = Callable[[DurableEvents], None]
+
+
+class AppendedSegment(Protocol):
+    """What a writer asks of the segment it appends to: these verbs of ``AsyncSegment``."""
+
+    @property
+    def name(self) -> str:
+        """The segment's name."""
+        ...
+
+    @property
+    def append_bytes_max(self) -> int:
+        """Most bytes of one append."""
+        ...
+
+    def append(self, data: bytes, /) -> Awaitable[int]:
+        """Append ``data``; the awaited result is where it begins, once it is durable."""
+        ...
+
+    async def info(self) -> SegmentInfo:
+        """Return what is acknowledged of the segment."""
+        ...
 
 
 class AsyncBufferedWriter(LivingHandle, AsyncClosing):
@@ -38,7 +60,7 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
     """
 
     def __init__(
-        self, segment: AsyncSegment, *, buffer_bytes: int, on_durable: OnDurable | None
+        self, segment: AppendedSegment, *, buffer_bytes: int, on_durable: OnDurable | None
     ) -> None:
         self._segment = segment
         self._on_durable = on_durable
