@@ -13,7 +13,7 @@ appears.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +137,17 @@ class World:
         await container.delete("old")
         self.ledger.take([["d", "old"]])
 
+    async def use_reserve(self, container: Container, names: Iterable[str]) -> None:
+        """Delete segments until even that is refused."""
+        for name in names:
+            self.ledger.take([["d?", name]])
+            try:
+                await container.delete(name)
+            except StorageFullError:
+                return
+            self.ledger.take([["d", name]])
+        raise AssertionError("the reserve never ended")
+
     async def go_on(self, container: Container) -> None:
         """Append again; the storage writer may still be in the pause after its last failure."""
         async with asyncio.timeout(GOES_ON_WITHIN_S):
@@ -192,6 +203,30 @@ async def full_log(world: World) -> None:
 def test_a_full_log_refuses_and_goes_on(tmp_path: Path) -> None:
     calls = Budget(room=9 * FILE_BYTES)
     asyncio.run(full_log(World(tmp_path, tmp_path, tmp_path / "index", calls)))
+
+
+async def used_reserve(world: World, disk: Budget) -> None:
+    names = [f"empty-{number}" for number in range(400)]
+    async with world.own() as container:
+        await world.start(container)
+        for name in names:
+            await container.create(name)
+        await world.fill(container)
+        await world.use_reserve(container, names)
+        assert disk.room < FILE_BYTES
+    disk.room = max(disk.room, FILE_BYTES // 2)
+    async with world.own() as container:
+        await world.look(container)
+        await container.flush()
+        await container.checkpoint()
+        await container.flush()
+        await world.go_on(container)
+        await world.look(container)
+
+
+def test_a_full_log_whose_reserve_is_used_up_opens_in_what_room_is_left(tmp_path: Path) -> None:
+    calls = Budget(room=9 * FILE_BYTES)
+    asyncio.run(used_reserve(World(tmp_path, tmp_path, tmp_path / "index", calls), calls))
 
 
 async def full_chunks(world: World, more_room: Callable[[], object]) -> None:

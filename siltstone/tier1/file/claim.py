@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 from siltstone.core.errors import (
     CorruptDataError,
@@ -28,7 +29,9 @@ from siltstone.core.posix import write_fully
 from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
 from siltstone.core.records.marker_slot import MarkerSlot
+from siltstone.core.words import KIB
 from siltstone.tier1.file.chain import FileRange, LogView, build_view
+from siltstone.tier1.file.direct import BLOCK_BYTES
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.history import last_frame
 from siltstone.tier1.file.marker import Marker, MarkerContent
@@ -37,6 +40,9 @@ from siltstone.tier1.file.writer import write_header
 
 _TRIES = 5
 """Looks before a file that is missing is believed."""
+
+FIRST_FILE_BYTES_MIN: Final = 16 * KIB
+"""So much of a first file holds what flushes write to the log, which then frees older files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +154,8 @@ def create_first_file(
 ) -> OpenFile:
     """Make the first file of the epoch, if need be in the room of files that were never used.
 
+    On a full disk it may be smaller: a file system can keep some of what was just unlinked.
+
     Raises:
         StorageFullError: there is no room, even so.
     """
@@ -155,24 +163,34 @@ def create_first_file(
     try:
         return folder.create(key, file_bytes)
     except StorageFullError:
-        _unlink_unused(folder, marker, slot)
-        return folder.create(key, file_bytes)
+        if not _unlink_unused(folder, marker, slot):
+            raise
+    size = file_bytes
+    while True:
+        try:
+            return folder.create(key, size)
+        except StorageFullError:
+            if size <= FIRST_FILE_BYTES_MIN:
+                raise
+            size = max(FIRST_FILE_BYTES_MIN, size // 2 // BLOCK_BYTES * BLOCK_BYTES)
 
 
-def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> None:
+def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> bool:
     """Unlink older epochs' files without a header, such as their spares.
 
-    Under the marker's lock, and only while this claim is the newest: a later claimant then reads
-    after it, and can not have counted on a frame that a fenced owner put there in between.
+    Under the marker's lock, and only while this claim is the newest, which is what it returns: a
+    later claimant then reads after it, and can not have counted on a frame that a fenced owner put
+    there in between.
     """
     with marker:
         if marker.content().newest != slot:
-            return
+            return False
         folder.unlink_old(slot.epoch)
         # The last one first: a claimant that dies in between leaves no gap.
         for key in reversed(folder.log_files()):
             if key.epoch < slot.epoch and folder.header(key) is None:
                 folder.unlink(key)
+        return True
 
 
 def take_over(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import FencedError, StorageFullError
+from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
@@ -129,6 +130,34 @@ def test_a_full_disk_is_claimed_in_the_room_of_a_file_that_was_never_used(tmp_pa
     put(new, b"user")
     assert shown(tmp_path) == [b"control", b"user"]
     new.abandon()
+
+
+@pytest.mark.parametrize("room_kib", [40, 16])
+def test_a_full_disk_is_claimed_with_a_smaller_file_behind_a_used_reserve(
+    tmp_path: Path, room_kib: int
+) -> None:
+    old = log_at(tmp_path, file_bytes=64 * KIB)
+    old.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="first")
+    old.abandon()
+    # Not one file is left that was never used.
+    for path in files(tmp_path)[1:]:
+        path.unlink()
+    disk = FullDisk(room=room_kib * KIB)
+    new = log_at(tmp_path, disk, file_bytes=64 * KIB)
+    new.claim(lineage=LINEAGE, new=False, above=0, takeover=False, owner="next")
+    sizes = [path.stat().st_size for path in files(tmp_path)]
+    assert sizes == [64 * KIB, {40: 32, 16: 16}[room_kib] * KIB]
+    with pytest.raises(StorageFullError):
+        put(new, b"user")
+    written = _until_full(lambda body: new.append([body], count=1, reserve=True))
+    assert len(written) == {40: 5, 16: 2}[room_kib]
+    disk.room = PLENTY
+    put(new, b"x" * 20 * KIB)
+    assert shown(tmp_path) == [*written, b"x" * 20 * KIB]
+    new.abandon()
+    last = claim(tmp_path)
+    assert bodies(last.read(last.first())) == [*written, b"x" * 20 * KIB]
+    last.abandon()
 
 
 def test_a_claim_without_room_may_be_repeated(tmp_path: Path) -> None:
