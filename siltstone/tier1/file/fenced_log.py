@@ -352,9 +352,9 @@ class FileFencedLog(LogHandle):
         """See ``FencedLog.close``."""
         with self._lock:
             if self._state is HandleState.CLAIMED:
-                # A courtesy to the next owner, who does well without it.
+                # A courtesy to the next owner, who misses it less than the spare file.
                 with suppress(SiltstoneError):
-                    self._append([], KIND_END, 0, reserve=True)
+                    self._append([], KIND_END, 0, reserve=False)
             self.abandon()
 
     def abandon(self) -> None:

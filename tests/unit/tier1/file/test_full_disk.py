@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.errors import FencedError, StorageFullError
+from siltstone.core.records.frame import OVERHEAD_BYTES
+from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.core.words import KIB
 from siltstone.testing.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
@@ -129,6 +131,19 @@ def test_a_full_disk_is_claimed_in_the_room_of_a_file_that_was_never_used(tmp_pa
     disk.room = FILE_BYTES
     put(new, b"user")
     assert shown(tmp_path) == [b"control", b"user"]
+    new.abandon()
+
+
+def test_a_close_leaves_the_reserve_to_the_next_owner(tmp_path: Path) -> None:
+    disk = FullDisk(room=PLENTY)
+    old = create(tmp_path, disk)
+    disk.room = 0
+    body = b"." * (FILE_BYTES - FRAMES_OFFSET - 2 * OVERHEAD_BYTES + 1)
+    put(old, body)
+    old.close()
+    assert files(tmp_path)[1].read_bytes() == bytes(FILE_BYTES)
+    new = claim(tmp_path)
+    assert bodies(new.read(0)) == [body]
     new.abandon()
 
 
