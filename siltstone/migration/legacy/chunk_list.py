@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -32,6 +32,7 @@ class Spans:
         empty_keys: files that it lists and that hold nothing at all.
         last_key: file of the last chunk; empty without chunks.
         last_sealed: whether that one is sealed.
+        longest: bytes of the longest chunk.
         open_key: file of a chunk in front of it that is not sealed; empty without one.
         notes: oddities.
         refused: why there are no pieces, else ``None``.
@@ -44,6 +45,7 @@ class Spans:
     empty_keys: tuple[str, ...] = ()
     last_key: str = ""
     last_sealed: bool = False
+    longest: int = 0
     open_key: str = ""
     notes: list[Note] = field(default_factory=list)
     refused: Refused | None = None
@@ -67,9 +69,7 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     last = chunks[-1]
     last_file = files[last.name]
     spans.last_key, spans.last_sealed = last_file.key, bool(last_file.sealed)
-    before = (files[chunk.name] for chunk in chunks[:-1] if chunk.name in files)
-    unsealed = (file.key for file in before if file.sealed is False and file is not last_file)
-    spans.open_key = next(unsealed, "")
+    spans.open_key = next(_open_before(chunks, files), "")
     # Between two chunks of one start nothing lies; the last one alone may be empty and count.
     held = [
         (chunk, following.start)
@@ -99,22 +99,45 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
             more = counted(file.length - expected, "byte")
             text = f"{file.key} has {more} that the segment has not"
             spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
-        pieces.append(_piece(file, chunk.start, expected))
+        pieces += pieces_of(file, chunk.start, expected)
+        spans.longest = max(spans.longest, expected)
     size = last_file.length
-    if size:
-        pieces.append(_piece(last_file, last.start, size))
+    spans.longest = max(spans.longest, size)
+    pieces += pieces_of(last_file, last.start, size)
     spans.pieces = tuple(pieces)
     spans.start = pieces[0].start if pieces else last.start
     spans.length = last.start + size
-    listed = {files[chunk.name].key: files[chunk.name] for chunk in chunks if chunk.name in files}
-    spans.empty_keys = tuple(sorted(key for key, file in listed.items() if not file.length))
+    listed = (part for chunk in chunks if chunk.name in files for part in files[chunk.name].parts)
+    spans.empty_keys = tuple(sorted({part.key for part in listed if not part.length}))
     return spans
 
 
-def _piece(file: LegacyFile, start: int, length: int) -> Piece:
-    return Piece(
-        key=file.key, start=start, length=length, physical=file.length, version=file.version
-    )
+def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[Piece]:
+    """The first bytes of a file, which lie from ``start`` on in a segment: a piece of each part."""
+    end = start + length
+    for part in file.parts:
+        count = min(part.length, end - start)
+        if count:
+            yield Piece(
+                key=part.key,
+                start=start,
+                length=count,
+                physical=part.length,
+                version=part.version,
+            )
+        start += count
+
+
+def _open_before(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Iterator[str]:
+    """Keys of files that are open though others follow; the last one's name may stand twice."""
+    last = files[chunks[-1].name]
+    for chunk in chunks:
+        file = files.get(chunk.name)
+        if file is None:
+            continue
+        yield from (part.key for part in file.parts[:-1] if part.length and part.sealed is False)
+        if file.sealed is False and file is not last:
+            yield file.key
 
 
 def _named_twice(chunks: Sequence[HeaderChunk]) -> Refused | None:
@@ -133,6 +156,8 @@ def _ambiguous(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -
         if file is not None and file.rivals:
             text = f"{file.key} and {', '.join(file.rivals)} hold bytes, and stand for one chunk"
             return Refused(Reason.AMBIGUOUS_FILES, text)
+        if file is not None and file.gap:
+            return Refused(Reason.AMBIGUOUS_FILES, file.gap)
     return None
 
 

@@ -21,7 +21,7 @@ from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason,
 from siltstone.migration.legacy.header import NO_ROLLING, parse_header
 from siltstone.migration.legacy.imported import MigrationStateError, imported
 from siltstone.migration.legacy.locate import Located
-from siltstone.migration.legacy.names import Naming, chunk_of, header_of, read_name
+from siltstone.migration.legacy.names import Naming, chunk_of, header_of, is_chained, read_name
 from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, PlannedSegment
 from siltstone.store.assemble import storage_of
@@ -177,6 +177,8 @@ def _segment(
             raise _ProblemError(f"{piece.key} holds more than belongs to the segment")
         if piece.length > IN_PLACE_BYTES_MAX:
             raise _ProblemError(f"{piece.key} has more than {IN_PLACE_BYTES_MAX} bytes")
+    if is_chained(finding.segment, finding.main_key):
+        raise _ProblemError(f"{finding.main_key} is named as on HDFS before 0.3")
     problem = name_problem(finding.segment)
     if problem and not finding.sealed:
         raise _ProblemError(problem)

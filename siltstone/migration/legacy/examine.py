@@ -15,14 +15,13 @@ from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.envelope import HEADER_BYTES, RecordKind, claimed_kind
 from siltstone.core.words import MIB
-from siltstone.migration.legacy.chunk_list import Refused, Spans, spans_of
+from siltstone.migration.legacy.chunk_list import Refused, Spans, pieces_of, spans_of
 from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
 from siltstone.migration.legacy.findings import (
     Finding,
     LayoutFindings,
     Note,
     Oddity,
-    Piece,
     Reason,
     Verdict,
 )
@@ -172,13 +171,15 @@ class _Examiner:
         if file.length > HEADER_BYTES_MAX:
             text = f"{file.key} has {counted(file.length, 'byte')}, more than a header can have"
             return _Parsed(None, Refused(Reason.BAD_HEADER, text))
-        raw = bytearray(file.length)
+        raw = bytearray()
         try:
-            count = self._place.read_into(file.key, 0, memoryview(raw))
+            for part in file.parts:
+                read = bytearray(part.length)
+                raw += read[: self._place.read_into(part.key, 0, memoryview(read))]
         except (OSError, ChunkError) as error:
             return _Parsed(None, Refused(Reason.UNREADABLE, f"{file.key}: {_told(error)}"))
         try:
-            return _Parsed(parse_header(bytes(raw[:count]), file.key), None)
+            return _Parsed(parse_header(bytes(raw), file.key), None)
         except ChunkOrderError as error:
             text = f"{error}; a source that itself held a concat does this"
             return _Parsed(None, Refused(Reason.NESTED_CONCAT, text))
@@ -215,7 +216,7 @@ class _Examiner:
             sealed=bool(file.sealed),
             rolling_bytes=header.rolling_bytes,
             header_key=file.key,
-            other_keys=spans.empty_keys,
+            other_keys=(*spans.empty_keys, *(part.key for part in file.parts[:-1])),
             notes=tuple(notes),
         )
 
@@ -261,9 +262,9 @@ class _Examiner:
         if spans.last_sealed and not file.sealed:
             text = f"{spans.last_key} is sealed, the segment is not"
             yield Note(oddity=Oddity.LAST_CHUNK_SEALED, text=text)
-        longest = max((piece.length for piece in spans.pieces), default=0)
-        if longest > header.rolling_bytes:
-            text = f"a chunk has {counted(longest, 'byte')}, the limit is {header.rolling_bytes:,}"
+        if spans.longest > header.rolling_bytes:
+            text = f"a chunk has {counted(spans.longest, 'byte')}, the limit is "
+            text += f"{header.rolling_bytes:,}"
             yield Note(oddity=Oddity.LONG_CHUNK, text=text)
         for start, chunk in sorted(self._chunks_of.get(segment, ()), key=lambda one: one[0]):
             if chunk.name not in listed and chunk.name not in spans.names:
@@ -300,9 +301,9 @@ class _Examiner:
             made = segment_of_chunk(name)
             if made is not None:
                 if made[0] not in parsed:
-                    self.strays.append(file.key)
+                    self.strays += (part.key for part in file.parts)
             elif name in parsed:
-                self.strays.append(file.key)
+                self.strays += (part.key for part in file.parts)
             else:
                 yield self._bare_segment(name, file, headers.get(name))
 
@@ -317,16 +318,14 @@ class _Examiner:
         if header is not None:
             text = f"{header.key} was never written"
             notes.append(Note(oddity=Oddity.EMPTY_HEADER, text=text))
-        length = file.length
-        piece = Piece(key=file.key, start=0, length=length, physical=length, version=file.version)
         return Finding(
             segment=name,
             verdict=Verdict.IMPORTABLE,
-            pieces=(piece,) if length else (),
-            length=length,
+            pieces=tuple(pieces_of(file, 0, file.length)),
+            length=file.length,
             sealed=bool(file.sealed),
             rolling_bytes=NO_ROLLING,
-            other_keys=() if length else (file.key,),
+            other_keys=tuple(part.key for part in file.parts if not part.length),
             notes=tuple(notes),
         )
 
@@ -348,6 +347,8 @@ def _name_problem(segment: str) -> Refused | None:
 
 
 def _rivals(file: LegacyFile) -> Refused | None:
+    if file.gap:
+        return Refused(Reason.AMBIGUOUS_FILES, file.gap)
     if not file.rivals:
         return None
     text = f"{file.key} and {', '.join(file.rivals)} hold bytes, and stand for one file"

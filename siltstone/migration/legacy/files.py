@@ -1,8 +1,10 @@
 """The files of a legacy layout under the names that headers know: suffixes and leftovers resolved.
 
 On HDFS a zombie may leave a file of an older epoch beside that of a newer one; a newer epoch
-counts, and a sealed file before all. A file that was being replaced stands under another name until
-it is whole: it counts where the one that it replaces is gone, and nowhere else.
+counts, and a sealed file before all. Before 0.3 a newer epoch began a file of its own behind those
+of older ones, and all of them together are what has the name. A file that was being replaced stands
+under another name until it is whole: it counts where the one that it replaces is gone, and nowhere
+else.
 """
 
 from __future__ import annotations
@@ -11,33 +13,41 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from siltstone.migration.legacy.findings import Note, Oddity
-from siltstone.migration.legacy.names import REPLACING, Naming, read_name
+from siltstone.migration.legacy.names import REPLACING, Naming, chained_names, read_name
 from siltstone.migration.legacy.places import PlacedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyFile:
-    """A file, under the name that headers know.
+    """A file, under the name that headers know, or several that follow one another.
 
     Attributes:
         name: without what the binding put behind it.
-        key: of the file itself.
-        length: bytes.
+        parts: the files, at least one.
         sealed: whether nobody may write to it; ``None`` where nothing tells.
-        version: see ``PlacedFile``.
+        gap: why its files do not follow one another; empty when they do.
         notes: oddities that led to it.
         rivals: keys of other files of this name that hold bytes too.
         empty_rivals: keys of other files of this name that hold none.
     """
 
     name: str
-    key: str
-    length: int
+    parts: tuple[PlacedFile, ...]
     sealed: bool | None
-    version: str
+    gap: str = ""
     notes: tuple[Note, ...] = ()
     rivals: tuple[str, ...] = ()
     empty_rivals: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Key of the file itself; of several, of the one that was written to last."""
+        return self.parts[-1].key
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return sum(part.length for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +65,40 @@ class LegacyFiles:
     strays: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What may be meant by a name; of several that with the highest rank."""
+
+    rank: int
+    parts: tuple[PlacedFile, ...]
+    sealed: bool | None
+    gap: str = ""
+
+    @property
+    def length(self) -> int:
+        return sum(part.length for part in self.parts)
+
+
 def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
     """Give each file the name that headers know."""
-    groups: dict[str, list[tuple[int, PlacedFile, bool | None]]] = {}
+    files = [file for file in found if not file.is_link]
+    chained = chained_names((file.key for file in files), naming)
+    groups: dict[str, list[_Candidate]] = {}
+    chains: dict[str, list[tuple[int, int, PlacedFile]]] = {}
     strays: list[str] = []
-    for file in found:
-        if file.is_link:
-            continue
-        known = read_name(file.key, naming) if _is_text(file.key) else None
+    for file in files:
+        known = read_name(file.key, naming, chained) if _is_text(file.key) else None
         if known is None:
             strays.append(file.key)
             continue
+        if known.offset is not None:
+            chains.setdefault(known.name, []).append((known.offset, known.epoch or 0, file))
+            continue
         rank = 2**63 if known.sealed else (known.epoch or 0)
         sealed = file.sealed if known.sealed is None else known.sealed
-        groups.setdefault(known.name, []).append((rank, file, sealed))
+        groups.setdefault(known.name, []).append(_Candidate(rank, (file,), sealed))
+    for name, links in chains.items():
+        groups.setdefault(name, []).append(_chain(name, links))
     by_name = {name: _newest(name, group) for name, group in groups.items()}
     ignored: dict[str, str] = {}
     for name in [name for name in by_name if name.endswith(REPLACING)]:
@@ -82,23 +112,37 @@ def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
     return LegacyFiles(by_name=by_name, ignored=ignored, strays=tuple(sorted(strays)))
 
 
-def _newest(name: str, group: list[tuple[int, PlacedFile, bool | None]]) -> LegacyFile:
-    group.sort(key=lambda one: one[0])
-    _, newest, sealed = group[-1]
-    older = [file for _, file, _ in group[:-1]]
+def _chain(name: str, links: list[tuple[int, int, PlacedFile]]) -> _Candidate:
+    """Put the files of a name one behind the other. The last one tells whether it is sealed."""
+    links.sort(key=lambda link: link[:2])
+    end, gap = 0, ""
+    for offset, _, file in links:
+        if offset != end and not gap:
+            gap = f"{file.key} begins at {offset}, and what is before it of {name} ends at {end}"
+        end += file.length
+    _, epoch, last = links[-1]
+    return _Candidate(epoch, tuple(file for *_, file in links), last.sealed, gap)
+
+
+def _newest(name: str, group: list[_Candidate]) -> LegacyFile:
+    group.sort(key=lambda one: one.rank)
+    newest, older = group[-1], group[:-1]
     notes = tuple(
-        Note(oddity=Oddity.OLDER_EPOCH, text=f"{file.key} is older than {newest.key}")
-        for file in older
+        Note(
+            oddity=Oddity.OLDER_EPOCH,
+            text=f"{file.key} is older than {newest.parts[-1].key}",
+        )
+        for one in older
+        for file in one.parts
     )
     return LegacyFile(
         name=name,
-        key=newest.key,
-        length=newest.length,
-        sealed=sealed,
-        version=newest.version,
+        parts=newest.parts,
+        sealed=newest.sealed,
+        gap=newest.gap,
         notes=notes,
-        rivals=tuple(file.key for file in older if file.length),
-        empty_rivals=tuple(file.key for file in older if not file.length),
+        rivals=tuple(file.key for one in older if one.length for file in one.parts),
+        empty_rivals=tuple(file.key for one in older if not one.length for file in one.parts),
     )
 
 

@@ -31,6 +31,7 @@ from siltstone.migration.legacy.names import (
     NoLegacyLayoutError,
     chunk_of,
     header_of,
+    is_chained,
     read_name,
     suffix_of,
 )
@@ -256,25 +257,29 @@ def _is_changed(one: ImportedSegment) -> bool:
 def _check_writable(
     place: Located, layout: LayoutFindings | None, store: Store, known: Sequence[ImportedSegment]
 ) -> None:
-    """Look whether long-term storage can take all that changed, before anything is written.
+    """Look whether the layout can take all that changed, before anything is written.
 
     Raises:
         MigrationStateError: it can not; one segment is named, and why.
     """
-    changed = [one for one in known if _is_changed(one)]
-    if place.folder is not None or layout is None or not changed:
-        return
-    problems: list[str] = []
-    with closing(storage_of(place.settings)) as storage:
-        writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
-        for one in changed:
-            assert one.finding is not None, "it has changed"
-            if one.finding.length < one.origin.length:
-                continue
-            try:
-                writer.check(one, one.finding, sealed=_shall_be_sealed(one))
-            except CannotWriteError as error:
-                problems.append(f"{one.info.name}: {error}")
+    changed = [
+        (one, one.finding)
+        for one in known
+        if one.finding is not None and _is_changed(one) and one.finding.length >= one.origin.length
+    ]
+    problems = [
+        f"{one.info.name}: its files are named as on HDFS before 0.3, and nothing is added to such"
+        for one, finding in changed
+        if is_chained(finding.segment, finding.main_key)
+    ]
+    if place.folder is None and layout is not None and changed and not problems:
+        with closing(storage_of(place.settings)) as storage:
+            writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
+            for one, finding in changed:
+                try:
+                    writer.check(one, finding, sealed=_shall_be_sealed(one))
+                except CannotWriteError as error:
+                    problems.append(f"{one.info.name}: {error}")
     if problems:
         raise MigrationStateError(
             f"{counted(len(problems), 'segment')} changed and can not be written back, such as "

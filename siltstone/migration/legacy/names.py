@@ -7,6 +7,8 @@
     <segment>                      a segment without header: one file, which is its one chunk
     <name>.replace.tmp             a file that was being replaced, on a file system
     <name>_<epoch>, <name>_sealed  each of these on HDFS, open or sealed
+    <name>_<offset>_<epoch>        the same before 0.3: of one name several files may follow one
+                                   another, each from an offset in that chunk or header on
 """
 
 from __future__ import annotations
@@ -27,8 +29,14 @@ REPLACING: Final = ".replace.tmp"
 
 _CHUNK = re.compile(r"(.+)\$offset\.([0-9]+)", re.DOTALL)
 _ON_FILES = re.compile(r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?", re.DOTALL)
-_ON_HDFS = re.compile(r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?_([0-9]+|sealed)", re.DOTALL)
+_ON_HDFS = re.compile(
+    r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?(_[0-9]+(_[0-9]+)?|_sealed)", re.DOTALL
+)
 _SUFFIX = re.compile(r"(.+)_([0-9]{1,19}|sealed)", re.DOTALL)
+_LINK = re.compile(r"(.+)_([0-9]{1,19})_([0-9]{1,19})", re.DOTALL)
+_ROLLED = re.compile(r".+(\$header|\$offset\.[0-9]+)", re.DOTALL)
+_BOOKS: Final = "_system/containers/metadata"
+"""With the number of a container behind it, which is no offset."""
 _NEWER = re.compile(r".+\.E-[0-9]+-O-[0-9]+\.[0-9a-fA-F-]{36}", re.DOTALL)
 
 
@@ -54,7 +62,8 @@ class Naming(StrEnum):
     FILES = "files"
     """Sealed is a file without the owner's right to write."""
     HDFS = "hdfs"
-    """Names end with the epoch of the writer, or say that the file is sealed."""
+    """Names end with the epoch of the writer, or say that the file is sealed. Before 0.3 they end
+    with an offset and the epoch, and sealed is what it is on files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +74,13 @@ class LegacyName:
         name: as headers know it.
         sealed: whether it says so; ``None`` where names do not tell.
         epoch: of the writer; ``None`` where names do not tell, or when it is sealed.
+        offset: in what has that name, of the file's first byte; ``None`` where it is one file.
     """
 
     name: str
     sealed: bool | None = None
     epoch: int | None = None
+    offset: int | None = None
 
 
 def segment_of_chunk(name: str) -> tuple[str, int] | None:
@@ -78,10 +89,37 @@ def segment_of_chunk(name: str) -> tuple[str, int] | None:
     return None if match is None else (match[1], int(match[2]))
 
 
-def read_name(key: str, naming: Naming) -> LegacyName | None:
-    """Take a file's name apart; ``None`` for one that the binding can not have written."""
+def chained_names(keys: Iterable[str], naming: Naming) -> frozenset[str]:
+    """Segments without header that are chains of files, as HDFS had them before 0.3.
+
+    A name does not tell whether an offset stands in it, or belongs to the segment. So a chain is
+    what has a file that begins at 0.
+    """
+    if naming is Naming.FILES:
+        return frozenset()
+    links = (match for key in keys if (match := _LINK.fullmatch(key)) is not None)
+    return frozenset(link[1] for link in links if not int(link[2]) and link[1] != _BOOKS)
+
+
+def is_chained(segment: str, key: str) -> bool:
+    """Whether the header of a segment, or a file of one without header, is a link of a chain."""
+    link = _LINK.fullmatch(key)
+    return link is not None and link[1] in (segment, header_of(segment))
+
+
+def read_name(key: str, naming: Naming, chained: Collection[str] = ()) -> LegacyName | None:
+    """Take a file's name apart; ``None`` for one that the binding can not have written.
+
+    Args:
+        key: of the file.
+        naming: the binding's.
+        chained: segments without header that are chains of files.
+    """
     if naming is Naming.FILES:
         return LegacyName(name=key)
+    link = _LINK.fullmatch(key)
+    if link is not None and (link[1] in chained or _ROLLED.fullmatch(link[1])):
+        return LegacyName(name=link[1], epoch=int(link[3]), offset=int(link[2]))
     match = _SUFFIX.fullmatch(key)
     if match is None:
         return None

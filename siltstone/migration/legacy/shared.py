@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from siltstone.migration.legacy.findings import Finding, Reason, Verdict
-from siltstone.migration.legacy.names import Naming, read_name, segment_of_chunk
+from siltstone.migration.legacy.names import Naming, is_chained, read_name, segment_of_chunk
 
 
 def settle_shared(findings: Sequence[Finding]) -> list[Finding]:
@@ -49,6 +49,8 @@ def settle_shared(findings: Sequence[Finding]) -> list[Finding]:
 
 def _made_by(key: str, segment: str) -> bool:
     """Whether the name of a file is one that the segment itself gives to chunks."""
+    if is_chained(segment, key):
+        return True
     names = [key]
     on_hdfs = read_name(key, Naming.HDFS)
     if on_hdfs is not None:

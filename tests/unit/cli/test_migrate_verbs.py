@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,15 @@ def written(place: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         (place / name).write_text(text)
     return place
+
+
+def written_below(place: Path, files: Mapping[str, str], open_keys: Iterable[str]) -> None:
+    """Write files that are sealed, but for some."""
+    for key, text in files.items():
+        path = place / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600 if key in open_keys else 0o444)
 
 
 def fingerprint(place: Path) -> dict[str, tuple[str, int, int]]:
@@ -728,6 +737,64 @@ def test_a_layout_of_hdfs_and_back(command: Command, folder: Path) -> None:
     assert {key: (place / key).read_text() for key in kept} == {key: files[key] for key in kept}
     assert command("migrate", "legacy", str(place)).code == 0
     assert shown(folder) == expected
+
+
+CHAINS = {
+    "s/a$header_0_1": TWO["a$header"].replace("=a", "=s/a")[:20],
+    "s/a$header_20_4": TWO["a$header"].replace("=a", "=s/a")[20:],
+    "s/a$offset.0_0_1": "ab",
+    "s/a$offset.0_2_4": "c",
+    "s/a$offset.3_0_4": "de",
+    "s/b$header_0_4": "maxsize=9&0=s/b$offset.0&",
+    "s/b$offset.0_0_3": "",
+    "s/b$offset.0_0_4": "xyz",
+    "s/c_0_1": "ba",
+    "s/c_2_4": "re",
+    "s/c$state_0_1": "state",
+}
+
+
+@WAYS
+def test_a_layout_of_hdfs_before_0_3_and_back(
+    way: tuple[str, ...], command: Command, folder: Path
+) -> None:
+    place = folder / "chunks" / "old"
+    written_below(place, CHAINS, open_keys=("s/a$header_20_4", "s/a$offset.3_0_4", "s/c_2_4"))
+    before = fingerprint(place)
+    expected = {
+        "s/a": (0, 5, False, b"abcde"),
+        "s/b": (0, 3, True, b"xyz"),
+        "s/c": (0, 4, False, b"bare"),
+        "s/c$state": (0, 5, True, b"state"),
+    }
+    assert command("migrate", "legacy", str(place), "--dry-run").code == 0
+    assert command("migrate", "legacy", str(place), *way).code == 0
+    assert shown(folder) == expected
+    assert command("migrate", "verify", str(place)).code == 0
+    assert command("migrate", "rollback", str(place)).code == 0
+    assert shown(folder) == {}
+    assert command("migrate", "legacy", str(place), *way).code == 0
+    with siltstone.open(folder) as store:
+        store.segment("s/c").append(b"since")
+    ran = command("migrate", "rollback", str(place))
+    assert (ran.code, "s/c: its files are named as on HDFS before 0.3" in ran.err) == (4, True)
+    assert fingerprint(place) == before
+    assert command("migrate", "finalise", str(place)).code == 0
+    assert shown(folder) == {**expected, "s/c": (0, 9, False, b"baresince")}
+    kept = {key for key in CHAINS if "header" not in key and CHAINS[key]} if way else set(CHAINS)
+    assert {path.relative_to(place).as_posix() for path in place.rglob("*_*")} == kept
+
+
+def test_the_store_does_not_go_on_in_files_of_hdfs_before_0_3(
+    command: Command, folder: Path
+) -> None:
+    place = folder / "chunks" / "old"
+    written_below(place, CHAINS, open_keys=("s/a$header_20_4", "s/a$offset.3_0_4"))
+    before = fingerprint(place)
+    ran = command("migrate", "legacy", str(place), "--mode", "code_only")
+    assert (ran.code, ran.out.count("not-writable")) == (6, 4)
+    assert fingerprint(place) == before
+    assert shown(folder) == {}
 
 
 # --- every step -----------------------------------------------------------------------------------

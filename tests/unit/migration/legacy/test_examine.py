@@ -180,6 +180,81 @@ def test_of_two_epochs_the_newer_counts_if_the_older_is_empty() -> None:
     assert one(MemoryPlace(held)).reason is Reason.AMBIGUOUS_FILES
 
 
+def test_files_of_several_epochs_follow_one_another_in_the_names_of_hdfs_before_0_3() -> None:
+    raw = TWO["a$header"].encode()
+    place = MemoryPlace(
+        {
+            "a$header_0_1": (raw[:30], True),
+            "a$header_30_12": (raw[30:], True),
+            "a$offset.0_0_1": (b"a", True),
+            "a$offset.0_1_2": (b"", True),
+            "a$offset.0_1_12": (b"bc", True),
+            "a$offset.3_0_12": (b"de", False),
+            "b_0_1": (b"ba", True),
+            "b_2_3": (b"re", False),
+            "c$header_0_1": (b"maxsize=9&", False),
+        }
+    )
+    layout = examine(place)
+    assert (layout.naming, layout.strays) == (Naming.HDFS, ())
+    a, b, c = layout.segments
+    found = b"".join(bytes(place.held[piece.key][0]) for piece in a.pieces)
+    assert (a.segment, a.sealed, found) == ("a", True, b"abcde")
+    assert [piece.start for piece in a.pieces] == [0, 1, 3]
+    assert (a.header_key, a.other_keys) == ("a$header_30_12", ("a$offset.0_1_2", "a$header_0_1"))
+    assert (b.segment, b.sealed, bytes_of(place, b)) == ("b", False, b"bare")
+    assert (c.segment, c.sealed, c.length) == ("c", False, 0)
+
+
+def test_a_garbage_tail_may_begin_in_any_file_of_a_chunk() -> None:
+    held: dict[str, tuple[bytes, bool | None]] = {
+        "a$header_0_1": (TWO["a$header"].encode(), False),
+        "a$offset.0_0_1": (b"ab", True),
+        "a$offset.0_2_2": (b"cX", True),
+        "a$offset.0_4_3": (b"XX", True),
+        "a$offset.3_0_3": (b"de", False),
+    }
+    place = MemoryPlace(held)
+    found = one(place)
+    assert bytes_of(place, found) == b"abcde"
+    assert oddities(found) == {Oddity.GARBAGE_TAIL}
+    held["a$offset.0_2_2"] = (b"cX", False)
+    held["a$header_0_1"] = (TWO["a$header"].replace("maxsize=3", "maxsize=2").encode(), False)
+    told = {Oddity.GARBAGE_TAIL, Oddity.OPEN_CHUNK, Oddity.LONG_CHUNK}
+    assert oddities(one(place)) == told
+
+
+@pytest.mark.parametrize("name", ["a$header", "a$offset.0", "b"])
+def test_files_of_one_name_that_do_not_follow_one_another_are_refused(name: str) -> None:
+    held: dict[str, tuple[bytes, bool | None]] = {
+        "a$header_0_1": (TWO["a$header"].encode(), False),
+        "a$offset.0_0_1": (b"abc", True),
+        "a$offset.3_0_1": (b"de", False),
+        "b_0_1": (b"bare", False),
+    }
+    for more in (f"{name}_1_2", f"{name}_99_2"):
+        place = MemoryPlace({**held, more: (b"x", False)})
+        assert one(place, name[0]).reason is Reason.AMBIGUOUS_FILES
+
+
+def test_a_later_version_renames_files_of_an_earlier_one() -> None:
+    place = MemoryPlace(
+        {
+            "a$header_7": (TWO["a$header"].encode(), False),
+            "a$offset.0_0_1": (b"abc", True),
+            "a$offset.3_7": (b"de", False),
+            "b_7": (b"bare", False),
+            "_system/containers/metadata_0_7": (b"books", False),
+            "_system/containers/metadata_1_7": (b"books", False),
+        }
+    )
+    assert bytes_of(place, one(place)) == b"abcde"
+    assert bytes_of(place, one(place, "b")) == b"bare"
+    assert one(place, "_system/containers/metadata_1").length == 5
+    held = {**place.held, "a$header_0_1": (TWO["a$header"].encode(), True)}
+    assert one(MemoryPlace(held)).reason is Reason.AMBIGUOUS_FILES
+
+
 def test_a_replacement_counts_where_the_replaced_is_gone() -> None:
     files = {**TWO, "a$header.replace.tmp": TWO["a$header"], "a$header": ""}
     del files["a$header"]
