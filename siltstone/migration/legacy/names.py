@@ -9,6 +9,7 @@
     <name>_<epoch>, <name>_sealed  each of these on HDFS, open or sealed
     <name>_<offset>_<epoch>        the same before 0.3: of one name several files may follow one
                                    another, each from an offset in that chunk or header on
+    <segment>$state                the original's note on a segment, before 0.5
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _ON_HDFS = re.compile(
 _SUFFIX = re.compile(r"(.+)_([0-9]{1,19}|sealed)", re.DOTALL)
 _LINK = re.compile(r"(.+)_([0-9]{1,19})_([0-9]{1,19})", re.DOTALL)
 _ROLLED = re.compile(r".+(\$header|\$offset\.[0-9]+)", re.DOTALL)
+_STATE = re.compile(r"(.+)\$state[12]?", re.DOTALL)
+_STATE_ON_HDFS = re.compile(r"(.+)\$state[12]?(_[0-9]+(_[0-9]+)?|_sealed)", re.DOTALL)
 _BOOKS: Final = "_system/containers/metadata"
 """With the number of a container behind it, which is no offset."""
 _NEWER = re.compile(r".+\.E-[0-9]+-O-[0-9]+\.[0-9a-fA-F-]{36}", re.DOTALL)
@@ -166,6 +169,7 @@ def naming_of(keys: Collection[str], where: str, known: Collection[str] = ()) ->
             "this is the layout that followed the legacy one", where=seen["chunked"]
         )
     naming = Naming(next(iter(seen))) if seen else _naming_by_names(keys, known)
+    naming = naming or _naming_by_states(keys)
     if naming is None:
         raise NoLegacyLayoutError("not a legacy layout: no file is a header or chunk", where=where)
     return naming
@@ -180,4 +184,16 @@ def _naming_by_names(keys: Iterable[str], known: Collection[str]) -> Naming | No
             found[naming] += name is not None and name.name in known
     for naming, count in found.most_common(1):
         return naming if count else None
+    return None
+
+
+def _naming_by_states(keys: Collection[str]) -> Naming | None:
+    """The binding of segments from before there were headers, by what was noted beside each."""
+    there = set(keys)
+    for key in there:
+        if _STATE_ON_HDFS.fullmatch(key):
+            return Naming.HDFS
+        state = _STATE.fullmatch(key)
+        if state is not None and state[1] in there:
+            return Naming.FILES
     return None

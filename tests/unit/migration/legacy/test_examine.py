@@ -255,6 +255,18 @@ def test_a_later_version_renames_files_of_an_earlier_one() -> None:
     assert one(MemoryPlace(held)).reason is Reason.AMBIGUOUS_FILES
 
 
+@pytest.mark.parametrize("suffixes", [("", ""), ("_0_3", "_0_1"), ("_3", "_sealed")])
+@pytest.mark.parametrize("state", ["$state", "$state1", "$state2"])
+def test_a_layout_from_before_headers_is_known_by_its_states(
+    suffixes: tuple[str, str], state: str
+) -> None:
+    key, state = f"s/a{suffixes[0]}", f"s/a{state}{suffixes[1]}"
+    place = MemoryPlace({key: (b"bare", False), state: (b"state", False)})
+    assert bytes_of(place, one(place, "s/a")) == b"bare"
+    with pytest.raises(LegacyLayoutError, match="not a legacy layout"):
+        examine(MemoryPlace({key: (b"bare", False), "x$state": (b"state", False)}))
+
+
 def test_a_replacement_counts_where_the_replaced_is_gone() -> None:
     files = {**TWO, "a$header.replace.tmp": TWO["a$header"], "a$header": ""}
     del files["a$header"]
