@@ -213,6 +213,9 @@ def _planned(
     goes_on: bool,
 ) -> PlannedSegment:
     name = under + finding.segment
+    if name.startswith(INTERNAL):
+        message = "the original keeps its own books there"
+        return PlannedSegment(finding=finding, name=name, action=Action.LEFT, message=message)
     if finding.verdict is Verdict.ABSENT:
         return PlannedSegment(
             finding=finding, name=name, action=Action.ABSENT, message=finding.message
@@ -220,9 +223,6 @@ def _planned(
     if finding.verdict is Verdict.REFUSED:
         message = f"{finding.reason}: {finding.message}"
         return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
-    if name.startswith(INTERNAL):
-        message = "the original keeps its own books there"
-        return PlannedSegment(finding=finding, name=name, action=Action.LEFT, message=message)
     try:
         check_segment_name(name)
     except SegmentNameError as error:

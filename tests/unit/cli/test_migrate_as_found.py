@@ -86,6 +86,17 @@ def test_the_books_of_the_original_are_not_missed(
     assert command("migrate", "verify", str(place)).code == 0
 
 
+@pytest.mark.parametrize("header", ["nonsense", "maxsize=9&0=lost&"])
+def test_books_are_left_in_whatever_state_they_are(
+    command: Command, folder: Path, tmp_path: Path, header: str
+) -> None:
+    """They would not come in either way, so nothing is missed."""
+    place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), f"{BOOKS}$header": header})
+    ran = command("migrate", "legacy", str(place))
+    assert (ran.code, f"left: {BOOKS}" in ran.out, list(shown(folder))) == (0, True, ["s/t/0"])
+    assert command("migrate", "verify", str(place)).code == 0
+
+
 def test_books_that_came_under_other_names_are_compared(command: Command, tmp_path: Path) -> None:
     place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), **one_chunk(BOOKS, "books")})
     assert command("migrate", "legacy", str(place), "--under", "old/").code == 0
