@@ -41,7 +41,7 @@ class TcpRelay(Closing):
         self._failures: list[BaseException] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._start(self._accept)
+        self._accepts = self._start(self._accept)
 
     @property
     def address(self) -> str:
@@ -70,6 +70,7 @@ class TcpRelay(Closing):
         self._closing.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepts.join(PATIENCE_S)  # until then it may start others
         self._listener.close()
         with self._lock:
             sockets, threads = list(self._sockets), list(self._threads)
@@ -150,17 +151,13 @@ class TcpRelay(Closing):
         return made
 
     def _start(self, call: Callable[..., None], *arguments: socket.socket) -> threading.Thread:
-        def run() -> None:
-            try:
-                call(*arguments)
-            finally:
-                with self._lock:
-                    self._threads.discard(thread)
-
-        thread = threading.Thread(target=run, name=f"relay-{id(self):x}", daemon=True)
+        name = f"relay-{id(self):x}"
+        thread = threading.Thread(target=call, args=arguments, name=name, daemon=True)
         with self._lock:
+            # None is forgotten before it has ended, or closing would not wait for the rest of it.
+            self._threads = {each for each in self._threads if each.is_alive()}
+            thread.start()
             self._threads.add(thread)
-        thread.start()
         return thread
 
 

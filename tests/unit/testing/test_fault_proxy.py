@@ -351,6 +351,26 @@ def test_a_cut_resets_however_soon_a_thread_wakes(
                     client.recv(10)
 
 
+def test_closing_waits_for_threads_that_are_about_to_end(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            time.sleep(0.02)
+
+    with TcpRelay(listener.getsockname()) as relay:
+        monkeypatch.setattr(threading, "Thread", Slow)  # those of connections
+        with socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client:
+            server, _ = listener.accept()
+            server.close()
+            assert client.recv(10) == b""
+        while relay._sockets:
+            time.sleep(0.001)
+    name = f"relay-{id(relay):x}"
+    assert not [thread for thread in threading.enumerate() if thread.name == name]
+
+
 def test_what_comes_just_behind_a_cut_is_not_relayed(listener: socket.socket) -> None:
     with (
         TcpRelay(listener.getsockname()) as relay,
