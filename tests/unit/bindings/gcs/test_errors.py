@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -426,17 +426,16 @@ def test_what_is_no_answer_of_the_service_is_not_believed(
 def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
     storage = GcsChunkStorage(stub.settings(read_timeout_s=0.2))
     stub.store("s", b"abc")
-    release: list[float] = []
+    go_on = threading.Event()
 
     def hang(_: Request, carry_out: Callable[[], Reply]) -> Reply:
-        time.sleep(0.6)
-        release.append(1)
+        go_on.wait(120)  # the service answers only when it was left
         return carry_out()
 
     stub.fail("stat", hang)
     with pytest.raises(ChunkUnavailableError, match="ReadTimeout"):
         storage.stat("s")
-    assert not release
+    go_on.set()
     storage.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -387,17 +387,16 @@ def test_one_chunk_of_a_bulk_deletion_may_fail(storage: S3ChunkStorage, stub: St
 def test_a_hanging_service_is_left_in_time(stub: Stub) -> None:
     storage = S3ChunkStorage(stub.settings(read_timeout_s=0.2))
     stub.objects["s"] = b"abc"
-    release: list[float] = []
+    go_on = threading.Event()
 
     def hang(_: Request, carry_out: Callable[[], Reply]) -> Reply:
-        time.sleep(0.6)
-        release.append(1)
+        go_on.wait(120)  # the service answers only when it was left
         return carry_out()
 
     stub.fail("HEAD", hang)
     with pytest.raises(ChunkUnavailableError, match="ReadTimeoutError"):
         storage.stat("s")
-    assert not release
+    go_on.set()
     storage.close()
 
 
