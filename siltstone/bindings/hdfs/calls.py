@@ -24,7 +24,9 @@ IDLE_MAX: Final = 16
 HANGING_MAX: Final = 64
 """So many threads may be lost to calls that hang; then nothing more is sent."""
 
-_idle: list[SimpleQueue[Callable[[], None]]] = []
+_Job = tuple[Callable[[], None], Callable[[], object]]
+
+_idle: list[SimpleQueue[_Job]] = []
 """Those that wait. A process that was forked makes no calls, so it misses none of them."""
 
 
@@ -129,7 +131,7 @@ class Calls:
                 raise StoppedError("the storage was closed")
             if len(self._hanging) >= HANGING_MAX:
                 raise DeadlineError("too many calls never ended")
-            start_thread(partial(self._run, turn, work, answer))
+            start_thread(partial(self._run, turn, work, answer), answer.ended.release)
             try:
                 if not answer.ended.acquire(timeout=left_s):
                     raise DeadlineError("the call did not end before its deadline")
@@ -160,7 +162,6 @@ class Calls:
             answer.error = error
         answer.is_ended = True
         self._hanging.discard(answer)
-        answer.ended.release()
         del answer, work  # as in ``call``
 
     def _hang(self, answer: _Answer[Any]) -> None:
@@ -177,22 +178,29 @@ class Calls:
                 self._left.notify_all()
 
 
-def start_thread(work: Callable[[], None]) -> None:
-    """Run ``work`` on a thread that does not keep the process from ending.
+def start_thread(work: Callable[[], None], tell: Callable[[], object] = int) -> None:
+    """Run ``work``, then ``tell``, on a thread that does not keep the process from ending.
 
-    Threads are used again: what the SDK does for a new one takes as long as a small read.
+    Threads are used again: what the SDK does for a new one takes as long as a small read. Whoever
+    is told finds the thread free.
     """
     try:
         queue = _idle.pop()
     except IndexError:
         queue = SimpleQueue()
         threading.Thread(target=_serve, args=(queue,), name="hdfs", daemon=True).start()
-    queue.put(work)
+    queue.put((work, tell))
 
 
-def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        queue.get()()
-        if len(_idle) >= IDLE_MAX:
-            return
-        _idle.append(queue)
+def _serve(queue: SimpleQueue[_Job]) -> None:
+    is_kept = True
+    while is_kept:
+        work, tell = queue.get()
+        work()
+        del work  # a thread that waits keeps nothing alive
+        is_kept = len(_idle) < IDLE_MAX
+        if is_kept:
+            # Ahead: or the next call of whoever is told finds none, and one more is made for it.
+            _idle.append(queue)
+        tell()
+        del tell

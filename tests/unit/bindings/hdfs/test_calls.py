@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,21 @@ def test_a_call_gives_its_result_and_its_error() -> None:
         calls.call(wrong, Deadline(120))
     assert len(calls) == 0
     calls.close()
+    calls.close()
+
+
+def test_calls_one_after_the_other_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes to say that the thread is free."""
+
+    class Slow(list[Any]):
+        def append(self, queue: Any) -> None:
+            time.sleep(0.01)
+            super().append(queue)
+
+    monkeypatch.setattr(module, "_idle", Slow())
+    calls = Calls()
+    threads = {calls.call(lambda _: threading.get_ident(), Deadline(120)) for _ in range(5)}
+    assert len(threads) == 1
     calls.close()
 
 
