@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import Any, Self
 
 REQUEST_BYTES_MAX = 65_536
+WAIT_S = 120.0
+"""For a signal to have its effect: a thread in a sync ends or stops only behind it."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -79,12 +81,12 @@ class Process:
     def kill(self) -> None:
         """Kill -9, and wait until it is gone."""
         self._signal(signal.SIGKILL)
-        assert self.is_gone(30), "a killed process stays"
+        assert self.is_gone(WAIT_S), "a killed process stays"
 
     def stop(self) -> None:
         """Stop it between two instructions, and wait until every thread stands still."""
         self._signal(signal.SIGSTOP)
-        end = time.monotonic() + 10
+        end = time.monotonic() + WAIT_S
         while not self._stands_still():
             assert time.monotonic() < end, "a stopped process goes on"
             time.sleep(0.001)

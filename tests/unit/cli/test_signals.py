@@ -167,7 +167,7 @@ def test_what_may_not_be_touched_is_told(locked: str) -> None:
 def _wait_for_bytes(folder: Path, length: int) -> None:
     """Return when a reader sees that many bytes: what the pipe gave is durable then."""
     with siltstone.open(folder, read_only=True) as reader:
-        for _ in range(600):
+        for _ in range(2_400):
             found = [info.length for info in reader.list("a")]
             if found == [length]:
                 return
