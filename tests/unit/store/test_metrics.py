@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import REGISTRY, CollectorRegistry
 
 import siltstone
+from services.free_port import free_port
 from siltstone.core.errors import SettingsError
 from siltstone.core.metrics import METRICS, NO_METRICS, MetricKind
 from siltstone.store import exposition
@@ -172,13 +173,6 @@ def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
     }
     assert not left & {metric.name for metric in gauges}
     assert "siltstone_log_frames_total" in left
-
-
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.fixture
