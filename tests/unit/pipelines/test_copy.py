@@ -301,8 +301,11 @@ def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, tar
 
 def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
     write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
+    with siltstone.open(folder) as store:
+        store.flush()
     command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "copy"]
-    command += [str(target), "--executor", "local", "--threads", "1"]
+    # At this rate, that of what is in chunks, it is not through before it is killed.
+    command += [str(target), "--executor", "local", "--threads", "1", "--rate", "10KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(target.glob("chunks/**/import/**/*")):
             time.sleep(0.002)

@@ -305,7 +305,9 @@ def test_a_killed_export_goes_on(tmp_path: Path) -> None:
         store.flush()
     out = tmp_path / "out"
     command = [sys.executable, "-m", "siltstone", "--store", str(folder), "spark", "export"]
+    # At this rate it is not through before it is killed.
     command += [str(out), "--executor", "local", "--threads", "2", "--file-size", "8KiB"]
+    command += ["--rate", "100KiB"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and len(list(out.glob("*/*.parquet"))) < 5:
             time.sleep(0.002)
