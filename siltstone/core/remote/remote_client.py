@@ -6,7 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX, check_chunk_name
@@ -80,8 +80,21 @@ class RemoteClient(ABC):
         if len(calls) == 1:
             return [calls[0]()]
         pool = self._pool()
+        has_failed = False
+
+        def begin(call: Callable[[], T]) -> T:
+            nonlocal has_failed
+            if has_failed:
+                raise CancelledError  # never told: what failed stands before it
+            try:
+                return call()
+            except BaseException:
+                # Seen by the next call on this thread long before the caller may wake.
+                has_failed = True
+                raise
+
         try:
-            futures: list[Future[T]] = [pool.submit(call) for call in calls]
+            futures: list[Future[T]] = [pool.submit(begin, call) for call in calls]
         except RuntimeError as error:  # closed since; what was begun ends by itself
             raise ClosedError("the chunk storage was closed") from error
         try:

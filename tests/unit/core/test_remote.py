@@ -112,26 +112,36 @@ def test_calls_run_side_by_side_and_answer_in_order(client: Client) -> None:
     assert client.side_by_side([lambda: call(1), lambda: call(2)]) == [1, 2]
 
 
-def test_after_a_failure_no_call_begins(client: Client) -> None:
+def test_after_a_failure_no_call_begins() -> None:
+    client = Client("test", folder="", deadline_s=30.0, threads=1)
     begun: list[int] = []
-    go_on = threading.Event()
 
     def fail() -> None:
         begun.append(0)
+        raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        client.side_by_side([lambda: begun.append(1), fail, *[lambda: begun.append(2)] * 100])
+    assert begun == [1, 0]
+    client.close()
+
+
+def test_after_a_failure_calls_in_progress_are_waited_for(client: Client) -> None:
+    ended: list[int] = []
+    go_on = threading.Event()
+
+    def fail() -> None:
         go_on.set()
         raise OSError("broken")
 
     def wait() -> None:
-        begun.append(1)
         go_on.wait(30)
-
-    def late() -> None:
-        begun.append(2)
+        ended.append(1)
 
     before = threading.active_count()
     with pytest.raises(OSError, match="broken"):
-        client.side_by_side([wait, fail, *[late] * 100])
-    assert begun.count(2) < 100
+        client.side_by_side([wait, fail, *[lambda: None] * 100])
+    assert ended == [1]
     assert threading.active_count() - before < 10
 
 
