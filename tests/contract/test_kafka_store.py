@@ -60,7 +60,7 @@ def test_what_a_killed_owner_was_told_is_there_at_once(place: tuple[Path, str]) 
     with siltstone.open(file) as store:
         store.create("a")
     ran = subprocess.run(
-        [sys.executable, "-c", CHILD, str(file)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", CHILD, str(file)], capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     )  # fmt: skip

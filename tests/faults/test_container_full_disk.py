@@ -47,7 +47,7 @@ APPENDS_MAX = 4_000
 FULL_PAUSE_S = 1.1
 """How long a container refuses appends by itself after tier 1 was full, and a little more."""
 
-GOES_ON_WITHIN_S = 30.0
+GOES_ON_WITHIN_S = 120.0
 
 IMPATIENT = replace(RESTLESS, append_deadline_s=0.4)
 PATIENT = replace(STILL, unflushed_bytes_max=64 * MIB, flush_bytes=64 * MIB)

@@ -87,7 +87,7 @@ class TestOwners(KafkaCase):
 
 
 def _rounds_of_the_broker(broker: Kafka, count: int) -> None:
-    settings = settings_of(broker.endpoint, new_topic(), deadline_s=60.0)
+    settings = settings_of(broker.endpoint, new_topic(), deadline_s=120.0)
     log = KafkaFencedLog(settings, CONTAINER)
     log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="writer")
     acknowledged: list[int] = []
@@ -104,12 +104,12 @@ def _rounds_of_the_broker(broker: Kafka, count: int) -> None:
     try:
         for number in range(count):
             for _ in range(LINES_BEFORE_THE_KILL + number % 7):
-                assert more.acquire(timeout=60)
+                assert more.acquire(timeout=120)
             broker.kill()
             broker.start()
     finally:
         stop.set()
-        writer.join(70)
+        writer.join(130)
     assert acknowledged == list(range(len(acknowledged)))
     assert len(acknowledged) > count * LINES_BEFORE_THE_KILL
     log.abandon()

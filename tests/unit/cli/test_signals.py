@@ -157,7 +157,7 @@ def test_what_may_not_be_touched_is_told(locked: str) -> None:
             for path in (Path(place), folder, *folder.rglob("*")):
                 os.chown(path, 65534, 65534)
         line = [sys.executable, "-c", AS_NOBODY, str(folder), locked]
-        ran = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+        ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
         (folder / locked).chmod(0o700)
     assert ran.returncode in (1, 2), ran.stderr
     assert ran.stderr.startswith("siltstone: "), ran.stderr

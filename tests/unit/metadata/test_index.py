@@ -164,7 +164,7 @@ index.checkpoint(Path({str(tmp_path / "c")!r}))
 index.apply([(index_key(1, b"b"), stored(2, b"b"))], Position({LINEAGE!r}, 2, 0, 0))
 os._exit(0)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
     index = Index.open(tmp_path / "i")
     assert index.position == Position(LINEAGE, 1, 0, 0)
     assert index.get(1, b"a") == Entry(1, b"a")
@@ -185,7 +185,7 @@ except StoreInUseError:
     print("in use")
 """
     run = subprocess.run(
-        [sys.executable, "-c", code], check=True, timeout=30, capture_output=True, text=True
+        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
     )
     assert run.stdout == "in use\n"
 

@@ -78,7 +78,7 @@ def test_the_filter_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> N
     kept = ["-Da=b c", "", "$HOME", "*", "--add-modules=x"]
     arguments = [*kept[:1], "--add-modules=jdk.incubator.vector", *kept[1:]]
     run = subprocess.run(
-        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True, timeout=30
+        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
     assert run.stdout.splitlines() == kept
 

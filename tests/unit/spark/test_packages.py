@@ -23,7 +23,7 @@ def test_the_spark_set_is_installed() -> None:
 def test_a_missing_package_is_an_error_that_says_what_to_install(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import siltstone.spark"
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 1
     assert 'try: pip install "siltstone[spark]"' in run.stderr.splitlines()[-1]

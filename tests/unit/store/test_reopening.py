@@ -218,7 +218,7 @@ def test_a_store_goes_on_after_its_log_failed(
             monkeypatch.setattr(log, "append", _fail)
             with pytest.raises(OutcomeUnknownError):
                 await segment.append(b"two")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while True:
                     try:
                         offset = await segment.append(b"three")
@@ -328,7 +328,7 @@ def test_the_older_of_two_owners_is_fenced(tmp_path: Path) -> None:
 
 async def _until_health(store: AsyncStore, holds: Callable[[str | None], bool]) -> None:
     """Wait until the error of container 1 is as it should be."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             if holds((await store.health())[1].error):
                 return

@@ -189,7 +189,7 @@ def test_without_the_sdk_the_module_is_named() -> None:
         f"plugin.siltstone_chunk_storage('azure', {LEAST!r})\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode
     assert "ModuleNotFoundError" in run.stderr or "ImportError" in run.stderr

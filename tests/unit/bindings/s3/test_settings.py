@@ -133,7 +133,7 @@ def test_without_the_sdk_the_extra_is_named(tmp_path: Path) -> None:
         "plugin.siltstone_chunk_storage('s3', {'bucket': 'archive'})\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode
     assert "ModuleNotFoundError" in run.stderr or "ImportError" in run.stderr
