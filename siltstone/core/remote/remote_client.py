@@ -85,7 +85,7 @@ class RemoteClient(ABC):
         def begin(call: Callable[[], T]) -> T:
             nonlocal has_failed
             if has_failed:
-                raise CancelledError  # never told: what failed stands before it
+                raise CancelledError
             try:
                 return call()
             except BaseException:
@@ -103,9 +103,10 @@ class RemoteClient(ABC):
             for future in futures:
                 future.cancel()
             wait(futures)
-        failures = [f.exception() for f in futures if not f.cancelled() and f.exception()]
-        if failures and failures[0] is not None:
-            raise failures[0]
+        for future in futures:
+            failure = None if future.cancelled() else future.exception()
+            if failure is not None and not isinstance(failure, CancelledError):
+                raise failure
         return [future.result() for future in futures]
 
     def close(self) -> None:

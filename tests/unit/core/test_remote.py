@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -124,6 +125,23 @@ def test_after_a_failure_no_call_begins() -> None:
         client.side_by_side([lambda: begun.append(1), fail, *[lambda: begun.append(2)] * 100])
     assert begun == [1, 0]
     client.close()
+
+
+def test_what_is_raised_is_what_failed_whichever_thread_is_the_first() -> None:
+    client = Client("test", folder="", deadline_s=30.0, threads=8)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def fail() -> int:
+        raise OSError("broken")
+
+    try:
+        for _ in range(200):
+            with pytest.raises(OSError, match="broken"):
+                client.side_by_side([lambda: 1, fail, lambda: 1, fail] * 4)
+    finally:
+        sys.setswitchinterval(interval)
+        client.close()
 
 
 def test_after_a_failure_calls_in_progress_are_waited_for(client: Client) -> None:
