@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -54,9 +54,9 @@ async def for_ever(_: Progress) -> None:
     await asyncio.Event().wait()
 
 
-async def begin_for_ever(progress: Progress) -> None:
-    progress.has_begun = True
-    await asyncio.Event().wait()
+def begin_for_ever(progress: Progress) -> Coroutine[Any, Any, None]:
+    progress.has_begun = True  # at once, however late the loop is
+    return for_ever(progress)
 
 
 async def fail(_: Progress) -> None:
