@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,33 @@ CHUNK_BYTES = 64 * MIB
 SMALL_BYTES = 2**16
 SEQUENTIAL_GOAL = 0.9
 TRANSPORTS = ("sdk", "obstore")
-PEER, VERIFYING_PEER = "peer", "verifying peer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """How obstore reads the same bytes in order.
+
+    Attributes:
+        text: of the figure.
+        in_flight: ranges on their way.
+        verified: whether it takes the sum of each block, and compares it with none.
+        goal: of ours beside it.
+    """
+
+    text: str
+    in_flight: int = IN_FLIGHT
+    verified: bool = False
+    goal: float | None = SEQUENTIAL_GOAL
+
+
+_RANGES = "obstore: ranges of 8 MiB,"
+PEERS = {
+    "peer": Peer(text=f"{_RANGES} {IN_FLIGHT} in flight, not verified"),
+    "verifying peer": Peer(
+        text=f"{_RANGES} {IN_FLIGHT} in flight, and CRC32C of each block", verified=True, goal=None
+    ),
+    "peer of one range": Peer(text=f"{_RANGES} one behind the other, not verified", in_flight=1),
+}
 LINKS = {"a link of 10 Gbit/s": "10gbit", "a link of 5 Gbit/s": "5gbit"}
 """What lies between a machine and its service, where it is not the same machine."""
 REQUESTS = Unit(text="requests", better=Better.LOWER)
@@ -97,50 +124,39 @@ def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
             calls.append(ours)
         chunks = list(segment.chunks())
 
-        def theirs(*, verified: bool) -> float:
-            ranges = partial(_ranges, place, TRANSPORTS[-1], chunks, verified=verified)
-            return count / seconds_of(lambda: loop(ranges()))
+        def theirs(peer: Peer) -> float:
+            return count / seconds_of(lambda: loop(_ranges(place, TRANSPORTS[-1], chunks, peer)))
 
-        calls += [partial(theirs, verified=False), partial(theirs, verified=True)]
+        calls += [partial(theirs, peer) for peer in PEERS.values()]
         values = alternate(workshop.rounds, *calls)
     place.empty()
-    return dict(zip((*TRANSPORTS, PEER, VERIFYING_PEER), values, strict=True))
+    return dict(zip((*TRANSPORTS, *PEERS), values, strict=True))
 
 
 def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[Figure]:
     """The same as figures; ``where`` says what lies between."""
-    ranges = f"obstore: ranges of 8 MiB, {IN_FLIGHT} in flight"
-    peers = {
-        PEER: (f"{ranges}, not verified", SEQUENTIAL_GOAL),
-        VERIFYING_PEER: (f"{ranges}, and CRC32C of each block", None),
-    }
     return [
         Figure(
             what=f"read_into in order, 8 MiB each, verified, transport: {transport}{where}",
-            peer=text,
+            peer=peer.text,
             unit=MIB_PER_SECOND,
             ours=rates[transport],
-            theirs=rates[peer],
-            goal=goal,
+            theirs=rates[name],
+            goal=peer.goal,
         )
         for transport in TRANSPORTS
-        for peer, (text, goal) in peers.items()
+        for name, peer in PEERS.items()
     ]
 
 
-async def _ranges(
-    place: S3Place, folder: str, chunks: Sequence[ChunkInfo], *, verified: bool
-) -> None:
-    """Read all bytes in order into one buffer, with so many ranges on their way.
-
-    Those who verify take the sum of each block, and compare it with none.
-    """
+async def _ranges(place: S3Place, folder: str, chunks: Sequence[ChunkInfo], peer: Peer) -> None:
+    """Read all bytes in order into one buffer."""
     buffer = memoryview(bytearray(PIECE_BYTES))
     waiting: deque[asyncio.Task[obstore.Bytes]] = deque()
 
     async def take() -> None:
         found = memoryview(await waiting.popleft())
-        if verified:
+        if peer.verified:
             for start in range(0, len(found), BLOCK_BYTES):
                 crc32c(found[start : start + BLOCK_BYTES])
         buffer[: len(found)] = found
@@ -155,7 +171,7 @@ async def _ranges(
                 end=min(start + PIECE_BYTES, end),
             )
             waiting.append(asyncio.ensure_future(asked))
-            if len(waiting) >= IN_FLIGHT:
+            if len(waiting) >= peer.in_flight:
                 await take()
     while waiting:
         await take()
