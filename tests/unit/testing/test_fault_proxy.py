@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -296,14 +297,25 @@ def listener() -> Iterator[socket.socket]:
         yield made
 
 
-def test_plain_bytes_are_relayed(listener: socket.socket) -> None:
+@contextmanager
+def connected(
+    listener: socket.socket, relay: TcpRelay
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A client and its server, which has been asked."""
     with (
-        TcpRelay(listener.getsockname()) as relay,
         socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
         listener.accept()[0] as server,
     ):
         client.sendall(b"ask")
         assert server.recv(10) == b"ask"
+        yield client, server
+
+
+def test_plain_bytes_are_relayed(listener: socket.socket) -> None:
+    with (
+        TcpRelay(listener.getsockname()) as relay,
+        connected(listener, relay) as (client, server),
+    ):
         client.shutdown(socket.SHUT_WR)
         assert server.recv(10) == b""
         server.sendall(b"answer")
@@ -315,12 +327,7 @@ def test_plain_bytes_are_relayed(listener: socket.socket) -> None:
 def test_connections_can_be_cut(listener: socket.socket) -> None:
     with TcpRelay(listener.getsockname()) as relay:
         for _ in range(2):
-            with (
-                socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
-                listener.accept()[0] as server,
-            ):
-                client.sendall(b"ask")
-                assert server.recv(10) == b"ask"
+            with connected(listener, relay) as (client, _):
                 relay.cut()
                 with pytest.raises(ConnectionResetError):
                     client.recv(10)
@@ -338,12 +345,7 @@ def test_a_cut_resets_however_soon_a_thread_wakes(
     monkeypatch.setattr(tcp_relay, "_prepare_reset", slow)
     with TcpRelay(listener.getsockname()) as relay:
         for _ in range(8):  # the order of the two sockets is any
-            with (
-                socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
-                listener.accept()[0] as server,
-            ):
-                client.sendall(b"ask")
-                assert server.recv(10) == b"ask"
+            with connected(listener, relay) as (client, server):
                 client.shutdown(socket.SHUT_WR)  # so the end of the other way is the end of all
                 assert server.recv(10) == b""
                 relay.cut()
@@ -374,11 +376,8 @@ def test_closing_waits_for_threads_that_are_about_to_end(
 def test_what_comes_just_behind_a_cut_is_not_relayed(listener: socket.socket) -> None:
     with (
         TcpRelay(listener.getsockname()) as relay,
-        socket.create_connection(("127.0.0.1", relay.port), timeout=60) as client,
-        listener.accept()[0] as server,
+        connected(listener, relay) as (client, server),
     ):
-        client.sendall(b"ask")
-        assert server.recv(10) == b"ask"
         with relay._lock:  # as far as a cut has come before it wakes the threads of sockets
             relay._cut.update(relay._sockets)
         client.sendall(b"late")
