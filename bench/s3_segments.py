@@ -54,13 +54,13 @@ class Peer:
 
 
 _RANGES = "obstore: ranges of 8 MiB,"
-PEERS = {
-    "peer": Peer(text=f"{_RANGES} {IN_FLIGHT} in flight, not verified"),
-    "verifying peer": Peer(
+PEERS = (
+    Peer(text=f"{_RANGES} {IN_FLIGHT} in flight, not verified"),
+    Peer(
         text=f"{_RANGES} {IN_FLIGHT} in flight, and CRC32C of each block", verified=True, goal=None
     ),
-    "peer of one range": Peer(text=f"{_RANGES} one behind the other, not verified", in_flight=1),
-}
+    Peer(text=f"{_RANGES} one behind the other, not verified", in_flight=1),
+)
 LINKS = {"a link of 10 Gbit/s": "10gbit", "a link of 5 Gbit/s": "5gbit"}
 """What lies between a machine and its service, where it is not the same machine."""
 REQUESTS = Unit(text="requests", better=Better.LOWER)
@@ -127,10 +127,10 @@ def in_order(workshop: Workshop, place: S3Place) -> dict[str, list[float]]:
         def theirs(peer: Peer) -> float:
             return count / seconds_of(lambda: loop(_ranges(place, TRANSPORTS[-1], chunks, peer)))
 
-        calls += [partial(theirs, peer) for peer in PEERS.values()]
+        calls += [partial(theirs, peer) for peer in PEERS]
         values = alternate(workshop.rounds, *calls)
     place.empty()
-    return dict(zip((*TRANSPORTS, *PEERS), values, strict=True))
+    return dict(zip((*TRANSPORTS, *(peer.text for peer in PEERS)), values, strict=True))
 
 
 def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[Figure]:
@@ -141,11 +141,11 @@ def in_order_figures(rates: Mapping[str, list[float]], where: str = "") -> list[
             peer=peer.text,
             unit=MIB_PER_SECOND,
             ours=rates[transport],
-            theirs=rates[name],
+            theirs=rates[peer.text],
             goal=peer.goal,
         )
         for transport in TRANSPORTS
-        for name, peer in PEERS.items()
+        for peer in PEERS
     ]
 
 
