@@ -65,25 +65,11 @@ class LegacyFiles:
     strays: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """What may be meant by a name; of several that with the highest rank."""
-
-    rank: int
-    parts: tuple[PlacedFile, ...]
-    sealed: bool | None
-    gap: str = ""
-
-    @property
-    def length(self) -> int:
-        return sum(part.length for part in self.parts)
-
-
 def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
     """Give each file the name that headers know."""
     files = [file for file in found if not file.is_link]
     chained = chained_names((file.key for file in files), naming)
-    groups: dict[str, list[_Candidate]] = {}
+    groups: dict[str, list[tuple[int, LegacyFile]]] = {}
     chains: dict[str, list[tuple[int, int, PlacedFile]]] = {}
     strays: list[str] = []
     for file in files:
@@ -96,10 +82,11 @@ def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
             continue
         rank = 2**63 if known.sealed else (known.epoch or 0)
         sealed = file.sealed if known.sealed is None else known.sealed
-        groups.setdefault(known.name, []).append(_Candidate(rank, (file,), sealed))
+        made = LegacyFile(name=known.name, parts=(file,), sealed=sealed)
+        groups.setdefault(known.name, []).append((rank, made))
     for name, links in chains.items():
         groups.setdefault(name, []).append(_chain(name, links))
-    by_name = {name: _newest(name, group) for name, group in groups.items()}
+    by_name = {name: _newest(group) for name, group in groups.items()}
     ignored: dict[str, str] = {}
     for name in [name for name in by_name if name.endswith(REPLACING)]:
         unfinished = by_name.pop(name)
@@ -112,8 +99,11 @@ def resolve(found: Iterable[PlacedFile], naming: Naming) -> LegacyFiles:
     return LegacyFiles(by_name=by_name, ignored=ignored, strays=tuple(sorted(strays)))
 
 
-def _chain(name: str, links: list[tuple[int, int, PlacedFile]]) -> _Candidate:
-    """Put the files of a name one behind the other. The last one tells whether it is sealed."""
+def _chain(name: str, links: list[tuple[int, int, PlacedFile]]) -> tuple[int, LegacyFile]:
+    """Put the files of a name one behind the other, and give them the epoch of the last one.
+
+    That one tells whether it is sealed.
+    """
     links.sort(key=lambda link: link[:2])
     end, gap = 0, ""
     for offset, _, file in links:
@@ -121,28 +111,24 @@ def _chain(name: str, links: list[tuple[int, int, PlacedFile]]) -> _Candidate:
             gap = f"{file.key} begins at {offset}, and what is before it of {name} ends at {end}"
         end += file.length
     _, epoch, last = links[-1]
-    return _Candidate(epoch, tuple(file for *_, file in links), last.sealed, gap)
+    parts = tuple(file for *_, file in links)
+    return epoch, LegacyFile(name=name, parts=parts, sealed=last.sealed, gap=gap)
 
 
-def _newest(name: str, group: list[_Candidate]) -> LegacyFile:
-    group.sort(key=lambda one: one.rank)
-    newest, older = group[-1], group[:-1]
+def _newest(group: list[tuple[int, LegacyFile]]) -> LegacyFile:
+    """That of the highest rank, which knows of the others."""
+    group.sort(key=lambda one: one[0])
+    *older, newest = (file for _, file in group)
     notes = tuple(
-        Note(
-            oddity=Oddity.OLDER_EPOCH,
-            text=f"{file.key} is older than {newest.parts[-1].key}",
-        )
+        Note(oddity=Oddity.OLDER_EPOCH, text=f"{part.key} is older than {newest.key}")
         for one in older
-        for file in one.parts
+        for part in one.parts
     )
-    return LegacyFile(
-        name=name,
-        parts=newest.parts,
-        sealed=newest.sealed,
-        gap=newest.gap,
+    return replace(
+        newest,
         notes=notes,
-        rivals=tuple(file.key for one in older if one.length for file in one.parts),
-        empty_rivals=tuple(file.key for one in older if not one.length for file in one.parts),
+        rivals=tuple(part.key for one in older if one.length for part in one.parts),
+        empty_rivals=tuple(part.key for one in older if not one.length for part in one.parts),
     )
 
 

@@ -30,14 +30,13 @@ REPLACING: Final = ".replace.tmp"
 
 _CHUNK = re.compile(r"(.+)\$offset\.([0-9]+)", re.DOTALL)
 _ON_FILES = re.compile(r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?", re.DOTALL)
-_ON_HDFS = re.compile(
-    r".+(\$header|\$offset\.[0-9]+)(\.replace\.tmp)?(_[0-9]+(_[0-9]+)?|_sealed)", re.DOTALL
-)
+_BEHIND: Final = r"(_[0-9]+(_[0-9]+)?|_sealed)"
+_ON_HDFS = re.compile(_ON_FILES.pattern + _BEHIND, re.DOTALL)
 _SUFFIX = re.compile(r"(.+)_([0-9]{1,19}|sealed)", re.DOTALL)
 _LINK = re.compile(r"(.+)_([0-9]{1,19})_([0-9]{1,19})", re.DOTALL)
 _ROLLED = re.compile(r".+(\$header|\$offset\.[0-9]+)", re.DOTALL)
 _STATE = re.compile(r"(.+)\$state[12]?", re.DOTALL)
-_STATE_ON_HDFS = re.compile(r"(.+)\$state[12]?(_[0-9]+(_[0-9]+)?|_sealed)", re.DOTALL)
+_STATE_ON_HDFS = re.compile(_STATE.pattern + _BEHIND, re.DOTALL)
 _BOOKS: Final = "_system/containers/metadata"
 """With the number of a container behind it, which is no offset."""
 _NEWER = re.compile(r".+\.E-[0-9]+-O-[0-9]+\.[0-9a-fA-F-]{36}", re.DOTALL)
