@@ -24,7 +24,7 @@ IDLE_MAX: Final = 16
 HANGING_MAX: Final = 64
 """So many threads may be lost to calls that hang; then nothing more is sent."""
 
-_Job = tuple[Callable[[], None], Callable[[], object]]
+_Job = tuple[Callable[[], None], Callable[[], None] | None]
 
 _idle: list[SimpleQueue[_Job]] = []
 """Those that wait. A process that was forked makes no calls, so it misses none of them."""
@@ -178,7 +178,7 @@ class Calls:
                 self._left.notify_all()
 
 
-def start_thread(work: Callable[[], None], tell: Callable[[], object] = int) -> None:
+def start_thread(work: Callable[[], None], tell: Callable[[], None] | None = None) -> None:
     """Run ``work``, then ``tell``, on a thread that does not keep the process from ending.
 
     Threads are used again: what the SDK does for a new one takes as long as a small read. Whoever
@@ -202,5 +202,6 @@ def _serve(queue: SimpleQueue[_Job]) -> None:
         if is_kept:
             # Ahead: or the next call of whoever is told finds none, and one more is made for it.
             _idle.append(queue)
-        tell()
+        if tell is not None:
+            tell()
         del tell
