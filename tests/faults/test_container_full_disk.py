@@ -137,6 +137,12 @@ class World:
         await container.delete("old")
         self.ledger.take([["d", "old"]])
 
+    async def make_room(self, container: Container) -> None:
+        """A flush takes the bytes away, so the log needs less room, and appends go on."""
+        await container.flush()
+        await container.checkpoint()
+        await container.flush()
+
     async def use_reserve(self, container: Container, names: Iterable[str]) -> None:
         """Delete segments until even that is refused."""
         for name in names:
@@ -187,10 +193,7 @@ async def full_log(world: World) -> None:
         await world.look(container)
         await world.relieve(container)
         await world.look(container)
-        # A flush takes the bytes away, so the log needs less room, and appends go on.
-        await container.flush()
-        await container.checkpoint()
-        await container.flush()
+        await world.make_room(container)
         await asyncio.sleep(FULL_PAUSE_S)
         await world.append(container)
         await world.look(container)
@@ -217,9 +220,7 @@ async def used_reserve(world: World, disk: Budget) -> None:
     disk.room = max(disk.room, FILE_BYTES // 2)
     async with world.own() as container:
         await world.look(container)
-        await container.flush()
-        await container.checkpoint()
-        await container.flush()
+        await world.make_room(container)
         await world.go_on(container)
         await world.look(container)
 
