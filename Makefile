@@ -9,7 +9,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := $(wildcard siltstone tests bench examples services)
+CODE := $(wildcard siltstone tests bench examples services docs/site)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 # The tests start hundreds of processes, and each would compile all that it imports.
@@ -19,13 +19,14 @@ unexport PYTHONDONTWRITEBYTECODE
 digest = $(firstword $(shell cat $(1) | sha256sum))
 DEV := $(VENV)/dev-$(call digest,requirements/build.txt requirements/dev.txt)
 SPARK := $(VENV)/spark-$(call digest,requirements/build.txt requirements/dev.txt requirements/spark.txt)
+DOCS := $(VENV)/docs-$(call digest,requirements/build.txt requirements/dev.txt requirements/docs.txt)
 FUZZ := $(VENV)/fuzz-$(call digest,requirements/build.txt requirements/dev.txt requirements/fuzz.txt)
 SELF := $(VENV)/self-$(call digest,requirements/build.txt pyproject.toml)
 
 # Two runs of make in one tree must not install at the same time; the second finds the stamp and does nothing.
 locked = exec 9>.venv.lock; flock 9; if [ -e $@ ]; then exit 0; fi
 
-.PHONY: help setup jar demo test test-fast services soak lint format types bench peers dist requirements clean
+.PHONY: help setup jar demo test test-fast services soak lint format types bench peers docs dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +80,9 @@ bench: $(SELF) jar ## the benchmarks
 peers: $(SELF) ## the engines that the benchmarks compare with, into .venv
 	$(PIP) install --quiet --require-hashes -r requirements/bench.txt
 
+docs: $(SELF) $(DOCS) ## the site of the documents, in build/site; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 dist: $(SELF) jar ## wheel and sdist in dist/, and the tour run from the wheel alone
 	rm -rf dist build/clean
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -90,7 +94,7 @@ dist: $(SELF) jar ## wheel and sdist in dist/, and the tour run from the wheel a
 # Addresses stay out of the files: where packages come from is for each machine to say.
 requirements: export CUSTOM_COMPILE_COMMAND = make requirements
 requirements: $(SELF) ## pin every requirement file anew from its .in file
-	for name in build base dev spark fuzz bench; do \
+	for name in build base dev spark fuzz bench docs; do \
 	  PIP_FIND_LINKS= $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 	    --output-file requirements/$$name.txt requirements/$$name.in; \
@@ -114,6 +118,11 @@ $(SPARK): | $(DEV)
 	echo "installing the Spark set into $(VENV): takes some minutes"; \
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/spark.txt; \
 	rm -f $(VENV)/spark-*; touch $@
+
+$(DOCS): | $(DEV)
+	@$(locked); \
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/docs.txt; \
+	rm -f $(VENV)/docs-*; touch $@
 
 $(FUZZ): | $(DEV)
 	@$(locked); \

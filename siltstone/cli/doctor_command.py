@@ -13,6 +13,7 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.counted import counted
+from siltstone.core.packages import install_hint
 
 if TYPE_CHECKING:
     from siltstone.store.storage_probes import Probe
@@ -68,7 +69,7 @@ def _conformance(path: Path, tell: Callable[[Probe], None], only: str) -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise click.ClickException(
-            f"--conformance needs {' and '.join(missing)}: pip install 'siltstone[testing]'"
+            f"--conformance needs {' and '.join(missing)}; try: {install_hint('testing')}"
         )
     from siltstone.store.conformance import check_conformance
 

@@ -19,6 +19,7 @@ import pluggy
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.packages import install_hint
 
 PROJECT = "siltstone"
 BINDINGS_GROUP = "siltstone.bindings"
@@ -72,10 +73,10 @@ def _imports(entry: EntryPoint) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        extra = (
-            "" if entry.dist is None else f'; try: pip install "{entry.dist.name}[{entry.name}]"'
-        )
-        raise SettingsError(f"plugin {entry.name!r} can not be imported: {error}{extra}") from error
+        way_out = "" if entry.dist is None else f"; try: {install_hint(entry.name, entry.dist)}"
+        raise SettingsError(
+            f"plugin {entry.name!r} cannot be imported: {error}{way_out}"
+        ) from error
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from siltstone.container.views import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.durable_writes import write_stream_durably
 from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
+from siltstone.core.packages import install_hint
 from siltstone.core.posix import SystemFileCalls
 from siltstone.core.words import MIB
 from siltstone.pipelines.export_layout import (
@@ -231,5 +232,5 @@ def _check_pyarrow() -> None:
     except ImportError as error:
         raise PipelineError(
             f"Parquet needs {error.name}, which is not installed; "
-            'try: pip install "siltstone[spark]"; or --form files, which needs nothing'
+            f"try: {install_hint('spark')}; or --form files, which needs nothing"
         ) from error

@@ -17,9 +17,11 @@ try:
     import pyarrow as _pyarrow
     import pyspark as _pyspark
 except ImportError as error:
+    from siltstone.core.packages import install_hint as _install_hint
+
     raise ImportError(
         f"siltstone.spark needs a package that is not installed ({error.name}); "
-        'try: pip install "siltstone[spark]"'
+        f"try: {_install_hint('spark')}"
     ) from error
 
 if TYPE_CHECKING:

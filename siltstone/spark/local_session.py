@@ -50,7 +50,7 @@ def session(
 
     An active session of this process is returned as it is, the format added, one of Spark Connect
     as well. A new one also knows ``silt://``, if its jar was built. Java is found, or
-    brought along by ``pip install "siltstone[spark]"``.
+    brought along by the extra ``spark``.
 
     Args:
         master: where tasks run; ``local[2,3]`` means two at a time and three attempts for each.

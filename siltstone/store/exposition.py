@@ -10,6 +10,7 @@ from threading import Thread
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SettingsError
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.packages import install_hint
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +43,7 @@ def container_metrics(
     try:
         from siltstone.store.prometheus_metrics import PrometheusMetrics
     except ImportError as error:
-        raise SettingsError(
-            f"metrics.enabled: {error}; try: pip install 'siltstone[metrics]'"
-        ) from error
+        raise SettingsError(f"metrics.enabled: {error}; try: {install_hint('metrics')}") from error
     from siltstone.store.spans import find_spans
 
     clock, spans = environment.monotonic, find_spans(environment.time)

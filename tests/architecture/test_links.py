@@ -73,3 +73,11 @@ def test_every_document_can_be_reached() -> None:
             waiting += [(path.parent / name).resolve() for name in links if name]
     lonely = {path for path, _ in documents()} - reached
     assert {path.relative_to(ROOT).as_posix() for path in lonely} == set()
+
+
+def test_the_site_leads_to_every_document() -> None:
+    """Those that an index page lists one by one are reached from it."""
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    paths = [path.relative_to(ROOT).as_posix() for path, _ in documents()]
+    indexed = re.compile(r"(docs/(decisions|formats)|tests|services)/(?!README)")
+    assert [path for path in paths if not indexed.match(path) and f": {path}\n" not in listed] == []

@@ -10,7 +10,7 @@ import pytest
 
 from tests.architecture.source_tree import ROOT
 
-FILES = ("build", "base", "dev", "spark", "fuzz", "bench")
+FILES = ("build", "base", "dev", "spark", "fuzz", "bench", "docs")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,14 @@ def install(
     folder: Path,
     entries: Mapping[str, Mapping[str, str]],
     distribution: str = "siltstone-shelf",
+    requires: Sequence[str] = (),
 ) -> None:
     """Install a distribution with entry points, given as group, name and module."""
     info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    metadata = ["Metadata-Version: 2.1", f"Name: {distribution}", "Version: 1.0"]
+    metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
+    (info / "METADATA").write_text("".join(f"{line}\n" for line in metadata))
     lines = []
     for group, modules in entries.items():
         lines.append(f"[{group}]")

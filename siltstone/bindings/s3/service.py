@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from siltstone.bindings.s3.client import make_client, make_session
 from siltstone.bindings.s3.settings import Encryption, S3Settings, Transport
 from siltstone.core.errors import SettingsError
+from siltstone.core.packages import install_hint
 from siltstone.core.remote.remote_client import RemoteClient
 
 if TYPE_CHECKING:
@@ -76,6 +77,6 @@ def _obstore_reads(settings: S3Settings, client: S3Client, session: Session) -> 
     except ImportError as error:
         client.close()
         raise SettingsError(
-            "s3.transport: obstore is not installed: pip install 'siltstone[obstore]'"
+            f"s3.transport: obstore is not installed; try: {install_hint('obstore')}"
         ) from error
     return ObstoreReads(settings, client, session.get_credentials)

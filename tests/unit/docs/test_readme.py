@@ -1,8 +1,8 @@
-"""The tour of README.md does what it says.
+"""The tours of README.md and of the page on the Python interface do what they say.
 
-Its blocks run in order in one empty folder, ``python`` in a process each, ``sh`` in bash. What a
-block prints is what it says: behind ``print(...)`` as a comment, in ``sh`` as lines that begin with
-``#>``. ``…`` there stands for anything. Blocks in other languages are not run.
+The blocks of each run in order in one empty folder, ``python`` in a process each, ``sh`` in bash.
+What a block prints is what it says: behind ``print(...)`` as a comment, in ``sh`` as lines that
+begin with ``#>``. ``…`` there stands for anything. Blocks in other languages are not run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.architecture.source_tree import ROOT
 
@@ -56,9 +58,16 @@ def fits(expected: str, line: str) -> bool:
     return re.fullmatch(pattern, line) is not None
 
 
-def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
-    tour = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert {block.command[0] for block in tour} == {sys.executable, "bash"}, "both kinds are shown"
+@pytest.mark.parametrize(
+    ("page", "kinds"),
+    [
+        pytest.param("README.md", {sys.executable, "bash"}, id="readme"),
+        pytest.param("docs/python.md", {sys.executable}, id="python"),
+    ],
+)
+def test_the_tour_does_what_it_says(page: str, kinds: set[str], tmp_path: Path) -> None:
+    tour = blocks((ROOT / page).read_text(encoding="utf-8"))
+    assert {block.command[0] for block in tour} == kinds
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8", "TZ": "UTC"}
     for block in tour:

