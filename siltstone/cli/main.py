@@ -7,8 +7,8 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import IO, Any, NoReturn
 
@@ -41,7 +41,7 @@ from siltstone.cli.path_text import PathText
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import STORE_VARIABLE, Session
 from siltstone.cli.spark_commands import spark
-from siltstone.cli.standard_files import fill_closed_files
+from siltstone.cli.standard_files import fill_closed_files, write_whole
 from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
 
@@ -49,15 +49,27 @@ from siltstone.cli.table_commands import table
 class Verbs(ListedVerbs):
     """All verbs. A closed pipe ends them quietly, with the code of a shell's own tools."""
 
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """Read the options; a help that nobody reads to its end is written here too."""
+        with _own_ends():
+            return super().make_context(*given, **named)
+
     def invoke(self, context: click.Context) -> Any:
-        """Run the verb; click itself would turn a closed pipe into a plain failure."""
-        try:
+        """Run the verb."""
+        with _own_ends():
             return super().invoke(context)
-        except BrokenPipeError as error:
-            _forget(sys.stdout)
-            raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
-        except KeyboardInterrupt as error:
-            raise Interrupted from error
+
+
+@contextmanager
+def _own_ends() -> Iterator[None]:
+    """Of a closed pipe click itself makes a plain failure, and of an interrupt an empty line."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        _forget(sys.stdout)
+        raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
+    except KeyboardInterrupt as error:
+        raise Interrupted from error
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -167,6 +179,7 @@ def _complain(text: str) -> None:
 def main() -> NoReturn:
     """Run the command of this process."""
     fill_closed_files()
+    write_whole()
     signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     try:

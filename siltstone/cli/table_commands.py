@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import sys
+from functools import partial
 from itertools import islice
 
 import click
@@ -21,6 +22,7 @@ from siltstone.cli.session import (
     takeover_option,
 )
 from siltstone.container.table_views import TTL_S_MAX, KeyChange, RangeRemoval
+from siltstone.store.streams import PIECE_BYTES, read_some
 
 base64_option = click.option(
     "--base64", "as_base64", is_flag=True, help="Keys and values on the command line are base64."
@@ -127,7 +129,7 @@ def put(
 ) -> None:
     """Set KEY in the table NAME to VALUE; with - as VALUE, to what standard input holds."""
     raw = _raw(key, as_base64=as_base64)
-    data = sys.stdin.buffer.read() if value == "-" else _raw(value, as_base64=as_base64)
+    data = _standard_input() if value == "-" else _raw(value, as_base64=as_base64)
     expected = None if expect is None else {raw: None if expect < 0 else expect}
     with session.open_owner(takeover=takeover) as store:
         version = store.table(name).update({raw: data}, expected=expected)
@@ -321,6 +323,11 @@ def _change_line(change: KeyChange | RangeRemoval) -> bytes:
     if change.value is None:
         return b"removed\t%b" % change.key
     return b"set\t%b\t%b" % (change.key, change.value)
+
+
+def _standard_input() -> bytes:
+    # Not by one call: of a pipe that does not block that reads what is there.
+    return b"".join(iter(partial(read_some, sys.stdin.buffer, PIECE_BYTES), b""))
 
 
 def _raw(text: str, *, as_base64: bool) -> bytes:

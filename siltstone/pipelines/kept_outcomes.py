@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from siltstone.core.closing import Closing
 from siltstone.core.errors import SettingsError
+from siltstone.core.posix import SystemFileCalls, write_fully
 from siltstone.pipelines.work import Outcome
 
 VERSION: Final = 1
@@ -47,7 +48,7 @@ class KeptOutcomes(Closing):
             raise SettingsError(f"{path} is not the file of a job")
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         self._file.truncate(len(whole))
-        self._file.seek(len(whole))
+        self._end = len(whole)
         if not whole:
             self._write(self._head)
 
@@ -77,7 +78,8 @@ class KeptOutcomes(Closing):
             self._write(fields)
 
     def _write(self, value: object) -> None:
-        self._file.write(_line(value))
+        fd = self._file.fileno()
+        self._end += write_fully(SystemFileCalls(), fd, [_line(value)], self._end)
 
     def end(self) -> None:
         """The job came to its end: the next one begins anew."""

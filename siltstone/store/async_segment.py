@@ -21,7 +21,7 @@ from siltstone.store.arguments import (
 from siltstone.store.async_buffered_writer import BUFFER_BYTES, AsyncBufferedWriter, OnDurable
 from siltstone.store.async_writer import AsyncWriter
 from siltstone.store.living_handle import LivingHandle
-from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
+from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress, read_some
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -150,7 +150,7 @@ class AsyncSegment(LivingHandle):
 
         def read() -> asyncio.Task[bytes]:
             return asyncio.ensure_future(
-                environment.run_blocking(_STREAMS, lambda: stream.read(size))
+                environment.run_blocking(_STREAMS, lambda: read_some(stream, size))
             )
 
         with appended.telling():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import select
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -11,7 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from siltstone.store.arguments import check_stream
 from siltstone.store.background_loop import awaited
-from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress
+from siltstone.store.streams import (
+    PIECE_BYTES,
+    Appended,
+    StreamProgress,
+    has_more,
+    read_some,
+)
 
 if TYPE_CHECKING:
     from siltstone.store.async_segment import AsyncSegment
@@ -49,20 +54,19 @@ def append_stream(
 def _next_piece(stream: BinaryIO, size: int, flying: Future[int] | None) -> bytes:
     """Read the next piece; of a raw stream what is there, more only while an append goes on."""
     if not isinstance(stream, io.RawIOBase):
-        return stream.read(size)
-    parts = [_read_raw(stream, size)]
+        return read_some(stream, size)
+    parts = [read_some(stream, size)]
     length = len(parts[0])
     while parts[-1] and length < size and flying is not None and not flying.done():
-        if not select.select([stream], [], [], 0)[0]:
+        if not _has_more_now(stream):
             break
-        parts.append(_read_raw(stream, size - length))
+        parts.append(read_some(stream, size - length))
         length += len(parts[-1])
     return b"".join(parts)
 
 
-def _read_raw(stream: io.RawIOBase, size: int) -> bytes:
-    data = stream.read(size)
-    if data is None:  # the descriptor does not block: wait until it has something
-        select.select([stream], [], [])
-        data = stream.read(size)
-    return data or b""
+def _has_more_now(stream: io.RawIOBase) -> bool:
+    try:
+        return has_more(stream, 0)
+    except io.UnsupportedOperation:  # without a descriptor: its next read is one of its own
+        return False

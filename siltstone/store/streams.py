@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import selectors
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 from siltstone.core.errors import SegmentError, SiltstoneError
 from siltstone.core.words import MIB
 
 PIECE_BYTES: Final = 4 * MIB
 """Bytes of one append of a stream: large enough that the log's sync is a small part of the time."""
+
+
+def read_some(stream: BinaryIO | io.RawIOBase, size: int) -> bytes:
+    """Read up to ``size`` bytes; none only at the end of the stream.
+
+    A file that does not block says ``None`` while it has nothing, which is not its end: this waits
+    until it has something.
+
+    Raises:
+        BlockingIOError: it has nothing, and no descriptor to wait for.
+        OSError: it can not be read.
+    """
+    while (data := stream.read(size)) is None:
+        try:
+            has_more(stream, None)
+        except (io.UnsupportedOperation, AttributeError) as error:
+            raise BlockingIOError(
+                errno.EAGAIN, "the stream has nothing now, and no descriptor to wait for"
+            ) from error
+    return data
+
+
+def has_more(stream: BinaryIO | io.RawIOBase, wait_s: float | None) -> bool:
+    """Whether a read would not block; waits for that up to ``wait_s``, or for ever.
+
+    Raises ``io.UnsupportedOperation`` of a stream that has no descriptor.
+    """
+    with selectors.PollSelector() as selector:
+        selector.register(stream.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(wait_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,6 +183,86 @@ def test_what_arrives_on_a_pipe_is_appended_at_once(segment: siltstone.Segment) 
     with open(source, "rb", buffering=0) as stream:
         assert _watched(segment, stream, seen.release).length == 11
     feeder.join()
+
+
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_a_pipe_that_has_nothing_now_is_not_at_its_end(
+    segment: siltstone.Segment, buffering: int
+) -> None:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    reading = threading.Event()
+
+    def feed() -> None:
+        assert reading.wait(120)
+        for piece in (b"first", b"second"):
+            os.write(sink, piece)
+        os.close(sink)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    with open(source, "rb", buffering=buffering) as stream:
+        assert stream.read(1) is None
+        reading.set()
+        made = segment.append_from(stream)
+    feeder.join()
+    assert segment.read(0, 100) == b"firstsecond"
+    assert made.length == 11
+
+
+def test_a_coroutine_waits_for_such_a_pipe_too(tmp_path: Path) -> None:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+
+    class Told(io.FileIO):
+        """Says when it has been found empty."""
+
+        def read(self, size: int | None = -1, /) -> Any:
+            data = super().read(-1 if size is None else size)
+            if data is None:
+                os.write(sink, b"late")
+                os.close(sink)
+            return data
+
+    async def work() -> None:
+        async with await siltstone.open_async(siltstone.init(tmp_path / "async")) as store:
+            segment = await store.create("a")
+            with Told(source) as stream:
+                assert (await segment.append_from(stream)).length == 4
+            assert await segment.read(0, 10) == b"late"
+
+    asyncio.run(work())
+
+
+class Small(io.RawIOBase):
+    """Bytes without a descriptor, few at a time."""
+
+    def __init__(self, left: bytes) -> None:
+        super().__init__()
+        self._left = left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        part, self._left = self._left[:100_000], self._left[100_000:]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def test_a_raw_stream_needs_no_descriptor(segment: siltstone.Segment) -> None:
+    data = os.urandom(1_000_000)
+    assert segment.append_from(Small(data)).length == len(data)  # type: ignore[arg-type]
+    assert segment.read(0, 2_000_000) == data
+
+
+def test_a_stream_that_can_not_be_waited_for_is_refused(segment: siltstone.Segment) -> None:
+    class Idle(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> Any:
+            return None
+
+    with pytest.raises(BlockingIOError, match="nothing now"):
+        segment.append_from(Idle())
 
 
 def _watched(
