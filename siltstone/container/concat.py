@@ -240,6 +240,7 @@ class Concatenator:
                 joining.offset,
                 length,
                 self._now_ms(),
+                target.state.start_offset,
             ),
         )
         if placed:

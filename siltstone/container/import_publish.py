@@ -292,7 +292,9 @@ class Publisher:
             if found != joining.target_id:
                 raise _ChangedError
             place = replace(part, segment_id=joining.target_id, offset=joining.offset)
-            times = self._times(joining.target_id, joining.offset, part.length)
+            target = self._rows.pending_state(joining.target_id)
+            start = 0 if target is None else target.start_offset
+            times = self._times(joining.target_id, joining.offset, part.length, start)
             return place, [_removal(part), *times]
         part = replace(part, offset=output.start)
         if found is None:
@@ -321,15 +323,16 @@ class Publisher:
             created_ms=self._now_ms(),
         )
         entries = [put_name(output.segment, part.segment_id), put_state(state)]
-        entries += self._times(part.segment_id, output.start, part.length)
+        entries += self._times(part.segment_id, output.start, part.length, output.start)
         if self._rows.pending_tombstone(output.segment) is not None:
             entries.append(remove_tombstone(output.segment))
         if output.attributes:
             entries.append(put_attributes(part.segment_id, output.attributes))
         return entries
 
-    def _times(self, segment_id: int, begin: int, length: int) -> list[TableEntry]:
-        return joined_times(self._replica.tables, segment_id, begin, length, self._now_ms())
+    def _times(self, segment_id: int, begin: int, length: int, start: int) -> list[TableEntry]:
+        tables = self._replica.tables
+        return joined_times(tables, segment_id, begin, length, self._now_ms(), start)
 
     def _give_up(self, replaced: dict[str, OpenSegment]) -> None:
         """Let nobody append to segments whose deletion is being assigned."""

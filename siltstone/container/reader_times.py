@@ -22,7 +22,8 @@ class ReaderTimes:
 
     async def offset_at(self, name: str, time_ms: int) -> int:
         """See ``Reading.offset_at``."""
-        return (await self._fresh()).offset_at(name, time_ms)
+        reading = await self._fresh()
+        return reading.offset_at(name, time_ms, int(self._environment.time() * 1000))
 
     async def append_borders(self, name: str, start: int, end: int) -> list[int]:
         """See ``Reading.append_borders``."""

@@ -131,11 +131,13 @@ class Reading:
         lineage = self.replica.tables.lineage
         return map_segment(info, lineage, segment, self._segments, begin, stop)
 
-    def offset_at(self, name: str, time_ms: int) -> int:
+    def offset_at(self, name: str, time_ms: int, now_ms: int) -> int:
         """The last known append border with only bytes below that are older than ``time_ms``.
 
         Every byte appended at ``time_ms`` or later, milliseconds since 1970, is at or behind it.
         The first readable offset when there is no such border; the length when all is older.
+        Bytes with a time later than ``now_ms`` were appended before what follows them, and at the
+        end of the segment now.
         """
         segment = self.segment(name)
         return offset_before(
@@ -145,6 +147,7 @@ class Reading:
             segment.flushed,
             (piece.appended for piece in segment.tail.pieces),
             time_ms,
+            now_ms,
         )
 
     async def read(self, name: str, offset: int, length: int) -> bytes:

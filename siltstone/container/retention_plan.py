@@ -91,6 +91,7 @@ def _by_age(tables: Tables, extent: _Extent, row: RetentionRow, now_ms: int) -> 
         extent.flushed,
         (piece.appended for piece in extent.tail.pieces),
         now_ms - row.age_max_ms,
+        now_ms,
     )
     return _border(tables, extent, found)
 

@@ -322,7 +322,8 @@ class StorageWriter:
         """What the time index gets with the flush of ``pieces`` up to ``end``."""
         known = newest_times(self._replica.tables, segment.segment_id, segment.flushed)
         appended = [piece.appended for piece in pieces]
-        return tuple(plan_times(segment.segment_id, known, segment.flushed, appended, end))
+        start = segment.state.start_offset
+        return tuple(plan_times(segment.segment_id, known, segment.flushed, appended, end, start))
 
     def _writer_rows(
         self, segment: OpenSegment, pieces: Iterable[TailPiece], end: int

@@ -21,7 +21,8 @@ class TimeCalls:
 
     async def offset_at(self, name: str, time_ms: int) -> int:
         """See ``Reading.offset_at``."""
-        return self._reading().offset_at(name, time_ms)
+        now_ms = int(self._parts.environment.time() * 1000)
+        return self._reading().offset_at(name, time_ms, now_ms)
 
     @property
     def retention(self) -> Retention:

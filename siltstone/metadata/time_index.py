@@ -1,8 +1,12 @@
 """The time index: which bytes of a segment were appended before a time.
 
-A row says of an append border until when the bytes below it were appended. There is one at least
-every MiB or 10 seconds, where appends end so often, and always one at the flushed length; what is
-only in tier 1 has its times in memory. Rows of dead bytes are removed after a truncation.
+A row says of an append border until when the bytes since the row before were appended. There is one
+at least every MiB or 10 seconds, where appends end so often, and always one at the flushed length;
+what is only in tier 1 has its times in memory. Rows of dead bytes are removed after a truncation.
+
+Rows keep the times as the clocks told them. Where a clock went back, a row names the last one of
+before, so rows are a list of runs in which times never fall. What a time in the future means is
+judged when somebody asks: by then it is known whether it is one.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ STEP_BYTES = MIB
 STEP_MS = 10_000
 OFFSET_END = 2**64 - 1
 """Above every offset."""
+FALLS_MAX = 64
+"""So often a clock may go back by a step or more among readable bytes; what comes later counts as
+no older than what was there. A search looks at each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,12 @@ class Appended:
 
 
 def plan_times(
-    segment_id: int, known: Sequence[TimeRow], begin: int, appended: Iterable[Appended], end: int
+    segment_id: int,
+    known: Sequence[TimeRow],
+    begin: int,
+    appended: Iterable[Appended],
+    end: int,
+    start: int = 0,
 ) -> list[TableEntry]:
     """Plan the rows that come with a move of the flushed length from ``begin`` to ``end``.
 
@@ -54,34 +66,97 @@ def plan_times(
         appended: what lies in ``[begin, end)``, in order and without gap; it may reach beyond, and
             then ``begin`` or ``end`` is no append border.
         end: the flushed length afterwards.
+        start: the first readable offset: what is below counts for nothing.
     """
     parts = [part for part in appended if part.end > begin and part.offset < end]
-    first_ms = parts[0].time_ms
-    newest = known[0] if known and known[0].offset == begin else None
-    if newest is not None:
-        latest_ms = newest.time_ms
-        last = known[1] if len(known) > 1 else _row(segment_id, 0, 0)
-    else:
-        # Nothing is known of bytes that were flushed before there was an index, but that they came
-        # before these.
-        latest_ms = max(first_ms, known[0].time_ms) if known else first_ms if begin else 0
-        last = _row(segment_id, begin, first_ms)
-    rows: list[TimeRow] = []
+    plan = _Plan(segment_id, known, begin, parts[0].time_ms, start)
     for part in parts:
-        long = min(part.end, end) - last.offset >= STEP_BYTES
-        due = long or part.time_ms - last.time_ms >= STEP_MS
         # What begins below was cut by a move before: no append begins at ``begin`` then.
-        if due and part.offset >= begin and part.offset > last.offset:
-            last = _row(segment_id, part.offset, latest_ms)
-            rows.append(last)
-        latest_ms = max(latest_ms, part.time_ms)
-    rows.append(_row(segment_id, end, latest_ms))
-    gone = [newest] if newest is not None and newest.offset not in {r.offset for r in rows} else []
-    return [*(remove_time(row) for row in gone), *(put_time(row) for row in rows)]
+        plan.pass_over(part, min(part.end, end), is_border=part.offset >= begin)
+    return plan.entries(end)
 
 
-def _row(segment_id: int, offset: int, time_ms: int) -> TimeRow:
-    return TimeRow(segment_id=segment_id, offset=offset, time_ms=time_ms)
+class _Plan:
+    """The rows of one move of the flushed length, while its appends are passed over in order.
+
+    Rows make runs, in which times never fall. A clock that goes back by a step or more ends a run;
+    by less, what comes counts as no older than what was there.
+    """
+
+    def __init__(
+        self, segment_id: int, known: Sequence[TimeRow], begin: int, first_ms: int, start: int
+    ) -> None:
+        self._segment_id = segment_id
+        self._newest = known[0] if known and known[0].offset == begin else None
+        self._rows: list[TimeRow] = []
+        self._fall, self._falls = 0, 0
+        self._last_offset, self._last_ms = begin, first_ms
+        if begin <= start:
+            self._latest_ms = first_ms
+        elif self._newest is None:
+            # Nothing is known of bytes that were flushed before there was an index, but that they
+            # came before these.
+            self._latest_ms = max(first_ms, known[0].time_ms) if known else first_ms
+            self._go_on(known[0] if known else None, start)
+        else:
+            newest, self._latest_ms = self._newest, self._newest.time_ms
+            self._go_on(newest, start)
+            before = known[1] if len(known) > 1 else None
+            if newest.fall and newest.fall == self._fall and _begins_run(newest, before):
+                # The row before is of another clock: nothing else bounds the step.
+                self._rows.append(newest)
+                self._last_offset, self._last_ms = begin, newest.time_ms
+            else:
+                self._last_offset = before.offset if before else 0
+                self._last_ms = before.time_ms if before else 0
+
+    def _go_on(self, row: TimeRow | None, start: int) -> None:
+        if row is not None and row.fall > start:
+            self._fall, self._falls = row.fall, row.falls
+
+    def pass_over(self, part: Appended, end: int, *, is_border: bool) -> None:
+        """Take the next append, of which what is below ``end`` counts."""
+        if is_border:
+            falls = self._latest_ms - part.time_ms >= STEP_MS
+            long = end - self._last_offset >= STEP_BYTES
+            due = falls or long or part.time_ms - self._last_ms >= STEP_MS
+            if due and part.offset > self._last_offset:
+                self._put(part.offset)
+            # A run ends at a row; without one, what was there counts on.
+            if falls and self._falls < FALLS_MAX and self._ends_at(part.offset):
+                self._fall, self._falls = part.offset, self._falls + 1
+                self._latest_ms = self._last_ms = part.time_ms
+        self._latest_ms = max(self._latest_ms, part.time_ms)
+
+    def _ends_at(self, offset: int) -> bool:
+        return bool(self._rows) and self._rows[-1].offset == offset
+
+    def _put(self, offset: int) -> None:
+        row = self._row(offset)
+        self._rows.append(row)
+        self._last_offset, self._last_ms = offset, row.time_ms
+
+    def _row(self, offset: int) -> TimeRow:
+        return TimeRow(
+            segment_id=self._segment_id,
+            offset=offset,
+            time_ms=self._latest_ms,
+            fall=self._fall,
+            falls=self._falls,
+        )
+
+    def entries(self, end: int) -> list[TableEntry]:
+        """The rows to write, with the one at ``end``, and the one to remove."""
+        rows = [*self._rows, self._row(end)]
+        newest = self._newest
+        kept = newest is None or newest.offset in {row.offset for row in rows}
+        gone = [] if kept or newest is None else [remove_time(newest)]
+        return [*gone, *(put_time(row) for row in rows if row != newest)]
+
+
+def _begins_run(row: TimeRow, before: TimeRow | None) -> bool:
+    """Whether no row of the same run lies between the end of the run before and ``row``."""
+    return before is None or before.offset <= row.fall
 
 
 def newest_times(tables: Tables, segment_id: int, offset: int, limit: int = 2) -> list[TimeRow]:
@@ -93,7 +168,7 @@ def newest_times(tables: Tables, segment_id: int, offset: int, limit: int = 2) -
 
 
 def joined_times(
-    tables: Tables, segment_id: int, begin: int, length: int, time_ms: int
+    tables: Tables, segment_id: int, begin: int, length: int, time_ms: int, start: int
 ) -> list[TableEntry]:
     """Plan the rows of bytes that are joined to the end of a flushed segment at ``begin``.
 
@@ -103,12 +178,13 @@ def joined_times(
         begin: its flushed length before.
         length: bytes that are joined; none need no row.
         time_ms: milliseconds since 1970: they count as appended now, whenever they came.
+        start: its first readable offset.
     """
     if not length:
         return []
     joined = Appended(begin, begin + length, time_ms)
     known = newest_times(tables, segment_id, begin)
-    return plan_times(segment_id, known, begin, [joined], joined.end)
+    return plan_times(segment_id, known, begin, [joined], joined.end, start)
 
 
 def append_borders(tables: Tables, segment_id: int, start: int, end: int) -> Iterator[int]:
@@ -128,8 +204,8 @@ def times_below(tables: Tables, segment_id: int, offset: int) -> list[TimeRow]:
 def flushed_before(tables: Tables, segment_id: int, start: int, end: int, time_ms: int) -> int:
     """The last border in ``[start, end]`` with only bytes below that are older than ``time_ms``.
 
-    ``start`` itself when there is none. A seek for each bit of the distance, whatever the number of
-    rows.
+    ``start`` itself when there is none. In between lies one run, or its end: times do not fall. A
+    seek for each bit of the distance, whatever the number of rows.
     """
     first = _first_above(tables, segment_id, start)
     if first is None or first.time_ms >= time_ms:
@@ -150,14 +226,14 @@ def flushed_before(tables: Tables, segment_id: int, start: int, end: int, time_m
 def times_fault(tables: Tables, segment_id: int, flushed: int) -> str | None:
     """What contradicts itself among the rows of a segment; ``None`` when nothing does."""
     low, end = time_key(segment_id, 0), time_key(segment_id + 1, 0)
-    latest_ms = 0
+    last: TimeRow | None = None
     while page := _rows(tables.scan(METADATA_TABLE, low, end)):
         for row in page:
             if row.offset > flushed:
                 return f"an append time at {row.offset}, beyond the flushed length {flushed}"
-            if row.time_ms < latest_ms:
-                return f"the append time at {row.offset} falls from {latest_ms} to {row.time_ms}"
-            latest_ms = row.time_ms
+            if last is not None and row.time_ms < last.time_ms and row.fall != last.offset:
+                return f"the append time at {row.offset} falls from {last.time_ms} to {row.time_ms}"
+            last = row
         low = time_key(segment_id, page[-1].offset) + b"\0"
     return None
 
@@ -169,8 +245,13 @@ def offset_before(
     flushed: int,
     tail: Iterable[Appended],
     time_ms: int,
+    now_ms: int,
 ) -> int:
     """The last known append border with only bytes below that are older than ``time_ms``.
+
+    Bytes with a time later than now, by more than a step, had a clock that was ahead. They were
+    appended before those behind them, and so count as these; at the end of the segment they count
+    as appended now.
 
     Args:
         tables: rows of what is flushed.
@@ -179,32 +260,78 @@ def offset_before(
         flushed: its flushed length.
         tail: what lies beyond, in order; its first part may begin below.
         time_ms: milliseconds since 1970.
+        now_ms: likewise, by the clock of who asks.
 
     Returns:
         ``start`` when no border is so old; the end when every byte is older.
     """
-    latest_ms = _latest_ms(tables, segment_id, start, flushed)
-    if latest_ms is None or latest_ms >= time_ms:
-        return flushed_before(tables, segment_id, start, flushed, time_ms)
+    # Who asks for a time that is yet to come by this clock has it from another one.
+    search = _Search(max(now_ms, time_ms))
+    found = start
+    for low, high in _runs(tables, segment_id, start, flushed):
+        found = flushed_before(tables, segment_id, low, high, time_ms)
+        young = _first_above(tables, segment_id, found)
+        if found > low:
+            search.older()
+        if young is not None and young.offset <= high:
+            border = search.younger(young.time_ms, found)
+            if border is not None:
+                return border
+    if found < flushed and search.ahead is None:
+        return found  # nothing is known of what was flushed before there was an index
     found = flushed
     for part in tail:
-        if part.end > start and part.time_ms >= time_ms:
-            return max(start, found)
+        if part.end > start:
+            if part.time_ms < time_ms:
+                search.older()
+            else:
+                border = search.younger(part.time_ms, max(start, found))
+                if border is not None:
+                    return border
         found = part.end
-    return max(start, found)
+    return max(start, found) if search.ahead is None else search.ahead
+
+
+class _Search:
+    """Looks for the first bytes that are young enough, while borders are passed over in order.
+
+    Attributes:
+        ahead: the border at which bytes begin whose times lie in the future, when such come last.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        # A row may say up to a step more than some of its bytes.
+        self._believed_ms = now_ms + STEP_MS
+        self.ahead: int | None = None
+
+    def older(self) -> None:
+        """Pass over bytes that are older: those before, with times in the future, are too."""
+        self.ahead = None
+
+    def younger(self, time_ms: int, border: int) -> int | None:
+        """Where the search ends with bytes of this time behind ``border``; ``None``: not here."""
+        if self.ahead is not None:
+            border = self.ahead
+        if time_ms <= self._believed_ms:
+            return border
+        self.ahead = border
+        return None
+
+
+def _runs(tables: Tables, segment_id: int, start: int, flushed: int) -> list[tuple[int, int]]:
+    """The parts of ``(start, flushed]`` in which times do not fall, in order."""
+    ends = [flushed]
+    row = next(iter(newest_times(tables, segment_id, flushed, 1)), None)
+    while row is not None and row.fall > start and len(ends) <= FALLS_MAX:
+        ends.append(row.fall)
+        row = next(iter(newest_times(tables, segment_id, row.fall, 1)), None)
+    ends.reverse()
+    return list(zip([start, *ends], ends, strict=False)) if flushed > start else []
 
 
 def _first_above(tables: Tables, segment_id: int, offset: int) -> TimeRow | None:
     low, end = time_key(segment_id, offset) + b"\0", time_key(segment_id + 1, 0)
     return next(iter(_rows(tables.scan(METADATA_TABLE, low, end, limit=1))), None)
-
-
-def _latest_ms(tables: Tables, segment_id: int, start: int, flushed: int) -> int | None:
-    """The latest append time of flushed bytes that count; ``None`` when that is not known."""
-    if flushed <= start:
-        return -1
-    newest = newest_times(tables, segment_id, flushed, 1)
-    return newest[0].time_ms if newest and newest[0].offset == flushed else None
 
 
 def _rows(found: Iterable[tuple[bytes, Entry]]) -> list[TimeRow]:

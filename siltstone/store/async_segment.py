@@ -251,7 +251,8 @@ class AsyncSegment(LivingHandle):
         place where an append ends, or the first readable offset. Up to 1 MiB of what was appended
         in the 10 s before the first such byte may lie behind it too; more only where one commit to
         the log is larger. The length when all is older. Bytes that a concat brought were appended
-        when it was done. Times are those of the clocks of the owners.
+        when it was done. Times are those of the clocks of the owners; bytes whose time is yet to
+        come by the clock here were appended before those that follow.
 
         Args:
             time: seconds since 1970, or a datetime with a time zone.

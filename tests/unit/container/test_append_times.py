@@ -25,6 +25,9 @@ from tests.unit.container.container_world import (
 SETTINGS = with_settings(chunk_bytes=4 * MIB, flush_bytes=2 * MIB, flush_age_s=20.0)
 
 
+PAUSE_S = 30.0
+
+
 @dataclass
 class Appends:
     """Every append of one segment that is still readable: where it begins, and when it came."""
@@ -194,6 +197,41 @@ def test_a_clock_that_goes_back_hides_nothing() -> None:
         await container.close()
 
     with world(settings=SETTINGS) as place:
+        place.run(work(place))
+
+
+@pytest.mark.parametrize("ahead_s", [900.0, 3.2e8])
+def test_a_clock_that_was_ahead_spoils_no_answer_behind_it(ahead_s: float) -> None:
+    """One append, flushed, by a clock that is ahead; the same answers in memory, rows, a reader."""
+
+    async def work(place: World) -> None:
+        owner = await place.open()
+        container, right = owner.container, place.environment.time
+        await container.create("log")
+        await container.append("log", bytes(10))
+        place.environment.time = lambda: right() + ahead_s  # type: ignore[method-assign]
+        await container.append("log", bytes(10))
+        await container.flush()
+        place.environment.time = right  # type: ignore[method-assign]
+        asked = []
+        for _ in range(9):
+            await asyncio.sleep(PAUSE_S)
+            asked.append(int(right() * 1000))
+            await container.append("log", bytes(10))
+        reader = await place.open_reader()
+        for truncated in (0, 20):
+            await container.truncate("log", truncated)
+            for _ in range(2):
+                for number, time_ms in enumerate(asked[1:], 1):
+                    expected = 20 + number * 10
+                    assert await container.offset_at("log", time_ms) == expected
+                    assert await reader.offset_at("log", time_ms) == expected
+                await container.flush()
+        assert [finding async for finding in container.check()] == []
+        await reader.close()
+        await container.close()
+
+    with world(settings=with_settings(flush_age_s=1e9)) as place:
         place.run(work(place))
 
 

@@ -96,6 +96,7 @@ KEPT_TASK = replace(
     TASK, due_ms=2**62 + 1, subject=43, name="old/a", stage=TaskStage.KEPT, attempts=0
 )
 TIME = TimeRow(segment_id=300, offset=8000, time_ms=1_700_000_000_000)
+FALLEN_TIME = TimeRow(segment_id=300, offset=9000, time_ms=1_699_999_000_000, fall=8000, falls=1)
 RETENTION = RetentionRow(
     scope=RetentionScope.PREFIX, name="flights/", bytes_max=1 << 20, age_max_ms=60_000
 )
@@ -173,6 +174,7 @@ WRITTEN: dict[str, tuple[bytes, bytes]] = {
     "failed-task": (keys.task_key(2**62, 1, 42), encode_task(FAILED_TASK)),
     "kept-task": (keys.task_key(2**62 + 1, 1, 43), encode_task(KEPT_TASK)),
     "time": (keys.time_key(300, 8000), encode_time_row(TIME)),
+    "fallen-time": (keys.time_key(300, 9000), encode_time_row(FALLEN_TIME)),
     "retention": (keys.retention_key(1, "flights/"), encode_retention_row(RETENTION)),
     "epoch": (keys.epoch_key(3), encode_epoch_row(EPOCH)),
     "import": (keys.import_key("job-1"), encode_import_row(IMPORT)),
@@ -211,6 +213,7 @@ READ: dict[str, tuple[object, Callable[[bytes, bytes], object]]] = {
     "failed-task": (FAILED_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "kept-task": (KEPT_TASK, lambda key, value: decode_task(*keys.task_of(key), value)),
     "time": (TIME, lambda _, value: decode_time_row(300, 8000, value)),
+    "fallen-time": (FALLEN_TIME, lambda _, value: decode_time_row(300, 9000, value)),
     "retention": (RETENTION, lambda _, value: decode_retention_row(1, "flights/", value)),
     "epoch": (EPOCH, lambda _, value: decode_epoch_row(3, value)),
     "import": (IMPORT, lambda key, value: decode_import_row(keys.import_of(key)[1], value)),

@@ -16,6 +16,7 @@ from siltstone.metadata.changes import put_time
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 from siltstone.metadata.time_index import (
+    FALLS_MAX,
     OFFSET_END,
     STEP_BYTES,
     STEP_MS,
@@ -29,6 +30,8 @@ from siltstone.metadata.time_index import (
 )
 
 SEGMENT = 7
+NOW_MS = 1 << 50
+"""Behind every time of a test in which no clock is ahead."""
 SIZES = st.sampled_from([1, 100, 200 * KIB, 700 * KIB, MIB, 3 * MIB])
 
 
@@ -80,7 +83,7 @@ class Segment:
     def move(self, end: int) -> None:
         known = newest_times(self.rows.tables, SEGMENT, self.flushed)
         waiting = [part for part in self.parts if part.end > self.flushed]
-        self.rows.put(plan_times(SEGMENT, known, self.flushed, waiting, end))
+        self.rows.put(plan_times(SEGMENT, known, self.flushed, waiting, end, self.start))
         self.flushed = end
 
     def truncate(self, to: int) -> None:
@@ -96,20 +99,31 @@ class Segment:
                 if int.from_bytes(key[9:]) != row.offset
             }
 
-    def offset_at(self, time_ms: int) -> int:
+    def offset_at(self, time_ms: int, now_ms: int = NOW_MS) -> int:
         tail = [part for part in self.parts if part.end > self.flushed]
-        return offset_before(self.rows.tables, SEGMENT, self.start, self.flushed, tail, time_ms)
+        return offset_before(
+            self.rows.tables, SEGMENT, self.start, self.flushed, tail, time_ms, now_ms
+        )
+
+    def first_since(self, time_ms: int, now_ms: int) -> Appended | None:
+        """The first readable append that counts as made at ``time_ms`` or later."""
+        found, counts_ms = None, now_ms
+        for part in reversed([part for part in self.parts if part.end > self.start]):
+            # A time in the future is none: it was before what follows.
+            if part.time_ms <= now_ms + STEP_MS:
+                counts_ms = part.time_ms
+            if counts_ms >= time_ms:
+                found = part
+        return found
 
 
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), SIZES, st.integers(-40_000, 40_000)),
-        st.tuples(st.just("flush"), st.integers(1, 5), st.just(0)),
-        st.tuples(st.just("cut"), st.integers(0, 100), st.just(0)),
-        st.tuples(st.just("truncate"), st.integers(0, 100), st.just(0)),
-    ),
-    max_size=40,
+STEPS_OF_ONE = st.one_of(
+    st.tuples(st.just("append"), SIZES, st.integers(-40_000, 40_000)),
+    st.tuples(st.just("flush"), st.integers(1, 5), st.just(0)),
+    st.tuples(st.just("cut"), st.integers(0, 100), st.just(0)),
+    st.tuples(st.just("truncate"), st.integers(0, 100), st.just(0)),
 )
+STEPS = st.lists(STEPS_OF_ONE, max_size=40)
 
 
 def _play(steps: list[tuple[str, int, int]], *, forward: bool) -> Segment:
@@ -163,6 +177,102 @@ def test_little_that_is_older_comes_with_it(steps: list[tuple[str, int, int]]) -
         for part in segment.parts:
             if part.end > found and part.offset < first:
                 assert wanted[0].time_ms - part.time_ms < STEP_MS
+
+
+JUMPS = st.lists(
+    st.one_of(
+        STEPS_OF_ONE,
+        # A clock goes back and forth by anything, while others are right.
+        st.tuples(st.just("append"), SIZES, st.sampled_from([-(10**9), -60_000, 60_000, 10**9])),
+    ),
+    max_size=40,
+)
+
+
+@given(JUMPS, st.data())
+def test_a_clock_that_was_ahead_spoils_nothing_but_its_own_bytes(
+    steps: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    segment = _play(steps, forward=False)
+    assert times_fault(segment.rows.tables, SEGMENT, segment.flushed) is None
+    times = _times(segment)
+    now_ms = data.draw(st.sampled_from(times))
+    for time_ms in times:
+        if time_ms > now_ms:
+            continue
+        found = segment.offset_at(time_ms, now_ms)
+        readable = [part for part in segment.parts if part.end > segment.start]
+        for part in readable:
+            if time_ms <= part.time_ms <= now_ms:
+                assert found <= max(part.offset, segment.start)
+        # A row says up to a step more than the bytes of it, and so does where it begins.
+        first = segment.first_since(time_ms - 2 * STEP_MS, now_ms)
+        if first is None:
+            assert found == segment.length
+            continue
+        long_before = [part for part in readable if part.end <= first.offset - STEP_BYTES]
+        assert all(found >= part.end for part in long_before)
+
+
+@given(JUMPS)
+def test_a_flush_changes_an_answer_by_a_step_at_most(steps: list[tuple[str, int, int]]) -> None:
+    segment = _play(steps, forward=False)
+    times = [time_ms for time_ms in _times(segment) if time_ms > 2 * STEP_MS]
+    now_ms = max(_times(segment))
+    before = {time_ms: segment.offset_at(time_ms, now_ms) for time_ms in times}
+    if segment.length > segment.flushed:
+        segment.move(segment.length)
+    for time_ms, was in before.items():
+        found = segment.offset_at(time_ms, now_ms)
+        first = segment.first_since(time_ms - 2 * STEP_MS, now_ms)
+        border = segment.length if first is None else max(first.offset, segment.start)
+        assert min(border - STEP_BYTES, was) <= found <= was
+
+
+def test_what_was_truncated_has_no_time() -> None:
+    """A clock is ten years ahead for one append, which is flushed, and truncated much later."""
+    segment = Segment()
+    for time_ms in (10**9, 10**9 + 10**11, *range(10**9, 10**9 + 30 * 10**7, 10**7)):
+        segment.append(100, time_ms)
+        segment.flush(1)
+    segment.truncate(200)
+    for now_ms in (10**9 + 30 * 10**7, 10**12):
+        for number in range(30):
+            assert segment.offset_at(10**9 + number * 10**7, now_ms) == 200 + number * 100
+
+
+def test_a_time_in_the_future_is_that_of_what_follows() -> None:
+    segment = Segment()
+    for time_ms in (10**9, 10**9 + 10**11, 10**9 + 10**7, 10**9 + 2 * 10**7):
+        segment.append(100, time_ms)
+    now_ms = 10**9 + 3 * 10**7
+    expected = {10**9: 0, 10**9 + 1: 100, 10**9 + 10**7 + 1: 300, now_ms: 400}
+    for _ in range(2):
+        assert {time_ms: segment.offset_at(time_ms, now_ms) for time_ms in expected} == expected
+        segment.flush(4)
+
+
+def test_a_time_in_the_future_at_the_end_is_now() -> None:
+    segment = Segment()
+    for time_ms in (10**9, 10**9 + 10**11):
+        segment.append(100, time_ms)
+    for _ in range(2):
+        assert segment.offset_at(10**9 + 1, 10**9 + 500_000) == 100
+        assert segment.offset_at(10**9 + 500_000, 10**9 + 500_000) == 100
+        segment.flush(2)
+
+
+def test_a_clock_that_goes_to_and_fro_leaves_few_runs() -> None:
+    """Behind so many falls what comes counts as no older than what was there: nothing is missed."""
+    segment = Segment()
+    for count in range(4 * FALLS_MAX):
+        segment.append(100, 10**9 + count * 1_000 + (count % 2) * 10**6)
+        segment.flush(1)
+    (newest,) = newest_times(segment.rows.tables, SEGMENT, segment.flushed, 1)
+    assert newest.falls == FALLS_MAX
+    assert times_fault(segment.rows.tables, SEGMENT, segment.flushed) is None
+    for part in segment.parts:
+        assert segment.offset_at(part.time_ms) <= part.offset
 
 
 @given(STEPS)

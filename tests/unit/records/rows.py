@@ -84,7 +84,17 @@ TASKS = st.builds(
     dropped_version=U64,
     reason=st.text(max_size=40),
 )
-TIMES = st.builds(time_row.TimeRow, segment_id=U64, offset=U64, time_ms=U64)
+TIMES = st.one_of(
+    st.builds(time_row.TimeRow, segment_id=U64, offset=U64, time_ms=U64),
+    st.builds(
+        time_row.TimeRow,
+        segment_id=U64,
+        offset=st.just(2**64 - 1),
+        time_ms=U64,
+        fall=st.integers(1, 2**64 - 2),
+        falls=st.integers(1, 2**64 - 1),
+    ),
+)
 RETENTIONS = st.builds(
     retention_row.RetentionRow,
     scope=st.sampled_from(retention_row.RetentionScope),
