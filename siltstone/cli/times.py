@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from siltstone.store.local_times import seconds_of
 from siltstone.store.units import parse_time
 
 
@@ -18,7 +19,10 @@ class SinceTime(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return seconds since 1970. Without a zone a date is one of this machine's zone."""
+        """Return seconds since 1970. Without a zone a date is one of this machine's zone.
+
+        Of a time that the zone skips those of the skip, of one that it has twice the first.
+        """
         if isinstance(value, float):
             return value
         text = str(value)
@@ -27,7 +31,7 @@ class SinceTime(click.ParamType[float]):
         except ValueError:
             pass
         try:
-            return max(0.0, datetime.fromisoformat(text).timestamp())
+            return max(0.0, seconds_of(datetime.fromisoformat(text)))
         except (ValueError, OverflowError):
             self.fail(f"not a time: {text!r}; write 15min, 2h, 7d or 2026-01-31T12:00", param, ctx)
 

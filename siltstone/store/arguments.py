@@ -22,6 +22,7 @@ from siltstone.container.views import (
 from siltstone.core.errors import StoreError
 from siltstone.core.records.table_record import KEY_BYTES_MAX
 from siltstone.core.words import READ_BYTES_MAX, Buffer, container_of
+from siltstone.store.local_times import seconds_of
 
 OFFSET_MAX: Final = 2**64 - 1
 
@@ -62,7 +63,7 @@ def check_time_ms(time: object) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ValueError("time has no time zone")
-        time = time.timestamp()
+        time = seconds_of(time)
     if not isinstance(time, int | float) or isinstance(time, bool):
         raise TypeError(f"time is a datetime or seconds since 1970, not {type(time).__name__}")
     if not 0 <= time * 1000 <= OFFSET_MAX:
