@@ -26,8 +26,6 @@ def options_of(endpoint: str, topic: str, **more: Any) -> dict[str, Any]:
     options: dict[str, Any] = {
         "servers": [endpoint],
         "topic": topic,
-        "create_topics": True,
-        "replication": 1,
         "single_broker": True,
         "insecure": True,
     }

@@ -67,7 +67,7 @@ class Claimant:
         """
         deadline_s = self.settings.deadline_s
         partition = self.connection.partition()
-        with refusals(self.topic):
+        with refusals(self.topic, self.settings.servers_text):
             self._check_topic(partition, Deadline(deadline_s), new=new, first=new and not above)
             scan = look(partition, self.shelf, deadline_s)
             check_lineage(scan, self.topic, lineage, new=new)
@@ -98,7 +98,7 @@ class Claimant:
         deadline_s = self.settings.deadline_s
         deadline = Deadline(deadline_s)
         partition = self.connection.partition()
-        with refusals(self.topic):
+        with refusals(self.topic, self.settings.servers_text):
             sender = Sender(partition, deadline)
         sent = sender.send([encode_claim_record(record)], deadline)
         catch_up(partition, scan, deadline_s, until=sent.offset - 1)
@@ -148,10 +148,15 @@ class Claimant:
         settings = self.settings
         view = partition.describe(deadline)
         if view is None and not new:
-            raise LogLostError("the topic does not exist", topic=self.topic)
+            raise LogLostError(
+                "the topic does not exist", topic=self.topic, servers=settings.servers_text
+            )
         if view is None and not settings.create_topics:
             raise CapabilityError(
-                "the topic does not exist: make it, or set create_topics", topic=self.topic
+                "the topic does not exist: make it, or set create_topics; for a trial on one broker"
+                " set single_broker, which makes it too",
+                topic=self.topic,
+                servers=settings.servers_text,
             )
         if view is None:
             options = options_of_new(single_broker=settings.single_broker)

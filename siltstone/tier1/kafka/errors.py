@@ -39,18 +39,21 @@ ADVICE = (
 
 
 @contextmanager
-def translated(operation: str, topic: str) -> Iterator[None]:
-    """Turn errors of the client into ``LogError``, whose outcome is unknown; all of them."""
+def translated(operation: str, topic: str, servers: str) -> Iterator[None]:
+    """Turn errors of the client into ``LogError``, whose outcome is unknown; all of them.
+
+    ``servers`` are those of the settings, for people.
+    """
     try:
         yield
     except (SiltstoneError, ValueError, TypeError):
         raise
     except Exception as error:
-        raise log_error(operation, topic, error) from error
+        raise log_error(operation, topic, servers, error) from error
 
 
 @contextmanager
-def refusals(topic: str) -> Iterator[None]:
+def refusals(topic: str, servers: str) -> Iterator[None]:
     """Turn what no second try would change into ``CapabilityError``, which says what would.
 
     For calls that change nothing.
@@ -59,18 +62,25 @@ def refusals(topic: str) -> Iterator[None]:
         yield
     except tuple(kind for kind, _ in ADVICE) as error:
         raise CapabilityError(
-            "the broker refused", topic=topic, reason=reason(error), advice=_advice(error)
+            "the broker refused",
+            topic=topic,
+            servers=servers,
+            reason=reason(error),
+            advice=_advice(error),
         ) from error
 
 
-def log_error(operation: str, topic: str, error: Exception) -> LogError:
+def log_error(operation: str, topic: str, servers: str, error: Exception) -> LogError:
     """Return the error of the contract for one of the client."""
     if isinstance(error, DeadlineError):
-        return LogError("the log did not answer in time", operation=operation, topic=topic)
+        return LogError(
+            "the log did not answer in time", operation=operation, topic=topic, servers=servers
+        )
     return LogError(
         "Kafka log failed",
         operation=operation,
         topic=topic,
+        servers=servers,
         reason=reason(error),
         advice=_advice(error),
     )
@@ -84,6 +94,10 @@ def deleted(topic: str, start: int) -> LogError:
 def _advice(error: Exception) -> str | None:
     if isinstance(error, kafka_errors.KafkaConnectionError) and "Handshake failed" in str(error):
         return "the broker may speak no TLS on this port: look at servers and insecure"
+    if isinstance(error, kafka_errors.InvalidReplicationFactorError):
+        return "there are fewer brokers than copies: for a trial on one set single_broker"
+    if isinstance(error, kafka_errors.KafkaConnectionError):
+        return "look at servers, and whether a broker runs there"
     return next((advice for kind, advice in ADVICE if isinstance(error, kind)), None)
 
 

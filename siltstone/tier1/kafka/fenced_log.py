@@ -72,6 +72,7 @@ class KafkaFencedLog(LogHandle):
         super().__init__()
         self._settings = settings
         self._topic = f"{settings.topic}-{container}"
+        self._servers = settings.servers_text
         self._environment = environment or SystemEnvironment()
         self._here = here or this_process()
         self._beat_s = beat_s
@@ -115,7 +116,7 @@ class KafkaFencedLog(LogHandle):
                 raise LogError("the handle is claimed already", outcome=Outcome.NOT_APPLIED)
             self._require(HandleState.UNCLAIMED)
             try:
-                with translated("claim", self._topic):
+                with translated("claim", self._topic, self._servers):
                     scan = self._claimant.prepare(lineage, new=new, above=above, takeover=takeover)
             except SiltstoneError:
                 self._connection.drop()
@@ -123,7 +124,7 @@ class KafkaFencedLog(LogHandle):
             nonce = self._environment.random_bytes(NONCE_BYTES)
             record = self._claimant.record(lineage, nonce, above=above, owner=owner)
             try:
-                with translated("claim", self._topic):
+                with translated("claim", self._topic, self._servers):
                     claim, self._sender = self._claimant.send(scan, record, new=new)
             except BaseException:
                 self._poison()
@@ -179,7 +180,7 @@ class KafkaFencedLog(LogHandle):
         if frame.size > FRAME_BYTES:
             raise ValueError(f"frame of {frame.size} bytes exceeds {FRAME_BYTES}")
         try:
-            with translated("append", self._topic):
+            with translated("append", self._topic, self._servers):
                 self._last_offset = self._send(frame.buffers, frame.size)
         except FencedError:
             self._poison()
@@ -232,7 +233,7 @@ class KafkaFencedLog(LogHandle):
         with self._lock:
             self._require(HandleState.CLAIMED)
             scan = self._scan
-            with translated("read", self._topic):
+            with translated("read", self._topic, self._servers):
                 note_start(self._connection.partition(), scan, self._deadline())
             if from_index < scan.first:
                 raise LogTruncatedError(index=from_index, first=scan.first)
@@ -240,7 +241,7 @@ class KafkaFencedLog(LogHandle):
                 return iter([frame for frame in scan.recent if frame.index >= from_index])
             offsets = scan.offsets[from_index - scan.first :]
             partition = self._connection.partition()
-        return frames_at(partition, from_index, offsets, self._settings.deadline_s)
+        return frames_at(partition, from_index, offsets, self._settings.deadline_s, self._servers)
 
     def dropped_tail(self) -> int:
         """See ``FencedLog.dropped_tail``; brokers take a record whole or not at all."""
@@ -260,7 +261,7 @@ class KafkaFencedLog(LogHandle):
             if before_index > self._scan.end:
                 raise ValueError(f"truncation at {before_index} beyond the end")
             try:
-                with translated("truncate", self._topic):
+                with translated("truncate", self._topic, self._servers):
                     self._truncate(before_index)
             except BaseException:
                 self._poison()
@@ -289,7 +290,7 @@ class KafkaFencedLog(LogHandle):
     def newest_epoch(self) -> int:
         """See ``FencedLog.newest_epoch``."""
         self._require_open()
-        with self._look_lock, translated("read", self._topic):
+        with self._look_lock, translated("read", self._topic, self._servers):
             try:
                 if not self._epoch:
                     return self._looked().epoch
@@ -315,7 +316,7 @@ class KafkaFencedLog(LogHandle):
     def holder(self) -> LogOwner:
         """See ``FencedLog.holder``. It takes some seconds to find one of another machine dead."""
         self._require_usable()
-        with self._look_lock, translated("read", self._topic):
+        with self._look_lock, translated("read", self._topic, self._servers):
             scan = self._looked()
             alive = self._claimant.is_held(scan)
         text = "" if scan.claim is None else scan.claim.record.owner
@@ -324,27 +325,27 @@ class KafkaFencedLog(LogHandle):
     def condition(self) -> LogCondition:
         """See ``ExaminedLog.condition``."""
         self._require_usable()
-        with self._look_lock, translated("look", self._topic):
+        with self._look_lock, translated("look", self._topic, self._servers):
             return self._claimant.condition(self._connection.partition())
 
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""
         self._require_usable()
         connection = Connection(self._settings.client_options(), self._topic)
-        return KafkaLogReader(connection, self._topic, self._settings.deadline_s, self._shelf)
+        return KafkaLogReader(connection, self._topic, self._settings, self._shelf)
 
     # --- replacing it ---
 
     def fence_all(self) -> None:
         """See ``ReplaceableLog.fence_all``."""
-        with self._lock, translated("fence", self._topic):
+        with self._lock, translated("fence", self._topic, self._servers):
             self._require(HandleState.UNCLAIMED)
             nonce = self._environment.random_bytes(NONCE_BYTES)
             fence(self._connection.partition(), nonce, self._here, self._deadline())
 
     def set_aside(self) -> str | None:
         """See ``ReplaceableLog.set_aside``: the records are copied to another topic and deleted."""
-        with self._lock, translated("set aside", self._topic):
+        with self._lock, translated("set aside", self._topic, self._servers):
             self._require(HandleState.UNCLAIMED)
             settings = self._settings
             self._look = Scan(self._topic)

@@ -12,6 +12,7 @@ from siltstone.tier1.kafka.connection import Connection
 from siltstone.tier1.kafka.errors import translated
 from siltstone.tier1.kafka.reading import catch_up, frames_at, look
 from siltstone.tier1.kafka.scan import Scan
+from siltstone.tier1.kafka.settings import KafkaLogSettings
 from siltstone.tier1.kafka.shelf import Shelf
 
 
@@ -21,15 +22,18 @@ class KafkaLogReader:
     Args:
         connection: its own.
         topic: the topic.
-        deadline_s: seconds that a call may take.
+        settings: of the log.
         shelf: where it begins, and leaves what it found out.
     """
 
-    def __init__(self, connection: Connection, topic: str, deadline_s: float, shelf: Shelf) -> None:
+    def __init__(
+        self, connection: Connection, topic: str, settings: KafkaLogSettings, shelf: Shelf
+    ) -> None:
         self._connection = connection
         self._shelf = shelf
         self._topic = topic
-        self._deadline_s = deadline_s
+        self._servers = settings.servers_text
+        self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()
         self._scan = Scan(topic)
         self._is_closed = False
@@ -61,7 +65,7 @@ class KafkaLogReader:
                 return iter([frame for frame in scan.recent if frame.index >= from_index])
             offsets = scan.offsets[from_index - scan.first :]
             partition = self._connection.partition()
-        return frames_at(partition, from_index, offsets, self._deadline_s)
+        return frames_at(partition, from_index, offsets, self._deadline_s, self._servers)
 
     def dropped_tail(self) -> int:
         """See ``LogReader.dropped_tail``; brokers take a record whole or not at all."""
@@ -88,7 +92,7 @@ class KafkaLogReader:
 
     def _refresh(self) -> Scan:
         self._check_open()
-        with translated("read", self._topic):
+        with translated("read", self._topic, self._servers):
             try:
                 partition = self._connection.partition()
                 if self._scan.next_offset is None:

@@ -108,9 +108,11 @@ def note_start(partition: Partition, scan: Scan, deadline: Deadline) -> None:
 
 
 def frames_at(
-    partition: Partition, first: int, offsets: Sequence[int], deadline_s: float
+    partition: Partition, first: int, offsets: Sequence[int], deadline_s: float, servers: str
 ) -> Iterator[Frame]:
     """Yield the frames at ``offsets``, of which the first has the index ``first``.
+
+    ``servers`` are those of the settings, for people.
 
     Raises:
         LogTruncatedError: they were truncated meanwhile.
@@ -119,7 +121,7 @@ def frames_at(
     """
     done = 0
     while done < len(offsets):
-        with translated("read", partition.topic):
+        with translated("read", partition.topic, servers):
             fetched = _fetch(partition, offsets[done], first + done, deadline_s)
         before = done
         for place, value in fetched.records:

@@ -52,9 +52,11 @@ class KafkaLogSettings(BaseModel):
             all others.
         topic: what the names of the topics begin with; behind it come a hyphen and the number of
             the container. No two stores may share it.
-        create_topics: make a topic that is missing, for a container that is new.
-        replication: copies of each record in such a topic.
         single_broker: let a topic have fewer copies than three: a lost disk is a lost log then.
+        create_topics: make a topic that is missing, for a container that is new; unless set, where
+            ``single_broker`` is.
+        replication: copies of each record in such a topic; unless set 3, or 1 with
+            ``single_broker``.
         insecure: allow connections without TLS: whoever listens reads all.
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         certificate, certificate_key: absolute paths of what this client shows of itself.
@@ -69,9 +71,11 @@ class KafkaLogSettings(BaseModel):
 
     servers: Annotated[list[Server], BeforeValidator(_split)] = Field(min_length=1)
     topic: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=TOPIC_CHARACTERS_MAX)
-    create_topics: bool = False
-    replication: int = Field(default=3, ge=1, le=32)
     single_broker: bool = False
+    create_topics: bool = Field(default_factory=lambda known: bool(known.get("single_broker")))
+    replication: int = Field(
+        default_factory=lambda known: 1 if known.get("single_broker") else 3, ge=1, le=32
+    )
     insecure: bool = False
     ca_bundle: File = None
     certificate: File = None
@@ -95,6 +99,11 @@ class KafkaLogSettings(BaseModel):
         if self.create_topics and self.replication < 3 and not self.single_broker:
             raise ValueError("replication must be at least 3 unless single_broker is true")
         return self
+
+    @property
+    def servers_text(self) -> str:
+        """The servers, for people."""
+        return ",".join(self.servers)
 
     def client_options(self) -> dict[str, Any]:
         """What the client is made with. It holds secrets: show it to nobody."""

@@ -84,3 +84,19 @@ def test_wrong_settings_are_named_and_not_repeated(wrong: dict[str, Any], reason
 
 def test_another_log_is_not_this_one() -> None:
     assert siltstone_fenced_log("file", {}, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "makes", "copies"),
+    [
+        pytest.param({}, False, 3, id="many brokers"),
+        pytest.param({"single_broker": True}, True, 1, id="one broker"),
+        pytest.param({"single_broker": True, "create_topics": False}, False, 1, id="not made"),
+        pytest.param({"single_broker": True, "replication": 2}, True, 2, id="two copies"),
+    ],
+)
+def test_a_single_broker_makes_topics_of_one_copy(
+    given: dict[str, Any], makes: bool, copies: int
+) -> None:
+    settings = KafkaLogSettings.model_validate(GOOD | given)
+    assert (settings.create_topics, settings.replication) == (makes, copies)
