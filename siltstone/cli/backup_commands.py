@@ -352,17 +352,18 @@ def gc(
 
 def site_from(folder: Path, choice: dict[str, Any]) -> Site:
     """Where a new store lies, by what ``new_store_options`` gave, which is taken out of it."""
-    from siltstone.core.hooks import check_plugins
+    from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
     from siltstone.store.initialisation import site_of
 
-    check_plugins(choice["binding"], choice["log"])
+    model = plugin_settings(BINDINGS_GROUP, choice["binding"])
+    log_model = plugin_settings(TIER1_GROUP, choice["log"])
     options, log_options = choice.pop("options"), choice.pop("log_options")
     return site_of(
         folder,
         binding=choice.pop("binding"),
-        options=options_of(options) if options else None,
+        options=options_of(options, model) if options else None,
         log=choice.pop("log"),
-        log_options=options_of(log_options, "--log-option") if log_options else None,
+        log_options=options_of(log_options, log_model, "--log-option") if log_options else None,
     )
 
 

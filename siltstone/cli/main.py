@@ -23,6 +23,7 @@ from siltstone.cli import (
     doctor_command,
     file_commands,
     health_command,
+    help_command,
     inspect_commands,
     read_commands,
     recover_command,
@@ -37,13 +38,13 @@ from siltstone.cli.garbage_commands import gc
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migrate_commands import migrate
 from siltstone.cli.output import printable
-from siltstone.cli.path_text import PathText
 from siltstone.cli.retention_commands import retention
-from siltstone.cli.session import STORE_VARIABLE, Session
+from siltstone.cli.session import Session
 from siltstone.cli.spark_commands import spark
 from siltstone.cli.standard_files import fill_closed_files, write_whole
 from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
+from siltstone.cli.verb_options import add_common_options
 
 
 class Verbs(ListedVerbs):
@@ -56,7 +57,7 @@ class Verbs(ListedVerbs):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the verb."""
-        with _own_ends():
+        with _own_ends(), _traced(context):
             return super().invoke(context)
 
 
@@ -72,20 +73,23 @@ def _own_ends() -> Iterator[None]:
         raise Interrupted from error
 
 
+@contextmanager
+def _traced(context: click.Context) -> Iterator[None]:
+    """Show the traceback of a failure to those who asked for it."""
+    try:
+        yield
+    except Exception as error:
+        session = context.find_object(Session)
+        # Of what nobody foresaw the last place shows it in any case.
+        if session is not None and session.verbosity and exit_code(error) is not None:
+            _complain("".join(traceback.format_exception(error)).rstrip())
+        raise
+
+
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--store",
-    type=PathText(),
-    metavar="PATH",
-    help=f"Settings file, or its folder; else ${STORE_VARIABLE}, else ./siltstone.yaml.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
-@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
 @click.version_option(package_name="siltstone")
-@click.pass_context
-def siltstone(context: click.Context, store: str | None, *, quiet: bool, verbose: bool) -> None:
+def siltstone() -> None:
     """Append to segments; keep their bytes in plain chunks on cheap storage."""
-    context.obj = Session(store=store, quiet=quiet, verbose=verbose)
 
 
 for _verb in (
@@ -124,15 +128,18 @@ for _verb in (
     storage,
     spark,
     completion_command.completion,
+    help_command.help_,
 ):
     siltstone.add_command(_verb)
+add_common_options(siltstone)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command with ``arguments`` and return its exit code; errors are one line of text."""
-    verbose = bool({"-v", "--verbose"} & set(arguments))
     try:
-        code = siltstone.main(list(arguments), prog_name="siltstone", standalone_mode=False)
+        code = siltstone.main(
+            list(arguments), prog_name="siltstone", standalone_mode=False, obj=Session()
+        )
         sys.stdout.flush()
         return int(code or 0)
     except click.exceptions.Exit as stop:
@@ -155,7 +162,7 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.USAGE
     except BaseException as error:  # noqa: BLE001 - the last place before the person
         code_found = exit_code(error)
-        if verbose or code_found is None:
+        if code_found is None:
             _complain("".join(traceback.format_exception(error)).rstrip())
         _complain(f"siltstone: {_one_line(error)}")
         return ExitCode.FAILED if code_found is None else code_found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from siltstone.store.opening import Recover
     from siltstone.store.store import Store
 
+_log = logging.getLogger(__name__)
+
 STORE_VARIABLE: Final = "SILTSTONE_STORE"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,18 +28,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The options that stand before the verb.
+    """What the options say that every verb knows.
 
     Attributes:
         store: what ``--store`` says; ``None`` when it is not given.
         quiet: no progress bars and no notes.
-        verbose: tracebacks with errors.
+        verbosity: how often ``--verbose`` stands there: tracebacks and the log, then more of it.
+        as_json: write JSON.
         recover: what ``--recover`` behind a verb that reads says; ``None`` when it is not given.
     """
 
-    store: str | None
-    quiet: bool
-    verbose: bool
+    store: str | None = None
+    quiet: bool = False
+    verbosity: int = 0
+    as_json: bool = False
     recover: Recover | None = None
 
     def store_path(self) -> Path:
@@ -84,6 +89,7 @@ def _open(
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.store import open_store
 
+    _log.info("opens the store %s", path)
     return open_store(
         path, read_only=read_only, takeover=takeover, recover=recover, containers=containers
     )
@@ -97,10 +103,23 @@ def _keep_recover(
         context.obj = replace(session, recover=value)
 
 
+def _or_before_the_verb(
+    context: click.Context,
+    parameter: click.Parameter,
+    value: bool,
+) -> bool:
+    session = context.find_object(Session)
+    return value or (session is not None and session.as_json)
+
+
 pass_session = click.make_pass_decorator(Session)
 
 json_option: Callable[[F], F] = click.option(
-    "--json", "as_json", is_flag=True, help="Write JSON, one value a line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_or_before_the_verb,
+    help="Write JSON, one value a line.",
 )
 takeover_option: Callable[[F], F] = click.option(
     "--takeover", is_flag=True, help="Claim the store although a live owner is known; it is fenced."

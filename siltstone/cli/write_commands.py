@@ -68,10 +68,10 @@ def init(
     variable.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.core.hooks import check_plugins
+    from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
     from siltstone.store.initialisation import init_store
 
-    check_plugins(binding, log)
+    model, log_model = plugin_settings(BINDINGS_GROUP, binding), plugin_settings(TIER1_GROUP, log)
     if binding != "nfs" and not options:
         raise click.UsageError(f"the binding {binding!r} needs at least one --option")
     if log != "file" and not log_options:
@@ -80,9 +80,9 @@ def init(
         folder,
         containers=containers,
         binding=binding,
-        options=options_of(options) if options else None,
+        options=options_of(options, model) if options else None,
         log=log,
-        log_options=options_of(log_options, "--log-option") if log_options else None,
+        log_options=options_of(log_options, log_model, "--log-option") if log_options else None,
     )
     if as_json:
         print_json({"settings": str(settings), "containers": containers})

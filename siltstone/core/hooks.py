@@ -15,11 +15,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pluggy
+from pydantic import BaseModel
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.near_names import meant
 from siltstone.core.packages import install_hint
+from siltstone.core.settings_reasons import in_order, reason_of
 
 PROJECT = "siltstone"
 BINDINGS_GROUP = "siltstone.bindings"
@@ -42,6 +45,15 @@ class BindingHooks:
         settings file; wrong ones are a ``SettingsError``.
         """
 
+    @hookspec(firstresult=True)
+    def siltstone_settings(self, name: str) -> type[BaseModel] | None:
+        """Return the model of the settings of ``name``, or ``None`` if it is not yours.
+
+        A plugin may leave it out. With it wrong settings are told with file, line and what may
+        have been meant, ``siltstone settings check`` looks at them without a call to the service,
+        and ``--option`` writes numbers and truth values as such.
+        """
+
 
 class Tier1Hooks:
     """Hooks of the group ``siltstone.tier1``."""
@@ -52,18 +64,30 @@ class Tier1Hooks:
     ) -> FencedLog | None:
         """Return the log called ``name`` of one container, or ``None`` if it is not yours."""
 
+    @hookspec(firstresult=True)
+    def siltstone_settings(self, name: str) -> type[BaseModel] | None:
+        """Return the model of the settings of ``name``; see ``BindingHooks``."""
 
-def settings_error(name: str, errors: Iterable[Mapping[str, Any]]) -> SettingsError:
+
+_HOOKS = {BINDINGS_GROUP: BindingHooks, TIER1_GROUP: Tier1Hooks}
+
+
+def settings_error(
+    name: str, errors: Iterable[Mapping[str, Any]], model: type[BaseModel] | None = None
+) -> SettingsError:
     """Return the error that tells key and reason of everything wrong in a plugin's settings.
 
-    ``errors`` is what pydantic's ``ValidationError.errors()`` returns. Values are not repeated: one
-    of them may be a secret.
+    Values are not repeated: one of them may be a secret.
+
+    Args:
+        name: of the plugin.
+        errors: what pydantic's ``ValidationError.errors()`` returns.
+        model: of the settings, for what may have been meant by a key; ``None`` guesses nothing.
     """
     reasons = []
-    for error in errors:
+    for error in in_order(errors):
         key = ".".join([name, *map(str, error["loc"])])
-        reason = "not valid UTF-8" if error.get("type") == "string_unicode" else str(error["msg"])
-        reasons.append(f"{key}: {reason[:1].lower()}{reason[1:]}")
+        reasons.append(f"{key}: {reason_of(error, model)}")
     return SettingsError("; ".join(reasons))
 
 
@@ -100,18 +124,15 @@ def _changed_ns(place: str) -> int:
         return -1  # It is not there, which is nothing new in a list of places to import from.
 
 
-def check_plugins(binding: str, log: str) -> None:
-    """See that there are plugins of these names. Raises ``SettingsError``."""
-    for group, name in ((BINDINGS_GROUP, binding), (TIER1_GROUP, log)):
-        _entry(group, name)
-
-
 def _entry(group: str, name: str) -> EntryPoint:
     installed = _installed(group)
     found = [entry for entry in installed if entry.name == name]
     if not found:
         known = ", ".join(sorted({entry.name for entry in installed}))
-        raise SettingsError(f"no plugin is called {name!r} in {group}; installed are: {known}")
+        near = meant(name, (entry.name for entry in installed))
+        raise SettingsError(
+            f"no plugin is called {name!r} in {group}{near or ';'} installed are: {known}"
+        )
     if len(found) > 1:
         owners = ", ".join(sorted(str(entry.dist and entry.dist.name) for entry in found))
         raise SettingsError(f"{name!r} is defined by more than one distribution: {owners}")
@@ -125,6 +146,17 @@ def _plugins(group: str, name: str, hooks: type) -> tuple[pluggy.PluginManager, 
     with _imports(entry):
         manager.register(entry.load(), name=name)
     return manager, entry
+
+
+def plugin_settings(group: str, name: str) -> type[BaseModel] | None:
+    """Return the model of the settings of a plugin; ``None`` if it tells of none.
+
+    Raises:
+        SettingsError: no such plugin, or a missing extra.
+    """
+    manager, entry = _plugins(group, name, _HOOKS[group])
+    with _imports(entry):
+        return manager.hook.siltstone_settings(name=name)  # type: ignore[no-any-return]
 
 
 def load_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStorage:

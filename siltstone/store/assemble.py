@@ -31,10 +31,11 @@ from siltstone.core.cached_chunk_storage import CachedChunkStorage, uncached
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
-from siltstone.core.errors import CorruptDataError, SettingsError, StoreNotFoundError
+from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
+from siltstone.core.logged_chunk_storage import logged
 from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
@@ -47,6 +48,7 @@ from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.exposition import container_metrics, expose
 from siltstone.store.index_folder import IndexFolders
 from siltstone.store.manifest import check_there, check_uuid, read_manifest
+from siltstone.store.plugin_options import with_place
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
@@ -199,8 +201,13 @@ class Assembly:
 
     def _log(self, index: int) -> FencedLog:
         settings = self.settings
-        place = f"{settings.file}: tier1.{settings.log}"
-        return _placed(place, lambda: load_fenced_log(settings.log, settings.log_options, index))
+        return with_place(
+            settings.text,
+            "tier1",
+            settings.log,
+            settings.log_options,
+            lambda: load_fenced_log(settings.log, settings.log_options, index),
+        )
 
     async def _run(self, call: Callable[[], T], undo: Callable[[T], None]) -> T:
         return await run_whole(self.environment, OPEN_POOL, call, undo)
@@ -219,10 +226,10 @@ def open_storage(
 ) -> ChunkStorage:
     """Return a new client of the store's long-term storage.
 
-    From the service outwards: the binding; the meter, if there are metrics; the bandwidth, so that
-    what is repeated counts too; the repetition of what may be repeated. A container adds the cache,
-    so that what is there asks nobody, and the bridge (``core/threads.py``) with deadlines and the
-    bound on calls in flight.
+    From the service outwards: the binding; the log of calls, if it is on; the meter, if there are
+    metrics; the bandwidth, so that what is repeated counts too; the repetition of what may be
+    repeated. A container adds the cache, so that what is there asks nobody, and the bridge
+    (``core/threads.py``) with deadlines and the bound on calls in flight.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
     still comes in time.
@@ -234,7 +241,7 @@ def open_storage(
             has no bandwidth. Without one, throttled calls are repeated here.
         metrics: takes what is measured of requests.
     """
-    storage = open_binding(settings)
+    storage = logged(open_binding(settings), environment)
     if metrics.enabled:
         storage = MeteredChunkStorage(storage, environment, metrics)
     if bandwidths is not None and (bandwidths.up or bandwidths.down):
@@ -275,8 +282,13 @@ def paced(storage: ChunkStorage, environment: Environment, rate: int) -> ChunkSt
 
 def open_binding(settings: EffectiveSettings) -> ChunkStorage:
     """Return a new client of the service itself, without any wrapper."""
-    place = f"{settings.file}: long_term_storage.{settings.binding}"
-    return _placed(place, lambda: load_chunk_storage(settings.binding, settings.binding_options))
+    return with_place(
+        settings.text,
+        "long_term_storage",
+        settings.binding,
+        settings.binding_options,
+        lambda: load_chunk_storage(settings.binding, settings.binding_options),
+    )
 
 
 def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwidths:
@@ -335,11 +347,3 @@ def owner_text(environment: Environment) -> str:
     store = environment.random_bytes(4).hex()
     text = f"pid={os.getpid()} user={user} opened={started} store={store} host={platform.node()}"
     return text[:OWNER_CHARACTERS_MAX]
-
-
-def _placed(place: str, load: Callable[[], T]) -> T:
-    """Run ``load`` and put the place in the settings file before what it complains about."""
-    try:
-        return load()
-    except SettingsError as error:
-        raise SettingsError(f"{place}: {error}") from error

@@ -11,13 +11,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from siltstone.container.settings import ContainerSettings
-from siltstone.core.errors import SettingsError
 from siltstone.store.contradictions import contradiction, shared_folder
 from siltstone.store.exposition import MetricsSettings
+from siltstone.store.plugin_options import first_of, validation_errors
 from siltstone.store.sections import PluginSection
 from siltstone.store.settings import Settings
 from siltstone.store.settings_file import (
-    KeyPath,
     SettingsText,
     find_settings_file,
     read_settings_file,
@@ -81,6 +80,7 @@ class EffectiveSettings:
 
     Attributes:
         file: the settings file.
+        text: what it holds, to name the lines of what turns out to be wrong.
         uuid: of the store; ``None`` when the file does not say.
         binding: name of the binding.
         binding_options: what it gets; may hold secrets.
@@ -96,6 +96,7 @@ class EffectiveSettings:
     """
 
     file: Path
+    text: SettingsText = field(repr=False, compare=False)
     uuid: str | None
     binding: str
     binding_options: Mapping[str, Any] = field(repr=False)
@@ -128,9 +129,10 @@ def load_settings(
     try:
         settings = Settings.model_validate(text.values)
     except ValidationError as error:
-        raise first_error(text, error) from error
+        raise first_of(validation_errors(text, error, Settings)) from error
     effective = EffectiveSettings(
         file=file,
+        text=text,
         uuid=settings.uuid,
         binding=settings.long_term_storage.binding,
         binding_options=resolved_options(settings.long_term_storage, file.parent),
@@ -201,35 +203,3 @@ def _container_settings(text: SettingsText, settings: Settings) -> ContainerSett
     except ValueError as error:
         name, _, reason = str(error).partition(" ")
         raise text.error(CONTAINER_KEYS.get(name, ()), reason) from error
-
-
-def first_error(text: SettingsText, error: ValidationError) -> SettingsError:
-    """Make the error for the first thing that is wrong, and say how many more there are.
-
-    Pydantic's own text shows values, and these may be secrets; only its messages are used.
-    """
-    errors = error.errors(include_url=False, include_input=False)
-    first = errors[0]
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        reason = f"unknown key{_other_plugin(text, first['loc'])}"
-    elif first["type"] == "missing":
-        reason = "is missing"
-    elif first["type"] in ("model_type", "dict_type"):
-        reason = "must hold keys and values"
-    else:
-        reason = reason[:1].lower() + reason[1:]
-    if len(errors) > 1:
-        reason += f" (and {len(errors) - 1} more)"
-    return text.error(first["loc"], reason)
-
-
-def _other_plugin(text: SettingsText, key: KeyPath) -> str:
-    """What there is to say of options that stand under another name than the chosen plugin's."""
-    for section, chooser in (("long_term_storage", "binding"), ("tier1", "log")):
-        if len(key) == 2 and key[0] == section:
-            within = text.values[section]
-            if isinstance(within[key[1]], Mapping):
-                chosen = within.get(chooser)
-                return f"; {section}.{chooser} is {chosen!r}, and its options stand under that name"
-    return ""

@@ -28,6 +28,7 @@ from siltstone.core.uuid_text import uuid_text
 from siltstone.store.arguments import check_offset
 from siltstone.store.effective_settings import load_settings
 from siltstone.store.manifest import CONTAINERS_MAX, create_manifest
+from siltstone.store.plugin_options import first_of, option_errors
 from siltstone.store.settings_file import FILE_NAME
 from siltstone.store.settings_template import (
     CHUNKS_BESIDE,
@@ -176,7 +177,10 @@ def _make(site: Site, manifest: StoreManifest) -> Path:
 def storage_at(settings: Path) -> ChunkStorage:
     """A client of the long-term storage that a settings file names."""
     effective = load_settings(settings)
-    return load_chunk_storage(effective.binding, effective.binding_options)
+    binding, options = effective.binding, effective.binding_options
+    if errors := option_errors(effective.text, "long_term_storage", binding, options):
+        raise first_of(errors)
+    return load_chunk_storage(binding, options)
 
 
 def make_folders(site: Site, made: list[Path]) -> None:

@@ -20,7 +20,8 @@ from siltstone.core.errors import SettingsError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
 from siltstone.store.assemble import paced
-from siltstone.store.effective_settings import first_error, resolved_options
+from siltstone.store.effective_settings import resolved_options
+from siltstone.store.plugin_options import first_of, option_errors, validation_errors
 from siltstone.store.sections import Section
 from siltstone.store.settings import LongTermStorage
 from siltstone.store.settings_file import FILE_NAME, read_settings_file
@@ -66,11 +67,15 @@ def find_place(path: Path | str) -> Place:
     try:
         settings = PlaceSettings.model_validate(text.values)
     except ValidationError as error:
-        raise first_error(text, error) from error
+        raise first_of(validation_errors(text, error, PlaceSettings)) from error
+    binding = settings.long_term_storage.binding
+    options = resolved_options(settings.long_term_storage, found.parent)
+    if errors := option_errors(text, "long_term_storage", binding, options):
+        raise first_of(errors)
     return Place(
         path=str(found),
-        binding=settings.long_term_storage.binding,
-        options=resolved_options(settings.long_term_storage, found.parent),
+        binding=binding,
+        options=options,
         attempts=settings.long_term_storage.attempts,
     )
 

@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.errors import SettingsError
-from siltstone.core.hooks import hookimpl
+from siltstone.core.hooks import hookimpl, settings_error
 
 NAME = "shelf"
-KEYS = frozenset({"path", "deadline_s"})
-DEADLINE_S = 30.0
+
+
+class ShelfSettings(BaseModel):
+    """What stands under ``shelf`` in the settings file.
+
+    Attributes:
+        path: the file.
+        deadline_s: seconds that a call waits for others who write.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    path: str = Field(min_length=1)
+    deadline_s: float = Field(default=30.0, gt=0)
 
 
 @hookimpl
@@ -25,12 +38,14 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
         return None
     from siltstone_shelf.shelf import Shelf
 
-    unknown = sorted(set(settings) - KEYS)
-    if unknown:
-        raise SettingsError(f"{NAME}.{unknown[0]}: no such setting")
-    path, deadline_s = settings.get("path"), settings.get("deadline_s", DEADLINE_S)
-    if not isinstance(path, str) or not path:
-        raise SettingsError(f"{NAME}.path: a file is needed")
-    if not isinstance(deadline_s, int | float) or not deadline_s > 0:
-        raise SettingsError(f"{NAME}.deadline_s: a number of seconds above 0")
-    return Shelf(path, float(deadline_s))
+    try:
+        checked = ShelfSettings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise settings_error(NAME, error.errors(), ShelfSettings) from error
+    return Shelf(checked.path, checked.deadline_s)
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Let wrong settings be told with their line, if it is the shelf that is meant."""
+    return ShelfSettings if name == NAME else None

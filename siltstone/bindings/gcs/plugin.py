@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.hooks import hookimpl, settings_error
@@ -28,7 +28,17 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
     try:
         checked = GcsSettings.model_validate(dict(settings))
     except ValidationError as error:
-        raise settings_error(NAME, error.errors()) from error
+        raise settings_error(NAME, error.errors(), GcsSettings) from error
     from siltstone.bindings.gcs.chunk_storage import open_bucket
 
     return open_bucket(checked)
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Return what checks the settings, if it is this binding that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.bindings.gcs.settings import GcsSettings
+
+    return GcsSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.hooks import hookimpl, settings_error
@@ -25,7 +25,17 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
     try:
         checked = MemorySettings.model_validate(dict(settings))
     except ValidationError as error:
-        raise settings_error(NAME, error.errors()) from error
+        raise settings_error(NAME, error.errors(), MemorySettings) from error
     profile = Profile(**checked.model_dump(exclude={"name"}))
     bucket = Bucket() if checked.name is None else shared_bucket(checked.name)
     return MemoryChunkStorage(bucket, profile)
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Return what checks the settings, if it is this binding that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.bindings.memory.settings import MemorySettings
+
+    return MemorySettings

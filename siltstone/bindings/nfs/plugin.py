@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.hooks import hookimpl, settings_error
@@ -24,5 +24,15 @@ def siltstone_chunk_storage(name: str, settings: Mapping[str, Any]) -> ChunkStor
     try:
         checked = NfsSettings.model_validate(dict(settings))
     except ValidationError as error:
-        raise settings_error(NAME, error.errors()) from error
+        raise settings_error(NAME, error.errors(), NfsSettings) from error
     return NfsChunkStorage(checked.path)
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Return what checks the settings, if it is this binding that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.bindings.nfs.settings import NfsSettings
+
+    return NfsSettings

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.hooks import hookimpl, settings_error
@@ -27,7 +27,17 @@ def siltstone_fenced_log(
     try:
         checked = FileLogSettings.model_validate(dict(settings))
     except ValidationError as error:
-        raise settings_error(NAME, error.errors()) from error
+        raise settings_error(NAME, error.errors(), FileLogSettings) from error
     return FileFencedLog(
         os.path.expanduser(checked.path), container, file_bytes=int(checked.file_bytes)
     )
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Return what checks the settings, if it is this log that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.tier1.file.settings import FileLogSettings
+
+    return FileLogSettings

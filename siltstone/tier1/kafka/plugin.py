@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.hooks import hookimpl, settings_error
@@ -26,5 +26,15 @@ def siltstone_fenced_log(
     try:
         checked = KafkaLogSettings.model_validate(dict(settings))
     except ValidationError as error:
-        raise settings_error(NAME, error.errors()) from error
+        raise settings_error(NAME, error.errors(), KafkaLogSettings) from error
     return KafkaFencedLog(checked, container)
+
+
+@hookimpl
+def siltstone_settings(name: str) -> type[BaseModel] | None:
+    """Return what checks the settings, if it is this log that is meant."""
+    if name != NAME:
+        return None
+    from siltstone.tier1.kafka.settings import KafkaLogSettings
+
+    return KafkaLogSettings

@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import SettingsError
-from siltstone.core.hooks import load_chunk_storage, load_fenced_log, settings_error
+from siltstone.core.hooks import (
+    BINDINGS_GROUP,
+    TIER1_GROUP,
+    load_chunk_storage,
+    load_fenced_log,
+    plugin_settings,
+    settings_error,
+)
 from tests.plugins.distribution import install
 
 MODULES = {
@@ -137,6 +145,11 @@ def test_settings_errors_name_every_key_and_no_value() -> None:
         {"loc": (), "msg": "Input is wrong"},
     ]
     assert str(settings_error("s3", errors)) == "s3.tls.0.key: field required; s3: input is wrong"
+    unknown = {"type": "extra_forbidden", "loc": ("buckt",), "msg": "Extra", "input": "hunter2"}
+    missing = {"type": "missing", "loc": ("bucket",), "msg": "Field required"}
+    told = str(settings_error("s3", [missing, unknown], S3Settings))
+    assert told == "s3.buckt: unknown key; did you mean 'bucket'?; s3.bucket: is missing"
+    assert str(settings_error("s3", [unknown])) == "s3.buckt: unknown key"
 
 
 def test_our_own_bindings_are_found_the_same_way(tmp_path: Path) -> None:
@@ -153,13 +166,33 @@ def test_our_own_bindings_are_found_the_same_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("nfs", {}, "nfs.path: field required"),
+        ("nfs", {}, "nfs.path: is missing"),
         ("nfs", {"path": ""}, "nfs.path: "),
-        ("nfs", {"path": "/x", "mode": 7}, "nfs.mode: extra inputs are not permitted"),
+        ("nfs", {"path": "/x", "mode": 7}, "nfs.mode: unknown key"),
         ("memory", {"latency_s": -1}, "memory.latency_s: "),
-        ("memory", {"apend": True}, "memory.apend: extra inputs are not permitted"),
+        ("memory", {"apend": True}, "memory.apend: unknown key; did you mean 'append'"),
     ],
 )
 def test_wrong_settings_name_the_key(name: str, settings: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         load_chunk_storage(name, settings)
+
+
+@pytest.mark.parametrize("name", ["azure", "gcs", "hdfs", "memory", "nfs", "s3"])
+def test_every_binding_of_ours_tells_of_its_settings(name: str) -> None:
+    model = plugin_settings(BINDINGS_GROUP, name)
+    assert model is not None
+    assert model.__module__ == f"siltstone.bindings.{name}.settings"
+
+
+@pytest.mark.parametrize("name", ["file", "kafka", "memory"])
+def test_every_log_of_ours_tells_of_its_settings(name: str) -> None:
+    model = plugin_settings(TIER1_GROUP, name)
+    assert model is not None
+    assert model.__module__ == f"siltstone.tier1.{name}.settings"
+
+
+def test_a_plugin_need_not_tell_of_its_settings() -> None:
+    assert plugin_settings(BINDINGS_GROUP, "shy") is None
+    with pytest.raises(SettingsError, match=r"'nfs2' in siltstone\.bindings; did you mean 'nfs'"):
+        plugin_settings(BINDINGS_GROUP, "nfs2")

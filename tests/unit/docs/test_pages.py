@@ -20,6 +20,7 @@ import yaml
 import siltstone
 from siltstone.cli.main import run
 from siltstone.cli.option_text import options_of
+from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
 from siltstone.store.initialisation import site_of
 from tests.unit.docs.pages import PLACES, blocks, follow, moved
 
@@ -160,13 +161,10 @@ def test_init_writes_the_settings_that_are_shown(page: str) -> None:
     words = iter(shlex.split(command)[3:])
     for option in words:
         given.setdefault(option, []).append(next(words))
-    site = site_of(
-        "unused",
-        binding=given.get("--binding", ["nfs"])[0],
-        options=options_of(given["--option"]) if "--option" in given else None,
-        log=given.get("--log", ["file"])[0],
-        log_options=options_of(given["--log-option"]) if "--log-option" in given else None,
-    )
+    binding, log = given.get("--binding", ["nfs"])[0], given.get("--log", ["file"])[0]
+    options = options_of(given.get("--option", []), plugin_settings(BINDINGS_GROUP, binding))
+    log_options = options_of(given.get("--log-option", []), plugin_settings(TIER1_GROUP, log))
+    site = site_of("unused", binding=binding, options=options, log=log, log_options=log_options)
     written = yaml.safe_load(site.settings_text(bytes(16)))
     shown = yaml.safe_load(blocks(page, "yaml")[0])
     assert shown == {section: written[section] for section in shown}

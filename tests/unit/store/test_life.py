@@ -114,7 +114,7 @@ def test_storage_that_is_gone_is_no_store(tmp_path: Path) -> None:
 def test_a_wrong_plugin_option_names_the_file(tmp_path: Path) -> None:
     settings = siltstone.init(tmp_path)
     settings.write_text(settings.read_text().replace("path: ./chunks", "paht: ./chunks"))
-    with pytest.raises(siltstone.SettingsError, match=r"siltstone\.yaml: long_term_storage\.nfs"):
+    with pytest.raises(siltstone.SettingsError, match=r"line 13: long_term_storage\.nfs\.paht"):
         siltstone.open(tmp_path)
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import siltstone
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.errors import SettingsError, StoreNotFoundError
 from siltstone.store.effective_settings import CONTAINER_KEYS, EffectiveSettings, load_settings
+from siltstone.store.place_settings import find_place
 from siltstone.store.sections import Section
 from siltstone.store.settings import Settings
 from siltstone.store.settings_template import default_text, settings_text
@@ -36,6 +38,8 @@ def test_a_file_needs_only_to_say_where(tmp_path: Path) -> None:
     ("text", "line", "reason"),
     [
         ("flush: {sizes: 1}", 3, "flush.sizes: unknown key"),
+        ("flush: {aeg: 30s}", 3, "flush.aeg: unknown key; did you mean 'age'?"),
+        ("flsh: {age: 30s}", 3, "flsh: unknown key; did you mean 'flush'?"),
         ("flush:\n  age: 1s\n  age: 2s", 5, "flush.age: the key stands here twice"),
         ("flush: {age: 30}", 3, "flush.age: not a time: 30"),
         ("flush: {bytes: 8MB}", 3, "flush.bytes: not a size: '8MB'"),
@@ -88,6 +92,62 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, line: int, reason: st
 def test_what_is_missing_is_named(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(reason)):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "reason"),
+    [
+        (
+            "long_term_storage",
+            "binding: nfs\n  nfs:\n    pth: ./chunks",
+            "line 4: long_term_storage.nfs.pth: unknown key; did you mean 'path'? (and 1 more)",
+        ),
+        (
+            "long_term_storage",
+            "binding: s3\n  s3:\n    bucket: abc\n    connections: many",
+            "line 5: long_term_storage.s3.connections: input should be a valid integer",
+        ),
+        (
+            "long_term_storage",
+            "binding: s3\n  s3:\n    bucket: abc\n    session_token: a",
+            "line 3: long_term_storage.s3: session_token needs access_key_id",
+        ),
+        (
+            "long_term_storage",
+            "binding: nsf\n  nsf: {}",
+            "line 2: long_term_storage.binding: no plugin is called 'nsf' in siltstone.bindings; "
+            "did you mean 'nfs'? installed are: azure",
+        ),
+        (
+            "tier1",
+            "log: kafka\n  kafka:\n    servers: [a:1]\n    topic: t\n    insecur: true",
+            "tier1.kafka.insecur: unknown key; did you mean 'insecure'?",
+        ),
+        ("tier1", "log: file\n  file: {}", "tier1.file.path: is missing"),
+    ],
+)
+def test_wrong_options_of_a_plugin_are_named_with_their_line(
+    tmp_path: Path, section: str, text: str, reason: str
+) -> None:
+    settings = siltstone.init(tmp_path / "store")
+    whole = settings.read_text(encoding="utf-8")
+    found = re.search(rf"(?m)^{section}:\n(  .*\n)+", whole)
+    assert found is not None
+    others = whole[: found.start()] + whole[found.end() :]
+    settings.write_text(f"{section}:\n  {text}\n{others}", encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        siltstone.open(settings)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(f"{settings} line ")
+
+
+def test_options_of_a_place_are_named_with_their_line(tmp_path: Path) -> None:
+    file = tmp_path / "place.yaml"
+    file.write_text("long_term_storage:\n  binding: s3\n  s3:\n    buckt: x\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        find_place(file)
+    reason = "long_term_storage.s3.buckt: unknown key; did you mean 'bucket'? (and 1 more)"
+    assert str(caught.value) == f"{file} line 4: {reason}"
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
