@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from siltstone.container.views import SetAttribute as SetAttribute
     from siltstone.container.views import TableValue as TableValue
     from siltstone.container.views import VersionIs as VersionIs
+    from siltstone.container.views import WriterInfo as WriterInfo
     from siltstone.core.errors import AppendTooLargeError as AppendTooLargeError
     from siltstone.core.errors import AttributeLimitError as AttributeLimitError
     from siltstone.core.errors import BackPressureError as BackPressureError
@@ -277,6 +278,7 @@ __all__ = [
     "VersionIs",
     "Writer",
     "WriterExpiredError",
+    "WriterInfo",
     "__version__",
     "init",
     "open",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
@@ -30,7 +31,7 @@ from siltstone.container.segment_life import same_segment
 from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.views import ContainerStats, SegmentInfo
+    from siltstone.container.views import ContainerStats, SegmentInfo, WriterInfo
     from siltstone.store.segment import Segment
     from siltstone.store.store import Store
 
@@ -179,24 +180,40 @@ def _lines(info: SegmentInfo) -> Iterator[tuple[str, object]]:
         yield "attribute", f"{key}={value}"
 
 
+def _writer_lines(writers: Sequence[WriterInfo]) -> Iterator[tuple[str, object]]:
+    """What people are told of the exactly-once writers of a segment."""
+    for writer in writers:
+        last = "nothing appended"
+        if writer.sequence >= 0:
+            last = f"sequence={writer.sequence} offset={writer.offset} length={writer.length}"
+        yield "writer", f"{writer.name} {last}"
+
+
 @click.command()
 @click.argument("segment", required=False)
+@click.option(
+    "--writers", is_flag=True, help="Show its exactly-once writers and their last sequences."
+)
 @recover_option
 @json_option
 @pass_session
-def stat(session: Session, segment: str | None, *, as_json: bool) -> int:
+def stat(session: Session, segment: str | None, *, writers: bool, as_json: bool) -> int:
     """Show SEGMENT, or the store: its containers, and what would be lost with tier 1 gone.
 
     Of a container that can not be opened it shows why, and exits as that error does.
     """
     if segment is None:
+        if writers:
+            raise click.UsageError("--writers needs a SEGMENT")
         return _stat_store(session, as_json=as_json)
     with session.open_reader() as store:
         info = store.segment(segment).info()
+        known = store.segment(segment).writers() if writers else []
         if as_json:
-            print_json(info)
+            more = {"writers": [asdict(writer) for writer in known]} if writers else {}
+            print_json({**asdict(info), **more})
             return ExitCode.DONE
-        for label, value in _lines(info):
+        for label, value in chain(_lines(info), _writer_lines(known)):
             say(f"{label + ':':<16} {printable(str(value))}")
     return ExitCode.DONE
 

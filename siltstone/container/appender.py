@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
-from siltstone.container.open_segment import OpenSegment, WriterMemory
+from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import MARK_BYTES, PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica, advanced
+from siltstone.core.checksums import crc32c
 from siltstone.core.errors import (
     AppendTooLargeError,
+    BackPressureError,
     OffsetError,
+    SafeModeError,
     SegmentNotFoundError,
     SegmentSealedError,
     SequenceError,
+    StorageFullError,
     WriterExpiredError,
 )
 from siltstone.core.records.piece import WriterMark
+from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import Buffer
+
+REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, StorageFullError)
+"""What may refuse an append that is new, and says nothing of one that took place before."""
 
 
 class Appender:
@@ -115,6 +123,16 @@ class Appender:
         return self._assign(segment, kept, None)
 
     async def _append_slowly(self, name: str, kept: bytes, expected_offset: int | None) -> int:
+        try:
+            return await self._append_admitted(name, kept, expected_offset)
+        except REFUSALS:
+            # Whoever repeats what took place is to learn that the segment has grown.
+            segment = self._replica.find(name)
+            if segment is not None:
+                await self._check_offset(segment, expected_offset)
+            raise
+
+    async def _append_admitted(self, name: str, kept: bytes, expected_offset: int | None) -> int:
         self._check_size(name, kept)
         if not kept:
             segment = await self.writable(name)
@@ -140,22 +158,47 @@ class Appender:
             WriterExpiredError: the writer was evicted or never registered.
             SequenceError: ``sequence`` is older than the writer's newest, or repeats it with other
                 bytes.
+
+        What refuses appends, such as a seal or a lack of room, refuses new sequences alone.
         """
         return self._append_as(name, number, sequence, data)
 
     async def _append_as(self, name: str, number: int, sequence: int, data: Buffer) -> int:
         kept = _kept(data)
-        self._check_size(name, kept)
         if not kept or sequence < 0:
             raise ValueError("a writer's append has at least one byte and a sequence of at least 0")
+        self._pipeline.check_alive()
+        known = self._known(name, number, sequence)
+        if known is None:
+            try:
+                return await self._append_new(name, number, sequence, kept)
+            except REFUSALS:
+                # The same append may have been on its way already, and have come first.
+                known = self._known(name, number, sequence)
+                if known is None:
+                    raise
+        return await self._repeated(*known, sequence, kept)
+
+    def _known(self, name: str, number: int, sequence: int) -> tuple[OpenSegment, WriterRow] | None:
+        """Segment and row of a writer that has come so far, sealed or not; else ``None``."""
+        segment = self._replica.find(name)
+        if segment is None:
+            return None
+        writer = self._replica.writers(segment).get(number)
+        if writer is None or writer.row.sequence < sequence:
+            return None
+        return segment, writer.row
+
+    async def _append_new(self, name: str, number: int, sequence: int, kept: bytes) -> int:
+        self._check_size(name, kept)
         await self._admit(len(kept))
         assigned = False
         try:
             segment = await self.writable(name, number)
-            writer = self.writer(segment, number)
+            writer = self._replica.writers(segment)[number]
             row = writer.row
             if sequence > row.sequence:
-                mark = WriterMark(number, sequence, segment.assigned, len(kept))
+                mark = WriterMark(number, sequence, segment.assigned, len(kept), crc32c(kept))
                 future = self._assign(segment, kept, mark)
                 writer.row = advanced(row, mark)
                 assigned = True
@@ -163,23 +206,23 @@ class Appender:
         finally:
             if not assigned:
                 self._pressure.release(len(kept))
+        return await self._repeated(segment, row, sequence, kept)
+
+    async def _repeated(
+        self, segment: OpenSegment, row: WriterRow, sequence: int, data: bytes
+    ) -> int:
+        """The offset of an append that was assigned before, as the writer's ``row`` tells it."""
         # A refusal, too, rests on what may not be acknowledged yet.
-        await self._pipeline.barrier()
-        if sequence < row.sequence or len(kept) != row.length:
+        await self._pipeline.assured(lambda: row.offset + row.length <= segment.length)
+        other = len(data) != row.length or row.sum not in (None, crc32c(data))
+        if sequence < row.sequence or other:
             raise SequenceError(
                 "sequence was used already",
-                segment=name,
+                segment=segment.name,
                 sequence=sequence,
                 last_sequence=row.sequence,
             )
         return row.offset
-
-    def writer(self, segment: OpenSegment, number: int) -> WriterMemory:
-        """The memory of one writer. Raises ``WriterExpiredError``."""
-        writer = self._replica.writers(segment).get(number)
-        if writer is None:
-            raise WriterExpiredError("no such writer", segment=segment.name, writer=number)
-        return writer
 
     def _assign(
         self, segment: OpenSegment, data: bytes, mark: WriterMark | None

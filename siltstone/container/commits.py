@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from types import UnionType
 
-from siltstone.container.appender import Appender
+from siltstone.container.appender import REFUSALS, Appender
 from siltstone.container.attributes import changed, check_attribute
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
@@ -59,7 +59,29 @@ class Committer:
             BackPressureError: no room was made before the deadline.
             SafeModeError: long-term storage has too little room for what the commit adds.
             LogError: as for an append.
+
+        What refuses new bytes is told only where the conditions hold: whoever repeats what took
+        place is to learn that they do not any more.
         """
+        try:
+            return await self._commit(operations, conditions)
+        except REFUSALS:
+            if conditions:
+                await self._check(conditions)
+            raise
+
+    async def _check(self, conditions: Sequence[Condition]) -> None:
+        """Raise ``ConditionFailedError`` if one does not hold."""
+        segments = await self._segments((), (), conditions)
+        tables = await self._table_ids((), conditions)
+        failed = self._failed(conditions, segments, tables)
+        if failed is not None:
+            await self._pipeline.barrier()
+            raise failed
+
+    async def _commit(
+        self, operations: Sequence[Operation], conditions: Sequence[Condition]
+    ) -> CommitResult:
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
         for change in changes:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from siltstone.container.appender import Appender
+from siltstone.container.appender import REFUSALS, Appender
 from siltstone.container.joins import Joins
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
@@ -99,7 +99,7 @@ class Concatenator:
         self._pressure.check()
         try:
             return await self._join(target, source)
-        except SegmentNotFoundError:
+        except (SegmentNotFoundError, *REFUSALS):
             # The same concat may have been on its way already, and have come first.
             done = await self._done_before(target, source)
             if done is None:
@@ -134,7 +134,7 @@ class Concatenator:
             return None
         if tombstone.is_rename or tombstone.target_id != self._rows.pending_find(target):
             return None
-        await self._pipeline.barrier()
+        await self._pipeline.assured(lambda: self._rows.tombstone(source) == tombstone)
         return tombstone.offset
 
     async def _join_small(self, target: str, source: OpenSegment) -> int:

@@ -320,7 +320,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
 
     async def _reading_now(self) -> Reading:
         # An owner that was overtaken would map chunks that are gone already.
-        await self._parts.pipeline.barrier()
+        await self._parts.pipeline.assured(lambda: True)
         return self._reading()
 
     def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:

@@ -38,6 +38,8 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.metadata.adoption_rows import put_adoption
 from siltstone.metadata.changes import put_counter, put_task, remove_task
 from siltstone.metadata.import_rows import (
+    acknowledged_import,
+    acknowledged_import_batch,
     pending_import,
     pending_import_batch,
     put_import,
@@ -95,20 +97,23 @@ class Imports:
             BackPressureError: no room was made before the deadline; nothing was done.
             CapabilityError: the store writes a legacy layout; nothing was done.
         """
-        self.check_allowed(adoption or "")
         _check_text("name of a session", name)
         if adoption is not None:
             _check_text("name of an adoption", adoption)
         if not 1 <= lifetime_s <= LIFETIME_S_MAX:
             raise ValueError(f"a session lives 1 to {LIFETIME_S_MAX:.0f} seconds")
-        await self._pipeline.admit_update()
         row = pending_import(self._tables, name)
+        if row is None or row.state is ImportState.OPEN:
+            self.check_allowed(adoption or "")
         if row is not None and self._has_expired(row):
             # Its task may come any moment, and would take away what is brought from now on.
             await self.abort(name)
             row = pending_import(self._tables, name)
+        if row is None:
+            await self._pipeline.admit_update()
+            row = pending_import(self._tables, name)
         if row is not None:
-            await self._pipeline.barrier()
+            await self._assured(name)
             if row.adoption != (adoption or ""):
                 raise ImportSessionError(
                     "the session is for another adoption", session=name, adoption=row.adoption
@@ -156,8 +161,9 @@ class Imports:
         But for the last, nothing was done, and the session is as it was.
         """
         check_outputs(outputs)
-        known = pending_import(self._tables, name)
-        self.check_allowed("" if known is None else known.adoption)
+        if not self.is_committed(name):
+            known = pending_import(self._tables, name)
+            self.check_allowed("" if known is None else known.adoption)
         if batch is not None:
             _check_text("name of a stream", batch.query)
             if batch.target:
@@ -185,13 +191,18 @@ class Imports:
         await self._clean(row)
         return result
 
+    def is_committed(self, name: str) -> bool:
+        """Whether the session of this name brought what it did, as far as is assigned."""
+        row = pending_import(self._tables, name)
+        return row is not None and row.state is ImportState.COMMITTED
+
     async def abort(self, name: str) -> bool:
         """Let an open session bring nothing; return whether it was open. Never undoes a commit."""
         self._pipeline.check_alive()
         async with self._lock:
             row = pending_import(self._tables, name)
             if row is None or row.state is not ImportState.OPEN:
-                await self._pipeline.barrier()
+                await self._assured(name)
                 return False
             await self._end(row, ImportState.ABORTED)
         await self._clean(row)
@@ -224,6 +235,11 @@ class Imports:
     def _now_ms(self) -> int:
         return int(self._environment.time() * 1000)
 
+    async def _assured(self, name: str) -> None:
+        """Wait until what is assigned of a session is acknowledged; see ``Pipeline.assured``."""
+        row = pending_import(self._tables, name)
+        await self._pipeline.assured(lambda: acknowledged_import(self._tables, name) == row)
+
     def _ticket(self, row: ImportRow) -> ImportTicket:
         return ImportTicket(
             name=row.name,
@@ -243,7 +259,7 @@ class Imports:
         """
         row = pending_import(self._tables, name)
         if row is None or row.state is not ImportState.OPEN:
-            await self._pipeline.barrier()
+            await self._assured(name)
         if row is None:
             raise ImportSessionError("no such import session", session=name)
         if row.state is ImportState.ABORTED:
@@ -267,7 +283,9 @@ class Imports:
         known = pending_import_batch(self._tables, batch.query)
         if known is None or known.batch < batch.number:
             return None
-        await self._pipeline.barrier()
+        await self._pipeline.assured(
+            lambda: acknowledged_import_batch(self._tables, batch.query) == known
+        )
         return ImportBatch(query=known.query, number=known.batch, target=known.target)
 
     def _closing(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from siltstone.container.pins import FoundPin, make_pin, remove_pin
 from siltstone.container.segment_map import SegmentMap
+from siltstone.container.views import WriterInfo, writer_info
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError, StoreError
 from siltstone.core.records.pin import Pin
@@ -48,7 +49,10 @@ class PinnedMaps:
 
 
 class PinCalls:
-    """The part of a container, owned or not, by which others read its chunks themselves."""
+    """The part of a container, owned or not, that shows what is acknowledged when it is asked.
+
+    By its maps others read its chunks themselves.
+    """
 
     async def _reading_now(self) -> Reading:
         """All that is acknowledged at some moment after this call began."""
@@ -57,6 +61,12 @@ class PinCalls:
     def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
         """The index of the container, long-term storage, and the environment."""
         raise NotImplementedError
+
+    async def writers(self, name: str) -> list[WriterInfo]:
+        """The exactly-once writers of a segment by name. Raises ``SegmentNotFoundError``."""
+        replica = (reading := await self._reading_now()).replica
+        rows = replica.acknowledged_writers(reading.segment(name)).values()
+        return sorted(map(writer_info, rows), key=lambda writer: writer.name)
 
     async def pinned_maps(self, wanted: Wanted, expires_ms: int) -> PinnedMaps | None:
         """Map segments, and keep the chunks of their bytes until ``expires_ms``.

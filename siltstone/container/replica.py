@@ -143,13 +143,18 @@ class Replica:
     def writers(self, segment: OpenSegment) -> dict[int, WriterMemory]:
         """The segment's exactly-once writers by number: their rows, continued by the tail."""
         if segment.writers is None:
-            rows = {row.number: row for row in self.rows.writers(segment.segment_id)}
-            for piece in segment.tail.pieces:
-                for mark in piece.marks:
-                    if mark.number in rows:
-                        rows[mark.number] = advanced(rows[mark.number], mark)
+            rows = self.acknowledged_writers(segment)
             segment.writers = {number: WriterMemory(row) for number, row in rows.items()}
         return segment.writers
+
+    def acknowledged_writers(self, segment: OpenSegment) -> dict[int, WriterRow]:
+        """The same without what is in flight."""
+        rows = {row.number: row for row in self.rows.writers(segment.segment_id)}
+        for piece in segment.tail.pieces:
+            for mark in piece.marks:
+                if mark.number in rows:
+                    rows[mark.number] = advanced(rows[mark.number], mark)
+        return rows
 
     # --- the owner's frames -----------------------------------------------------------------------
 
@@ -378,4 +383,5 @@ def advanced(row: WriterRow, mark: WriterMark) -> WriterRow:
         offset=mark.offset,
         length=mark.length,
         used_ms=row.used_ms,
+        sum=mark.sum,
     )

@@ -16,7 +16,7 @@ from siltstone.container.attributes import check_attribute, check_limits
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.tombstones import remember, renamed_before
-from siltstone.container.views import WriterInfo
+from siltstone.container.views import WriterInfo, writer_info
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     OffsetError,
@@ -103,41 +103,50 @@ class SegmentVerbs:
                 raise TypeError("a new segment's attributes have values")
             check_attribute(key, value)
         check_limits(name, attributes or {})
-        await self._pipeline.admit_update()
         rows = self._rows
-        if self.is_checked() and rows.pending_find(name) is None:
-            attributes = {**(attributes or {}), **await self.check_new(name)}
         if rows.pending_find(name) is None:
-            segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
-            state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
-            entries = [
-                put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
-                put_name(name, segment_id),
-                put_state(state),
-                *self.new_rows(segment_id, name),
-            ]
-            if attributes:
-                entries.append(put_attributes(segment_id, attributes))
-            if rows.pending_tombstone(name) is not None:
-                entries.append(remove_tombstone(name))
-            await self._pipeline.update(entries, relief=False)
-            return state
-        await self._pipeline.barrier()
+            await self._pipeline.admit_update()
+            if self.is_checked() and rows.pending_find(name) is None:
+                attributes = {**(attributes or {}), **await self.check_new(name)}
+            if rows.pending_find(name) is None:
+                return await self._make(name, attributes)
+        await self._pipeline.assured(lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:
             raise SegmentExistsError("segment exists", segment=name)
         return None
 
+    async def _make(self, name: str, attributes: Mapping[str, str] | None) -> SegmentState:
+        rows = self._rows
+        segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
+        state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
+        entries = [
+            put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
+            put_name(name, segment_id),
+            put_state(state),
+            *self.new_rows(segment_id, name),
+        ]
+        if attributes:
+            entries.append(put_attributes(segment_id, attributes))
+        if rows.pending_tombstone(name) is not None:
+            entries.append(remove_tombstone(name))
+        await self._pipeline.update(entries, relief=False)
+        return state
+
     async def seal(self, name: str) -> OpenSegment:
         """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""
-        await self._pipeline.admit_update()
+        admitted = False
         while True:
             segment = await self._appender.existing(name)
-            if segment.held is None:
+            state = self._pending_state(segment)
+            if state.sealed_length is not None or (admitted and segment.held is None):
                 break
-            await segment.held.wait()
-        state = self._pending_state(segment)
+            if segment.held is not None:
+                await segment.held.wait()
+            else:
+                await self._pipeline.admit_update()
+                admitted = True
         if state.sealed_length is not None:
-            await self._pipeline.barrier()
+            await self._pipeline.assured(lambda: segment.state.sealed_length is not None)
             return segment
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
@@ -212,13 +221,16 @@ class SegmentVerbs:
             SegmentNameError: no segment can have the new name.
         """
         check_segment_name(new_name)
-        await self._pipeline.admit_update()
-        try:
-            return await self._rename(name, new_name)
-        except SegmentNotFoundError:
-            if not renamed_before(self._rows, name, new_name):
-                raise
-            return await self._appender.existing(new_name)
+        if not renamed_before(self._rows, name, new_name):
+            await self._pipeline.admit_update()
+            try:
+                return await self._rename(name, new_name)
+            except SegmentNotFoundError:
+                if not renamed_before(self._rows, name, new_name):
+                    raise
+        rows, segment_id = self._rows, self._rows.pending_find(new_name)
+        await self._pipeline.assured(lambda: rows.find(new_name) == segment_id)
+        return await self._appender.existing(new_name)
 
     async def _rename(self, name: str, new_name: str) -> OpenSegment:
         while True:
@@ -262,19 +274,24 @@ class SegmentVerbs:
         )
 
     async def register_writer(self, name: str, writer: str) -> WriterInfo:
-        """Return the living writer of this name, or make it with a number that was never used."""
+        """Return the living writer of this name, or make it with a number that was never used.
+
+        What refuses appends, such as a seal, refuses writers that are new alone.
+        """
         if not isinstance(writer, str):
             raise TypeError(f"a writer's name is a str, not {type(writer).__name__}")
         raw = writer.encode("utf-8")
         if not 1 <= len(raw) <= WRITER_NAME_BYTES_MAX or b"\0" in raw:
             raise ValueError("a writer's name is 1 to 256 bytes of UTF-8 without NUL")
+        known = await self._known_writer(name, writer)
+        if known is not None:
+            return known
         await self._pipeline.admit_update()
         segment = await self._appender.writable(name)
-        number = self._rows.pending_writer_number(segment.segment_id, writer)
+        known = await self._known_writer(name, writer)
+        if known is not None:
+            return known
         writers = self._replica.writers(segment)
-        if number is not None and number in writers:
-            await self._pipeline.barrier()
-            return WriterInfo(name=writer, number=number, sequence=writers[number].row.sequence)
         number = self._rows.pending_counter(CounterKind.WRITER_NUMBER)
         row = WriterRow(
             segment_id=segment.segment_id, number=number, name=writer, used_ms=self.now_ms()
@@ -286,7 +303,28 @@ class SegmentVerbs:
             del writers[idle.number]
         writers[number] = WriterMemory(row)
         await self._state_change(segment, entries, relief=False)
-        return WriterInfo(name=writer, number=number, sequence=-1)
+        return writer_info(row)
+
+    async def _known_writer(self, name: str, writer: str) -> WriterInfo | None:
+        """What is acknowledged of the living writer of this name; ``None`` if there is none."""
+        segment = self._replica.find(name)
+        if segment is None:
+            return None
+        number = self._rows.pending_writer_number(segment.segment_id, writer)
+        if number is None or number not in self._replica.writers(segment):
+            return None
+        segment.users += 1
+        try:
+            before = self._replica.writers(segment)[number].row
+            await self._pipeline.assured(
+                lambda: self._rows.writer(segment.segment_id, number) is not None
+            )
+            if before.offset + before.length <= segment.length:
+                return writer_info(before)
+            # Tier 1 had no room for its newest append, which did not take place.
+            return writer_info(self._replica.acknowledged_writers(segment)[number])
+        finally:
+            segment.users -= 1
 
     def _pending_state(self, segment: OpenSegment) -> SegmentState:
         state = self._rows.pending_state(segment.segment_id)

@@ -23,12 +23,21 @@ class TableVerbs:
             TableExistsError: there is one, unless ``exist_ok``.
         """
         check_segment_name(table)
-        await self._pipeline.admit_update()
-        if self._rows.pending_table_id(table) is not None:
-            await self._pipeline.barrier()
-            if not exist_ok:
-                raise TableExistsError("table exists", table=table)
-            return
+        if not await self._exists(table):
+            await self._pipeline.admit_update()
+            if not await self._exists(table):
+                await self._make(table)
+                return
+        if not exist_ok:
+            raise TableExistsError("table exists", table=table)
+
+    async def _exists(self, table: str) -> bool:
+        if self._rows.pending_table_id(table) is None:
+            return False
+        await self._pipeline.assured(lambda: self._rows.table_id(table) is not None)
+        return True
+
+    async def _make(self, table: str) -> None:
         table_id = self._rows.pending_counter(CounterKind.TABLE_ID)
         entries = [put_counter(CounterKind.TABLE_ID, table_id + 1), put_table(table, table_id)]
         await self._pipeline.update(entries, relief=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from siltstone.container.retention_views import RetentionRule
 from siltstone.core.errors import SiltstoneError
+from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.words import Buffer
 
 
@@ -132,17 +133,32 @@ def closed_stats(container: int, epoch: int, error: SiltstoneError) -> Container
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterInfo:
-    """An exactly-once writer.
+    """An exactly-once writer of a segment.
 
     Attributes:
         name: chosen by the application.
         number: never used again.
         sequence: its last acknowledged sequence, -1 before the first.
+        offset: where its last acknowledged append begins, in bytes; 0 before the first.
+        length: bytes of that append.
     """
 
     name: str
     number: int
     sequence: int
+    offset: int
+    length: int
+
+
+def writer_info(row: WriterRow) -> WriterInfo:
+    """What users see of a writer's row."""
+    return WriterInfo(
+        name=row.name,
+        number=row.number,
+        sequence=row.sequence,
+        offset=row.offset,
+        length=row.length,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

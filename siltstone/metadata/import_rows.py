@@ -58,9 +58,21 @@ def pending_import(tables: Tables, name: str) -> ImportRow | None:
     return None if entry is None else decode_import_row(name, entry.value)
 
 
+def acknowledged_import(tables: Tables, name: str) -> ImportRow | None:
+    """The session of this name."""
+    entry = tables.get(METADATA_TABLE, import_key(name))
+    return None if entry is None else decode_import_row(name, entry.value)
+
+
 def pending_import_batch(tables: Tables, query: str) -> ImportBatchRow | None:
     """The newest imported batch of a stream, as assigned."""
     entry = tables.pending(METADATA_TABLE, import_batch_key(query))
+    return None if entry is None else decode_import_batch_row(query, entry.value)
+
+
+def acknowledged_import_batch(tables: Tables, query: str) -> ImportBatchRow | None:
+    """The newest imported batch of a stream."""
+    entry = tables.get(METADATA_TABLE, import_batch_key(query))
     return None if entry is None else decode_import_batch_row(query, entry.value)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from siltstone.container.segment_life import same_segment
 from siltstone.container.views import AttributeIs, SetAttribute
-from siltstone.core.environment import Environment, Pool
+from siltstone.core.environment import Pool
 from siltstone.core.operations.near_reads import NEAR_BYTES_MAX
 from siltstone.store.arguments import (
     SeveralContainersError,
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from siltstone.container.check_views import ChunkState
     from siltstone.container.container import Container
-    from siltstone.container.views import ChunkInfo, SegmentInfo
+    from siltstone.container.views import ChunkInfo, SegmentInfo, WriterInfo
     from siltstone.core.operations.near_reads import Place
     from siltstone.core.words import Buffer
     from siltstone.store.container_slot import ContainerSlot
+    from siltstone.store.segment_home import SegmentHome
 
 FOLLOW_BYTES: Final = 2**20
 """Most bytes that one step of ``follow`` gives: enough for speed, little for memory."""
@@ -44,28 +45,6 @@ EXAMINED_COUNT: Final = 64
 """Chunks of one look, each a call to long-term storage or many."""
 
 _STREAMS: Final = Pool(name="siltstone-streams", threads=8)
-
-
-class SegmentHome(Protocol):
-    """What a handle asks of the store that made it."""
-
-    @property
-    def environment(self) -> Environment:
-        """Where time and threads come from."""
-        ...
-
-    @property
-    def container_count(self) -> int:
-        """How many containers the store has."""
-        ...
-
-    def container_index(self, name: str) -> int:
-        """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
-        ...
-
-    def segment(self, name: str) -> AsyncSegment:
-        """Return a handle to a segment."""
-        ...
 
 
 class AsyncSegment(LivingHandle):
@@ -166,9 +145,22 @@ class AsyncSegment(LivingHandle):
         return appended.progress
 
     async def writer(self, name: str) -> AsyncWriter:
-        """Register the exactly-once writer ``name``, or return the living one of that name."""
+        """Register the exactly-once writer ``name``, or return the living one of that name.
+
+        Raises:
+            SegmentSealedError: the segment is sealed, and has no writer of that name. What else
+                refuses appends refuses new writers alone, too.
+        """
         info = await self._container.register_writer(self._name, name)
         return AsyncWriter(self._slot, self._name, info)
+
+    async def writers(self) -> list[WriterInfo]:
+        """Return the exactly-once writers that are known, with how far each has come, by name.
+
+        All that was acknowledged before the call is in it. A store that was opened read-only can
+        ask, too. Raises ``SegmentNotFoundError``.
+        """
+        return await self._container.writers(self._name)
 
     def buffered(
         self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None

@@ -21,7 +21,7 @@ class AsyncWriter(LivingHandle):
         segment: name of the segment.
         name: of the writer.
         sequence: the last acknowledged sequence when the writer was registered, -1 before the
-            first.
+            first. ``segment.writers()`` and ``segment.writer(name)`` tell the newest.
     """
 
     __slots__ = ("__weakref__", "_container", "_number", "name", "segment", "sequence")
@@ -48,8 +48,11 @@ class AsyncWriter(LivingHandle):
             The offset where the bytes begin, also when they were appended before.
 
         Raises:
-            SequenceError: older than the newest one, so it can not be told what became of it.
+            SequenceError: older than the newest one, so it cannot be told what became of it; or
+                the newest one with other bytes.
             WriterExpiredError: register the writer again and compare its sequence.
+            SegmentSealedError, BackPressureError, SafeModeError, StorageFullError: a sequence that
+                is new was refused; nothing was appended.
         """
         check_offset(sequence, what="sequence")
         if not len(check_buffer(data)):

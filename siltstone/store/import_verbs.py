@@ -118,7 +118,8 @@ class ImportVerbs:
         if not ticket.adoption:
             return await imports.commit(ticket.name, outputs, batch)
         async with self._adopting:
-            self._check_unknown(ticket, outputs)
+            if not imports.is_committed(ticket.name):
+                self._check_unknown(ticket, outputs)
             return await imports.commit(ticket.name, outputs, batch)
 
     def _check_unknown(self, ticket: ImportTicket, outputs: Sequence[ImportOutput]) -> None:

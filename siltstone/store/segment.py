@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from siltstone.container.check_views import ChunkState
-    from siltstone.container.views import ChunkInfo, SegmentInfo
+    from siltstone.container.views import ChunkInfo, SegmentInfo, WriterInfo
     from siltstone.core.words import Buffer
     from siltstone.store.async_buffered_writer import AsyncBufferedWriter, OnDurable
     from siltstone.store.async_segment import AsyncSegment
@@ -75,8 +75,15 @@ class Segment:
         return append_stream(self._loop, self._segment, stream, progress)
 
     def writer(self, name: str) -> Writer:
-        """Register the exactly-once writer ``name``, or return the living one."""
+        """Register the exactly-once writer ``name``, or return the living one.
+
+        See ``AsyncSegment.writer``.
+        """
         return Writer(self._loop, self._loop.run(self._segment.writer(name)))
+
+    def writers(self) -> list[WriterInfo]:
+        """Return the exactly-once writers, with how far each has come, by name."""
+        return self._loop.run(self._segment.writers())
 
     def buffered(
         self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None

@@ -2,13 +2,15 @@
 
 Layout, little-endian::
 
-    append:   kind: u8 = 1, reserved: u8 = 0, writers: u16, segment_id: u64, offset: u64, length:
-              u32, (number: u64, sequence: u64, offset: u64, length: u64)[writers], bytes[length]
+    append:   kind: u8 = 1, flags: u8 (1 = marks have sums), writers: u16, segment_id: u64,
+              offset: u64, length: u32, (number: u64, sequence: u64, offset: u64, length: u64,
+              sum: u32 if they have sums)[writers], bytes[length]
     table:    kind: u8 = 2, reserved: u8[3], length: u32, record: bytes[length]
     control:  kind: u8 = 3, control: u8, version: u8 = 1, reserved: u8, length: u32, payload:
         bytes[length]
 
-A writer mark states the newest append of an exactly-once writer in this piece.
+A writer mark states the newest append of an exactly-once writer in this piece. Pieces without sums
+are read, and not written any more.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ CONTROL = 3
 CONTROL_VERSION = 1
 
 APPEND_HEADER = struct.Struct("<BBHQQI")
-WRITER_MARK = struct.Struct("<QQQQ")
+WRITER_MARK = struct.Struct("<QQQQI")
+MARK_WITHOUT_SUM = struct.Struct("<QQQQ")
+MARKS_HAVE_SUMS = 1
+"""The one flag of an append piece."""
 TABLE_HEADER = struct.Struct("<BBHI")
 CONTROL_HEADER = struct.Struct("<BBBBI")
 TIME = struct.Struct("<Q")
@@ -64,12 +69,14 @@ class WriterMark:
         sequence: the sequence of the append.
         offset: where it begins in the segment, in bytes.
         length: its bytes.
+        sum: CRC32C of its bytes; ``None`` in a piece without sums.
     """
 
     number: int
     sequence: int
     offset: int
     length: int
+    sum: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +108,12 @@ Piece = AppendPiece | TablePiece | ControlPiece
 
 
 def append_header(segment_id: int, offset: int, length: int, writers: list[WriterMark]) -> bytes:
-    """Encode what stands before the bytes of an append piece."""
-    header = APPEND_HEADER.pack(APPEND, 0, len(writers), segment_id, offset, length)
+    """Encode what stands before the bytes of an append piece. Every mark has a sum."""
+    flags = MARKS_HAVE_SUMS if writers else 0
+    header = APPEND_HEADER.pack(APPEND, flags, len(writers), segment_id, offset, length)
     if not writers:
         return header
-    marks = [WRITER_MARK.pack(m.number, m.sequence, m.offset, m.length) for m in writers]
+    marks = [WRITER_MARK.pack(m.number, m.sequence, m.offset, m.length, m.sum) for m in writers]
     return header + b"".join(marks)
 
 
@@ -163,13 +171,15 @@ def _check_reserved(used: int) -> None:
 
 
 def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
-    _, reserved, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
-    _check_reserved(reserved)
+    _, flags, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
+    _check_reserved(flags & ~MARKS_HAVE_SUMS)
     position += APPEND_HEADER.size
+    form = WRITER_MARK if flags else MARK_WITHOUT_SUM
     marks = []
     for _ in range(writers):
-        marks.append(WriterMark(*WRITER_MARK.unpack_from(view, position)))
-        position += WRITER_MARK.size
+        number, sequence, begin, size, *sums = form.unpack_from(view, position)
+        marks.append(WriterMark(number, sequence, begin, size, sums[0] if sums else None))
+        position += form.size
     data = _cut(view, position, length)
     return AppendPiece(segment_id, offset, data, tuple(marks)), position + length
 

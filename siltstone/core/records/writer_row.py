@@ -6,11 +6,12 @@ Value, under the key of the segment's id and the writer's number. What never cha
     version: u8 = 1
     name: text
     -- tail --
-    flags: u8             1 = has appended
+    flags: u8             1 = has appended, 2 = has the sum of its last append
     sequence: uvarint     only if it has appended
     offset: uvarint
     length: uvarint
     used_ms: uvarint
+    sum: u32              only if it has one; little-endian
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from siltstone.core.records.wire import Reader, head, text, uvarint
 
 VERSION = 1
 _APPENDED = 1
+_SUMMED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class WriterRow:
         offset: where its last append begins, in bytes.
         length: bytes of its last append.
         used_ms: when it last appended or registered, milliseconds since 1970.
+        sum: CRC32C of the bytes of its last append; ``None`` before the first, and in a row of a
+            version that kept none.
     """
 
     segment_id: int
@@ -45,6 +49,7 @@ class WriterRow:
     offset: int = 0
     length: int = 0
     used_ms: int = 0
+    sum: int | None = None
 
 
 def encode_writer_head(row: WriterRow) -> bytes:
@@ -54,8 +59,13 @@ def encode_writer_head(row: WriterRow) -> bytes:
 
 def encode_writer_tail(row: WriterRow) -> bytes:
     """Encode the part of the value that changes."""
-    mark = b"\0" if row.sequence < 0 else bytes((_APPENDED,)) + uvarint(row.sequence)
-    return mark + uvarint(row.offset) + uvarint(row.length) + uvarint(row.used_ms)
+    appended = row.sequence >= 0
+    summed = row.sum is not None
+    mark = bytes((_APPENDED * appended | _SUMMED * summed,))
+    if appended:
+        mark += uvarint(row.sequence)
+    tail = mark + uvarint(row.offset) + uvarint(row.length) + uvarint(row.used_ms)
+    return tail if row.sum is None else tail + row.sum.to_bytes(4, "little")
 
 
 def encode_writer_row(row: WriterRow) -> bytes:
@@ -73,15 +83,16 @@ def decode_writer_row(segment_id: int, number: int, value: bytes) -> WriterRow:
     where = f"writer {number} of segment {segment_id}"
     reader = Reader(value, kind=RowKind.WRITER, version=VERSION, where=where)
     name = reader.text()
-    appended = reader.flags(_APPENDED)
+    flags = reader.flags(_APPENDED | _SUMMED)
     row = WriterRow(
         segment_id=segment_id,
         number=number,
         name=name,
-        sequence=reader.uvarint() if appended else -1,
+        sequence=reader.uvarint() if flags & _APPENDED else -1,
         offset=reader.uvarint(),
         length=reader.uvarint(),
         used_ms=reader.uvarint(),
+        sum=int.from_bytes(reader.raw(4), "little") if flags & _SUMMED else None,
     )
     reader.end()
     return row

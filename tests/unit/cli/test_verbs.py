@@ -98,6 +98,26 @@ def test_attributes_and_names(command: Command) -> None:
     assert [value["name"] for value in command("ls", "--json").values] == ["{n}b", "{n}c"]
 
 
+def test_a_segment_tells_how_far_its_writers_came(command: Command, folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        segment = store.create("a")
+        segment.writer("idle")
+        segment.append(b"before")
+        segment.writer("loader").append(b"event", sequence=7)
+        segment.seal()
+    shown = command("stat", "a", "--writers").out.splitlines()
+    assert "writer:          idle nothing appended" in shown
+    assert "writer:          loader sequence=7 offset=6 length=5" in shown
+    (told,) = command("stat", "a", "--writers", "--json").values
+    assert [(one["name"], one["sequence"]) for one in told["writers"]] == [
+        ("idle", -1),
+        ("loader", 7),
+    ]
+    assert told["sealed"]
+    assert "writer" not in command("stat", "a").out
+    assert command("stat", "--writers").code == 2
+
+
 def test_a_store_tells_what_would_be_lost(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

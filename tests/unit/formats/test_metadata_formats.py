@@ -81,6 +81,7 @@ WRITER = WriterRow(
     offset=8000,
     length=1000,
     used_ms=1_700_000_000_000,
+    sum=0x01020304,
 )
 TASK = Task(
     due_ms=1_700_000_900_000,
@@ -256,6 +257,13 @@ def test_rows_are_as_the_page_says(name: str) -> None:
     assert (key, value) == WRITTEN[name]
     expected, decode = READ[name]
     assert decode(key, value) == expected
+
+
+def test_a_writer_of_before_there_were_sums_is_read() -> None:
+    key, value = WRITTEN["writer"]
+    flags = value.index(bytes.fromhex("0309c03ee807"))
+    old = value[:flags] + b"\x01" + value[flags + 1 : -4]
+    assert decode_writer_row(*keys.writer_of(key), old) == replace(WRITER, sum=None)
 
 
 def test_every_kind_of_row_has_an_example() -> None:

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from siltstone.core.checksums import crc32c
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, name_key
 from siltstone.core.records.number import encode_number
@@ -25,7 +26,7 @@ from tests.unit.formats.page import example
 
 BODY = example("piece.md")
 COUNT = 3
-MARK = WriterMark(number=3, sequence=9, offset=100, length=5)
+MARK = WriterMark(number=3, sequence=9, offset=100, length=5, sum=crc32c(b"hello"))
 RECORD, _ = encode_table_record(
     [TableEntry(METADATA_TABLE, name_key("a"), encode_number(RowKind.NAME, 7))],
     start_version=0,
@@ -51,6 +52,13 @@ def test_the_page_is_what_is_written() -> None:
     assert b"".join(parts) == BODY
 
 
+def test_marks_of_before_there_were_sums_are_read() -> None:
+    head = struct.pack("<BBHQQI", 1, 0, 1, 7, 100, 5)
+    piece = head + struct.pack("<QQQQ", 3, 9, 100, 5) + b"hello"
+    known = WriterMark(number=3, sequence=9, offset=100, length=5, sum=None)
+    assert list(decode_pieces(piece, 1, where="old")) == [AppendPiece(7, 100, b"hello", (known,))]
+
+
 def test_every_cut_is_damage() -> None:
     for length in range(len(BODY)):
         with pytest.raises(CorruptDataError):
@@ -65,6 +73,8 @@ def test_bytes_behind_the_pieces_are_damage() -> None:
 def test_what_is_newer_is_told() -> None:
     with pytest.raises(FormatError):
         list(decode_pieces(b"\x04", 1, where="page"))
+    with pytest.raises(FormatError):
+        list(decode_pieces(bytes((1, 2)) + bytes(22), 1, where="page"))
     for control, version in ((99, 1), (ControlKind.TRUNCATION, 2)):
         piece = bytes((3, control, version, 0)) + bytes(4)
         with pytest.raises(FormatError):
