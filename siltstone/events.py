@@ -14,13 +14,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from siltstone.container.segment_life import same_segment
+from siltstone.core.bytes_like import as_bytes, byte_view
 from siltstone.core.checksums import crc32c
 from siltstone.core.closing import Closing
 from siltstone.core.errors import CorruptDataError
+from siltstone.core.whole_number import whole_number
 from siltstone.core.words import GIB, MIB
 
 if TYPE_CHECKING:
-    from siltstone.core.words import Buffer
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.buffered_writer import BufferedWriter
     from siltstone.store.event_buffer import DurableEvents
     from siltstone.store.segment import Segment
@@ -96,17 +100,17 @@ def header(length: int) -> bytes:
     return _HEADER.pack(length, check_of(length))
 
 
-def encode(payload: Buffer) -> bytes:
+def encode(payload: BytesLike) -> bytes:
     """One event as it stands in a segment. Raises ``ValueError`` beyond 1 GiB."""
-    view = memoryview(payload)
+    view = byte_view(payload, what="an event")
     return b"".join((header(view.nbytes), view))
 
 
-def encode_many(payloads: Iterable[Buffer]) -> bytes:
+def encode_many(payloads: Iterable[BytesLike]) -> bytes:
     """Events one behind the other, as one append takes them. Raises like ``encode``."""
-    parts: list[Buffer] = []
+    parts: list[bytes | memoryview] = []
     for payload in payloads:
-        view = memoryview(payload)
+        view = byte_view(payload, what="an event")
         parts.append(header(view.nbytes))
         parts.append(view)
     return b"".join(parts)
@@ -125,14 +129,14 @@ class EventDecoder:
         offset: where the first event begins that was not given yet.
     """
 
-    def __init__(self, offset: int = 0, *, segment: str = "") -> None:
-        self.offset = offset
+    def __init__(self, offset: SupportsIndex = 0, *, segment: str = "") -> None:
+        self.offset = whole_number(offset, what="offset")
         self._segment = segment
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._needed = HEADER_BYTES
 
-    def feed(self, data: Buffer) -> list[Event]:
+    def feed(self, data: BytesLike) -> list[Event]:
         """Take the next bytes; return the events that end in them.
 
         What stands before a malformed event is returned first; the next call tells of that one.
@@ -140,7 +144,7 @@ class EventDecoder:
         Raises:
             MalformedEventError: a length is too large, or does not have its check.
         """
-        self._pieces.append(bytes(data))
+        self._pieces.append(as_bytes(data))
         self._held_bytes += len(self._pieces[-1])
         if self._held_bytes < self._needed:
             return []  # a long event comes in many pieces, and they are joined once
@@ -188,7 +192,7 @@ class EventDecoder:
 
 
 def read_events(
-    segment: Segment, offset: int | None = None, *, end: int | None = None
+    segment: Segment, offset: SupportsIndex | None = None, *, end: SupportsIndex | None = None
 ) -> Iterator[Event]:
     """Yield the events of a segment, in constant memory but for the longest one.
 
@@ -207,8 +211,8 @@ def read_events(
         OffsetError: ``offset`` lies beyond the end.
     """
     info = segment.info()
-    position = info.start_offset if offset is None else offset
-    stop = info.length if end is None else min(end, info.length)
+    position = info.start_offset if offset is None else whole_number(offset, what="offset")
+    stop = info.length if end is None else min(whole_number(end, what="end"), info.length)
     decoder = EventDecoder(position, segment=segment.name)
     while decoder.offset < stop:
         data = segment.read(position, min(READ_BYTES, info.length - position))
@@ -224,7 +228,7 @@ def read_events(
 
 
 def append_events(
-    segment: Segment, payloads: Iterable[Buffer], *, expected_offset: int | None = None
+    segment: Segment, payloads: Iterable[BytesLike], *, expected_offset: SupportsIndex | None = None
 ) -> int:
     """Append events as one append, all or none; return where the first begins.
 
@@ -270,7 +274,7 @@ class Writer(Closing):
         """Events that are durable: those whose number is below it."""
         return self._writer.durable_count
 
-    def write(self, payload: Buffer) -> int:
+    def write(self, payload: BytesLike) -> int:
         """Take one event and return its number. Raises like ``AsyncBufferedWriter.write``."""
         return self._writer.write(encode(payload))
 

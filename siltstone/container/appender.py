@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import MARK_BYTES, PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica, advanced
+from siltstone.core.bytes_like import as_bytes, joined_bytes
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import (
     AppendTooLargeError,
@@ -28,7 +29,12 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.piece import WriterMark
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.words import Buffer
+from siltstone.core.whole_number import whole_number
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
 
 REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, StorageFullError)
 """What may refuse an append that is new, and says nothing of one that took place before."""
@@ -52,7 +58,7 @@ class Appender:
         self._create_task = loop.create_task
 
     def append(
-        self, name: str, data: Buffer, expected_offset: int | None = None
+        self, name: str, data: BytesLike, expected_offset: SupportsIndex | None = None
     ) -> asyncio.Future[int]:
         """Append ``data``; the awaited result is the offset at which it begins.
 
@@ -99,16 +105,21 @@ class Appender:
         return future
 
     def append_many(
-        self, name: str, records: Sequence[Buffer], expected_offset: int | None = None
+        self,
+        name: str,
+        records: Sequence[BytesLike],
+        expected_offset: SupportsIndex | None = None,
     ) -> asyncio.Future[int]:
         """Append all records in one commit, contiguous; the result is the first one's offset."""
-        return self.append(name, b"".join(records), expected_offset)
+        return self.append(name, joined_bytes(records), expected_offset)
 
     def _append_otherwise(
-        self, name: str, data: Buffer, expected_offset: int | None
+        self, name: str, data: BytesLike, expected_offset: SupportsIndex | None
     ) -> asyncio.Future[int]:
         """Append at once where nothing has to be waited for, so that no later append is faster."""
-        kept = _kept(data)
+        kept = as_bytes(data)
+        if expected_offset is not None:
+            expected_offset = whole_number(expected_offset, what="expected_offset")
         segment = self._replica.find(name)
         if (
             segment is None
@@ -150,7 +161,7 @@ class Appender:
         return await future
 
     def append_as(
-        self, name: str, number: int, sequence: int, data: Buffer
+        self, name: str, number: int, sequence: int, data: BytesLike
     ) -> Coroutine[Any, Any, int]:
         """Append exactly once: a repeat of the newest sequence returns its first offset.
 
@@ -163,8 +174,8 @@ class Appender:
         """
         return self._append_as(name, number, sequence, data)
 
-    async def _append_as(self, name: str, number: int, sequence: int, data: Buffer) -> int:
-        kept = _kept(data)
+    async def _append_as(self, name: str, number: int, sequence: int, data: BytesLike) -> int:
+        kept = as_bytes(data)
         if not kept or sequence < 0:
             raise ValueError("a writer's append has at least one byte and a sequence of at least 0")
         self._pipeline.check_alive()
@@ -317,12 +328,3 @@ class Appender:
     def _check_size(self, name: str, data: bytes) -> None:
         if len(data) > self.data_bytes_max:
             raise AppendTooLargeError(segment=name, length=len(data), limit=self.data_bytes_max)
-
-
-def _kept(data: Buffer) -> bytes:
-    """Return bytes that nobody can change any more."""
-    if isinstance(data, bytes):
-        return data
-    if isinstance(data, bytearray | memoryview):
-        return bytes(data)
-    raise TypeError(f"an append takes bytes, not {type(data).__name__}")

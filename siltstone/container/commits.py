@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import UnionType
 
 from siltstone.container.appender import REFUSALS, Appender
 from siltstone.container.attributes import changed, check_attribute
@@ -24,6 +23,7 @@ from siltstone.container.views import (
     SetAttribute,
     VersionIs,
 )
+from siltstone.core.bytes_like import as_bytes
 from siltstone.core.errors import (
     AppendTooLargeError,
     AttributeLimitError,
@@ -282,14 +282,13 @@ def _sorted(
     changes: list[Put | Remove | RemoveRange] = []
     for operation in operations:
         if isinstance(operation, Append):
-            _check_bytes("data", operation.data, bytes | bytearray | memoryview)
-            appends.append((operation.segment, bytes(operation.data)))
+            appends.append((operation.segment, as_bytes(operation.data)))
         elif isinstance(operation, Put | Remove):
-            _check_bytes("key", operation.key, bytes)
+            _check_bytes("key", operation.key)
             if len(operation.key) > KEY_BYTES_MAX:
                 raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
             if isinstance(operation, Put):
-                _check_bytes("value", operation.value, bytes)
+                _check_bytes("value", operation.value)
             changes.append(operation)
         elif isinstance(operation, RemoveRange):
             _check_range(operation)
@@ -311,15 +310,15 @@ def _entry(table_id: int, change: Put | Remove | RemoveRange) -> TableEntry:
 
 
 def _check_range(operation: RemoveRange) -> None:
-    _check_bytes("start", operation.start, bytes)
+    _check_bytes("start", operation.start)
     if operation.end is not None:
-        _check_bytes("end", operation.end, bytes)
+        _check_bytes("end", operation.end)
         if operation.end <= operation.start:
             raise ValueError("a range to remove ends above its start")
     if max(len(operation.start), len(operation.end or b"")) > KEY_BYTES_MAX:
         raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
 
 
-def _check_bytes(what: str, value: object, kinds: type | UnionType) -> None:
-    if not isinstance(value, kinds):
+def _check_bytes(what: str, value: object) -> None:
+    if not isinstance(value, bytes):
         raise TypeError(f"{what} is bytes, not {type(value).__name__}")

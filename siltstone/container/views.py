@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from siltstone.container.retention_views import RetentionRule
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.words import Buffer
+
+if TYPE_CHECKING:
+    from siltstone.core.bytes_like import BytesLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +177,7 @@ class Append:
     """Operation of a commit: append ``data`` to ``segment``."""
 
     segment: str
-    data: Buffer
+    data: BytesLike
 
 
 @dataclass(frozen=True, slots=True)

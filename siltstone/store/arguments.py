@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from siltstone.container.views import (
     Append,
@@ -19,10 +19,17 @@ from siltstone.container.views import (
     SetAttribute,
     VersionIs,
 )
+from siltstone.core.bytes_like import as_bytes
 from siltstone.core.errors import StoreError
 from siltstone.core.records.table_record import KEY_BYTES_MAX
-from siltstone.core.words import READ_BYTES_MAX, Buffer, container_of
+from siltstone.core.whole_number import whole_number
+from siltstone.core.words import READ_BYTES_MAX, container_of
 from siltstone.store.local_times import seconds_of
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
 
 OFFSET_MAX: Final = 2**64 - 1
 
@@ -42,20 +49,24 @@ class SeveralContainersError(StoreError, ValueError):
         self.names = names
 
 
-def check_offset(offset: object, *, what: str = "offset") -> int:
+def check_offset(offset: SupportsIndex, *, what: str = "offset") -> int:
     """Return ``offset`` if it is a whole number of at least 0 that fits 64 bits."""
-    if not isinstance(offset, int) or isinstance(offset, bool):
-        raise TypeError(f"{what} is an int, not {type(offset).__name__}")
-    if not 0 <= offset <= OFFSET_MAX:
-        raise ValueError(f"{what} must be between 0 and {OFFSET_MAX}, not {offset}")
-    return offset
+    number = offset if type(offset) is int else whole_number(offset, what=what)
+    if not 0 <= number <= OFFSET_MAX:
+        raise ValueError(f"{what} must be between 0 and {OFFSET_MAX}, not {number}")
+    return number
 
 
-def check_range(offset: object, length: object) -> None:
-    """Refuse what no read may ask for: a negative offset, a negative length, or one over 1 GiB."""
-    check_offset(offset)
-    if check_offset(length, what="length") > READ_BYTES_MAX:
-        raise ValueError(f"length must be at most {READ_BYTES_MAX} bytes, not {length}")
+def check_range(offset: SupportsIndex, length: SupportsIndex) -> tuple[int, int]:
+    """Return both, but for what no read may ask for.
+
+    That is a negative offset, a negative length, or one over 1 GiB.
+    """
+    first = check_offset(offset)
+    count = check_offset(length, what="length")
+    if count > READ_BYTES_MAX:
+        raise ValueError(f"length must be at most {READ_BYTES_MAX} bytes, not {count}")
+    return first, count
 
 
 def check_time_ms(time: object) -> int:
@@ -64,18 +75,20 @@ def check_time_ms(time: object) -> int:
         if time.tzinfo is None:
             raise ValueError("time has no time zone")
         time = seconds_of(time)
-    if not isinstance(time, int | float) or isinstance(time, bool):
-        raise TypeError(f"time is a datetime or seconds since 1970, not {type(time).__name__}")
+    time = check_seconds(time, "time is a datetime or seconds since 1970")
     if not 0 <= time * 1000 <= OFFSET_MAX:
         raise ValueError(f"time must be seconds since 1970, not {time}")
     return math.floor(time * 1000)
 
 
-def check_buffer(data: object) -> Buffer:
-    """Return ``data`` if it is bytes-like as appends take it."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"data is bytes, bytearray or memoryview, not {type(data).__name__}")
-    return data
+def check_seconds(value: object, expected: str) -> float:
+    """Return a number of seconds of any type; ``expected`` says what it should be."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    try:
+        return whole_number(value, what="it")  # type: ignore[arg-type]
+    except TypeError as error:
+        raise TypeError(f"{expected}, not {type(value).__name__}") from error
 
 
 def check_stream(stream: object) -> None:
@@ -86,12 +99,41 @@ def check_stream(stream: object) -> None:
         )
 
 
-def check_key(key: object) -> bytes:
+def check_key(key: BytesLike) -> bytes:
     """Return ``key`` as bytes if it can be a key of a table."""
-    raw = bytes(check_buffer(key))
+    raw = as_bytes(key, what="key")
     if len(raw) > KEY_BYTES_MAX:
         raise ValueError(f"key must be at most {KEY_BYTES_MAX} bytes, not {len(raw)}")
     return raw
+
+
+def check_version(version: SupportsIndex | None) -> int | None:
+    """Return the version that a key must have; ``None`` means that it must be absent."""
+    return None if version is None else whole_number(version, what="version")
+
+
+def plain_operation(part: Operation) -> Operation:
+    """Return an operation whose keys and values are bytes, whatever they were before."""
+    match part:
+        case Put(table, key, value):
+            return Put(table, check_key(key), as_bytes(value, what="value"))
+        case Remove(table, key):
+            return Remove(table, check_key(key))
+        case RemoveRange(table, start, end):
+            return RemoveRange(table, check_key(start), None if end is None else check_key(end))
+        case _:
+            return part
+
+
+def plain_condition(part: Condition) -> Condition:
+    """Return a condition whose key is bytes and whose number an int, whatever they were before."""
+    match part:
+        case VersionIs(table, key, version):
+            return VersionIs(table, check_key(key), check_version(version))
+        case LengthIs(segment, length):
+            return LengthIs(segment, whole_number(length, what="length"))
+        case _:
+            return part
 
 
 def name_of(part: Operation | Condition) -> str:

@@ -7,17 +7,17 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from siltstone.core.bytes_like import as_bytes
 from siltstone.core.closing import AsyncClosing
 from siltstone.core.errors import ClosedError
 from siltstone.core.words import MIB
-from siltstone.store.arguments import check_buffer
 from siltstone.store.event_buffer import BufferedWriteError, DurableEvents, EventBuffer
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.streams import PIECE_BYTES
 
 if TYPE_CHECKING:
     from siltstone.container.views import SegmentInfo
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
 
 BUFFER_BYTES: Final = 32 * MIB
 """Most that waits in a writer, if nothing else is said: some tenths of a second at full speed."""
@@ -105,7 +105,7 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
         """Return the events that are not durable for certain, in their order."""
         return self.buffer.pending()
 
-    async def write(self, event: Buffer) -> int:
+    async def write(self, event: BytesLike) -> int:
         """Take ``event`` and return its number, from 0 on; wait only while the buffer is full.
 
         Args:
@@ -117,7 +117,7 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
             BufferedWriteError: an append before it failed; it was not taken.
             ClosedError: the writer was closed.
         """
-        data = kept(event)
+        data = as_bytes(event, what="an event")
         while (number := self.buffer.add(data)) is None:
             await self.wait_for_room(len(data))
         return number
@@ -220,8 +220,3 @@ class AsyncBufferedWriter(LivingHandle, AsyncClosing):
         )
         error.__cause__ = cause
         return error
-
-
-def kept(event: Buffer) -> bytes:
-    """Return the bytes of ``event``, which nobody can change any more."""
-    return event if type(event) is bytes else bytes(check_buffer(event))

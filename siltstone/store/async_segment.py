@@ -25,12 +25,13 @@ from siltstone.store.streams import PIECE_BYTES, Appended, StreamProgress, read_
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import SupportsIndex
 
     from siltstone.container.check_views import ChunkState
     from siltstone.container.container import Container
     from siltstone.container.views import ChunkInfo, SegmentInfo, WriterInfo
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.core.operations.near_reads import Place
-    from siltstone.core.words import Buffer
     from siltstone.store.container_slot import ContainerSlot
     from siltstone.store.segment_home import SegmentHome
 
@@ -75,7 +76,9 @@ class AsyncSegment(LivingHandle):
         """Most bytes of one append: what fits in one frame of the log."""
         return self._container.frame_data_max
 
-    def append(self, data: Buffer, *, expected_offset: int | None = None) -> asyncio.Future[int]:
+    def append(
+        self, data: BytesLike, *, expected_offset: SupportsIndex | None = None
+    ) -> asyncio.Future[int]:
         """Append ``data``; the awaited result is where it begins, told as soon as it is durable.
 
         The bytes are taken by the call, awaited or not: many appends can be on their way without a
@@ -84,7 +87,8 @@ class AsyncSegment(LivingHandle):
         at all write nothing: the result is the current length.
 
         Args:
-            data: at most what fits in one frame of the log.
+            data: at most what fits in one frame of the log; whatever has a buffer, such as arrays
+                of numpy, of which the bytes in memory are taken.
             expected_offset: append only if the length is exactly this; ``None`` means whatever it
                 is.
 
@@ -100,7 +104,7 @@ class AsyncSegment(LivingHandle):
         return self._container.append(self._name, data, expected_offset)
 
     def append_many(
-        self, records: Sequence[Buffer], *, expected_offset: int | None = None
+        self, records: Sequence[BytesLike], *, expected_offset: SupportsIndex | None = None
     ) -> asyncio.Future[int]:
         """Append all ``records`` as one commit, contiguous; the result is where the first begins.
 
@@ -163,7 +167,7 @@ class AsyncSegment(LivingHandle):
         return await self._container.writers(self._name)
 
     def buffered(
-        self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None
+        self, *, buffer_bytes: SupportsIndex = BUFFER_BYTES, on_durable: OnDurable | None = None
     ) -> AsyncBufferedWriter:
         """Return a writer that takes small events at once and appends them in batches.
 
@@ -175,11 +179,12 @@ class AsyncSegment(LivingHandle):
                 in their order. It returns soon and calls nothing that blocks. If it raises, that is
                 a failure of the writer.
         """
-        if check_offset(buffer_bytes, what="buffer_bytes") < 1:
+        bound = check_offset(buffer_bytes, what="buffer_bytes")
+        if bound < 1:
             raise ValueError("buffer_bytes must be at least 1")
-        return AsyncBufferedWriter(self, buffer_bytes=buffer_bytes, on_durable=on_durable)
+        return AsyncBufferedWriter(self, buffer_bytes=bound, on_durable=on_durable)
 
-    async def read(self, offset: int, length: int) -> bytes:
+    async def read(self, offset: SupportsIndex, length: SupportsIndex) -> bytes:
         """Return up to ``length`` bytes from ``offset``: fewer only at the end, ``b""`` at the end.
 
         Raises:
@@ -190,6 +195,7 @@ class AsyncSegment(LivingHandle):
             CorruptDataError: the bytes are not what was written; ``LostDataError``: not there.
             ChunkError: long-term storage refused, or did not answer.
         """
+        offset, length = check_range(offset, length)
         place = place_of(self, offset, length)
         if place is not None and length <= NEAR_BYTES_MAX:
             buffer = bytearray(length)
@@ -197,16 +203,16 @@ class AsyncSegment(LivingHandle):
                 return bytes(buffer)
         return await self._container.read(self._name, offset, length)
 
-    async def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+    async def read_into(self, offset: SupportsIndex, buffer: BytesLike) -> int:
         """Fill ``buffer`` from ``offset`` and return the count of bytes. Raises like ``read``."""
         view = buffer if type(buffer) is bytearray else memoryview(buffer).cast("B")
-        length = len(view)
+        offset, length = check_range(offset, len(view))
         place = place_of(self, offset, length)
         if place is not None and length <= NEAR_BYTES_MAX and place.read(offset, view):
             return length
         return await self._container.read_into(self._name, offset, memoryview(view))
 
-    async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
+    async def follow(self, offset: SupportsIndex = 0) -> AsyncIterator[bytes]:
         """Yield bytes from ``offset`` on as they are acknowledged; end when sealed and drained.
 
         Raises:
@@ -215,7 +221,7 @@ class AsyncSegment(LivingHandle):
             SegmentTruncatedError: the next byte was truncated.
             OffsetError: ``offset`` lies beyond the end at the start.
         """
-        check_offset(offset)
+        offset = check_offset(offset)
         if offset > (info := await self._container.info(self._name)).length:
             await self._container.read(self._name, offset, 1)  # raises what read raises
         segment_id = info.segment_id
@@ -301,13 +307,13 @@ class AsyncSegment(LivingHandle):
         await self._container.rename(self._name, new_name)
         return renamed
 
-    async def chunks(self, start: int = 0) -> AsyncIterator[ChunkInfo]:
+    async def chunks(self, start: SupportsIndex = 0) -> AsyncIterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order.
 
         Raises:
             SegmentNotFoundError: there is no such segment, or it was deleted between two pages.
         """
-        check_offset(start, what="start")
+        start = check_offset(start, what="start")
         segment_id, first = (await self.info()).segment_id, start
         while True:
             page = await self._container.chunks(self._name, start, PAGE_COUNT)
@@ -319,14 +325,16 @@ class AsyncSegment(LivingHandle):
                 return
             start = page[-1].start + page[-1].length
 
-    async def examine(self, start: int = 0, *, deep: bool = False) -> AsyncIterator[ChunkState]:
+    async def examine(
+        self, start: SupportsIndex = 0, *, deep: bool = False
+    ) -> AsyncIterator[ChunkState]:
         """Yield the same with what long-term storage has of each chunk; ``deep`` reads it all.
 
         Raises:
             SegmentNotFoundError: there is no such segment, or it was deleted between two pages.
             ChunkError: long-term storage did not answer.
         """
-        check_offset(start, what="start")
+        start = check_offset(start, what="start")
         segment_id, first = (await self.info()).segment_id, start
         while True:
             page = await self._container.examine(self._name, start, EXAMINED_COUNT, deep=deep)
@@ -346,7 +354,7 @@ class AsyncSegment(LivingHandle):
         """Let the segment take no more bytes, for ever. Repeating it changes nothing."""
         return await self._container.seal(self._name)
 
-    async def truncate(self, offset: int) -> None:
+    async def truncate(self, offset: SupportsIndex) -> None:
         """Drop the bytes below ``offset`` for ever. At or below the start it changes nothing."""
         await self._container.truncate(self._name, check_offset(offset))
 
@@ -377,10 +385,8 @@ class AsyncSegment(LivingHandle):
 def place_of(segment: AsyncSegment, offset: int, length: int) -> Place | None:
     """Where ``length`` bytes lie, if something near them was read shortly before; on any thread.
 
-    Raises what ``AsyncSegment.read`` raises for a range that no segment could have, and when
-    nothing can be read.
+    Raises what ``AsyncSegment.read`` raises when nothing can be read.
     """
-    check_range(offset, length)
     return segment._container.place(segment._name, offset, offset + length)
 
 

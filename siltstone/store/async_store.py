@@ -31,7 +31,12 @@ from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import check_segment_name, container_of
-from siltstone.store.arguments import common_container, name_of
+from siltstone.store.arguments import (
+    common_container,
+    name_of,
+    plain_condition,
+    plain_operation,
+)
 from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_table import AsyncTable
 from siltstone.store.care_verbs import CareVerbs
@@ -235,7 +240,10 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         """
         names = [name_of(part) for part in (*operations, *conditions)]
         slot = self._slots[common_container(names, len(self._slots))]
-        return await slot.container.commit(operations, conditions)
+        return await slot.container.commit(
+            [plain_operation(part) for part in operations],
+            [plain_condition(part) for part in conditions],
+        )
 
     async def flush(self) -> None:
         """Move everything that is acknowledged to long-term storage."""

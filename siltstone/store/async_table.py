@@ -6,15 +6,18 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from siltstone.container.views import Operation, Put, Remove, RemoveRange, TableValue, VersionIs
-from siltstone.store.arguments import check_buffer, check_key, check_offset
+from siltstone.core.bytes_like import as_bytes
+from siltstone.store.arguments import check_key, check_offset, check_version
 from siltstone.store.async_table_snapshot import AsyncTableSnapshot
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 
 if TYPE_CHECKING:
+    from typing import SupportsIndex
+
     from siltstone.container.container import Container
     from siltstone.container.table_views import TableUpdate
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.container_slot import ContainerSlot
 
 FOLLOW_WAIT_S: Final = 30.0
@@ -39,26 +42,26 @@ class AsyncTable(LivingHandle):
     def __repr__(self) -> str:
         return f"AsyncTable({self._name!r})"
 
-    async def get(self, key: Buffer) -> TableValue | None:
+    async def get(self, key: BytesLike) -> TableValue | None:
         """Return the value of ``key``, ``None`` when it has none. Raises ``TableNotFoundError``."""
         return await self._container.table_get(self._name, check_key(key))
 
-    async def put(self, key: Buffer, value: Buffer) -> int:
+    async def put(self, key: BytesLike, value: BytesLike) -> int:
         """Set ``key`` whatever it was; return the version."""
-        operation = Put(self._name, check_key(key), bytes(check_buffer(value)))
+        operation = Put(self._name, check_key(key), as_bytes(value, what="value"))
         return (await self._container.commit((operation,))).version
 
-    async def remove(self, key: Buffer) -> int:
+    async def remove(self, key: BytesLike) -> int:
         """Remove ``key``, if it is there; return the version."""
         operation = Remove(self._name, check_key(key))
         return (await self._container.commit((operation,))).version
 
     async def remove_range(
         self,
-        start: Buffer = b"",
-        end: Buffer | None = None,
+        start: BytesLike = b"",
+        end: BytesLike | None = None,
         *,
-        expected: Mapping[bytes, int | None] | None = None,
+        expected: Mapping[bytes, SupportsIndex | None] | None = None,
     ) -> int:
         """Remove every key with ``start <= key < end`` at once; return the version.
 
@@ -79,9 +82,9 @@ class AsyncTable(LivingHandle):
 
     async def update(
         self,
-        changes: Mapping[bytes, Buffer | None],
+        changes: Mapping[bytes, BytesLike | None],
         *,
-        expected: Mapping[bytes, int | None] | None = None,
+        expected: Mapping[bytes, SupportsIndex | None] | None = None,
     ) -> int:
         """Change several keys at once, all or none, and return the version that did.
 
@@ -100,23 +103,23 @@ class AsyncTable(LivingHandle):
             if value is None:
                 operations.append(Remove(self._name, raw))
             else:
-                operations.append(Put(self._name, raw, bytes(check_buffer(value))))
+                operations.append(Put(self._name, raw, as_bytes(value, what="value")))
         if not operations:
             raise ValueError("an update needs at least one change")
         return await self._commit(operations, expected)
 
     async def _commit(
-        self, operations: Sequence[Operation], expected: Mapping[bytes, int | None] | None
+        self, operations: Sequence[Operation], expected: Mapping[bytes, SupportsIndex | None] | None
     ) -> int:
         conditions = [
-            VersionIs(self._name, check_key(key), version)
+            VersionIs(self._name, check_key(key), check_version(version))
             for key, version in (expected or {}).items()
         ]
         result = await self._container.commit(operations, conditions)
         return result.version
 
     async def scan(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, TableValue]]:
         """Yield the entries with ``start <= key < end`` in the order of their keys.
 
@@ -135,7 +138,7 @@ class AsyncTable(LivingHandle):
                 yield entry
 
     def _pages(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[list[tuple[bytes, TableValue]]]:
         """Yield what ``scan`` yields, as lists of what was fetched at once."""
 
@@ -165,7 +168,7 @@ class AsyncTable(LivingHandle):
         """Return the newest acknowledged table version of the container, a point to follow from."""
         return await self._container.table_version()
 
-    async def follow(self, version: int) -> AsyncIterator[TableUpdate]:
+    async def follow(self, version: SupportsIndex) -> AsyncIterator[TableUpdate]:
         """Yield every update of this table behind ``version``, in order, and wait for new ones.
 
         What one commit did to the table is one update, so following again from the version of the

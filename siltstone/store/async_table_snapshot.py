@@ -13,7 +13,7 @@ from siltstone.store.table_pages import PAGE_COUNT, Found, pages
 if TYPE_CHECKING:
     from siltstone.container.table_snapshots import LivingSnapshot
     from siltstone.container.views import TableValue
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
 
 
 class AsyncTableSnapshot(LivingHandle, AsyncClosing):
@@ -30,12 +30,12 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
         """The table version that it shows; follow the table from here to see what came after."""
         return self._held.version
 
-    async def get(self, key: Buffer) -> TableValue | None:
+    async def get(self, key: BytesLike) -> TableValue | None:
         """Return what ``key`` had, ``None`` for nothing. Raises ``SnapshotExpiredError``."""
         return self._held.get(check_key(key))
 
     async def scan(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[Found]:
         """Yield the entries with ``start <= key < end`` at exactly that version, in order.
 
@@ -47,7 +47,7 @@ class AsyncTableSnapshot(LivingHandle, AsyncClosing):
                 yield entry
 
     def _pages(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> AsyncIterator[list[Found]]:
         """Yield what ``scan`` yields, as lists of what was fetched at once."""
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siltstone.store.arguments import check_buffer, check_offset
+from siltstone.core.bytes_like import as_bytes
+from siltstone.store.arguments import check_offset
 from siltstone.store.living_handle import LivingHandle
 
 if TYPE_CHECKING:
+    from typing import SupportsIndex
+
     from siltstone.container.container import Container
     from siltstone.container.views import WriterInfo
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.container_slot import ContainerSlot
 
 
@@ -37,7 +40,7 @@ class AsyncWriter(LivingHandle):
     def __repr__(self) -> str:
         return f"AsyncWriter({self.segment!r}, {self.name!r})"
 
-    async def append(self, data: Buffer, *, sequence: int) -> int:
+    async def append(self, data: BytesLike, *, sequence: SupportsIndex) -> int:
         """Append ``data`` once, however often this is called with one ``sequence``.
 
         Args:
@@ -54,7 +57,8 @@ class AsyncWriter(LivingHandle):
             SegmentSealedError, BackPressureError, SafeModeError, StorageFullError: a sequence that
                 is new was refused; nothing was appended.
         """
-        check_offset(sequence, what="sequence")
-        if not len(check_buffer(data)):
+        number = check_offset(sequence, what="sequence")
+        kept = as_bytes(data)
+        if not kept:
             raise ValueError("an exactly-once append needs at least one byte")
-        return await self._container.append_as(self.segment, self._number, sequence, data)
+        return await self._container.append_as(self.segment, self._number, number, kept)

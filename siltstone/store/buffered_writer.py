@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from siltstone.core.bytes_like import as_bytes
 from siltstone.core.closing import Closing
 from siltstone.core.errors import ClosedError
-from siltstone.store.async_buffered_writer import kept
 
 if TYPE_CHECKING:
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.async_buffered_writer import AsyncBufferedWriter
     from siltstone.store.background_loop import BackgroundLoop
 
@@ -53,9 +53,9 @@ class BufferedWriter(Closing):
         """Return the events that are not durable for certain, in their order."""
         return self._writer.pending()
 
-    def write(self, event: Buffer) -> int:
+    def write(self, event: BytesLike) -> int:
         """Take ``event``, return its number. Raises like ``AsyncBufferedWriter.write``."""
-        data = kept(event)
+        data = as_bytes(event, what="an event")
         number = self._add(data)
         while number is None:
             self._loop.run(self._writer.wait_for_room(len(data)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from siltstone.container.segment_life import same_segment
+from siltstone.core.bytes_like import byte_view
 from siltstone.core.errors import OffsetError, SegmentSealedError
 from siltstone.store.streams import PIECE_BYTES
 
@@ -153,7 +154,7 @@ class SegmentWriter(io.BufferedIOBase):
     def write(self, data: AnyBuffer, /) -> int:
         """Take ``data``; append whole pieces at once, the rest with ``flush`` or ``close``."""
         self._check_usable()
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         count = len(view)
         while view:
             room = self._piece_bytes - len(self._buffer)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from siltstone.container.import_views import ImportedChunk, ImportTicket
 from siltstone.core.block_sums import extend_sums, summed
+from siltstone.core.bytes_like import byte_view
 from siltstone.core.chunk_names import imported_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.closing import Closing
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkStorageFullError, Outcome
 from siltstone.core.streamed_creates import PieceError, create_from
+from siltstone.core.whole_number import whole_number
 from siltstone.core.words import MIB, Buffer
 from siltstone.store.assemble import open_storage
 from siltstone.store.effective_settings import load_settings
 from siltstone.store.manifest import check_uuid, read_manifest
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
 
 CHUNK_BYTES: Final = 32 * MIB
 """A writer holds so many bytes in memory; more would not be written faster."""
@@ -49,9 +56,9 @@ class ImportPart:
         """Bytes written so far."""
         return sum(chunk.length for chunk in self._chunks) + self._held
 
-    def write(self, data: Buffer) -> None:
+    def write(self, data: BytesLike) -> None:
         """Add bytes, which must not change until the part is finished. Raises ``ChunkError``."""
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         while len(view):
             some = view[: self._chunk_bytes - self._held]
             self._buffers.append(some)
@@ -141,18 +148,19 @@ class ImportWriter(Closing):
         store: Path | str | ImportTarget,
         ticket: ImportTicket,
         *,
-        partition: int,
-        attempt: int,
-        chunk_bytes: int | None = None,
+        partition: SupportsIndex,
+        attempt: SupportsIndex,
+        chunk_bytes: SupportsIndex | None = None,
     ) -> None:
         self._own: ImportTarget | None = None
         if not isinstance(store, ImportTarget):
             store = self._own = ImportTarget(store, ticket.uuid)
         self._target = store
-        self._chunk_bytes = min(chunk_bytes or CHUNK_BYTES, store.chunk_bytes_max)
+        most = CHUNK_BYTES if chunk_bytes is None else whole_number(chunk_bytes, what="chunk_bytes")
+        self._chunk_bytes = min(most or CHUNK_BYTES, store.chunk_bytes_max)
         self._prefix = ticket.prefix
-        self._partition = partition
-        self._attempt = attempt
+        self._partition = whole_number(partition, what="partition")
+        self._attempt = whole_number(attempt, what="attempt")
         self._part = self.new_part()
 
     def new_part(self) -> ImportPart:
@@ -169,7 +177,9 @@ class ImportWriter(Closing):
         """Bytes written so far, without those of other parts."""
         return self._part.length
 
-    def write_chunk(self, length: int, pieces: Callable[[], Iterable[Buffer]]) -> ImportedChunk:
+    def write_chunk(
+        self, length: SupportsIndex, pieces: Callable[[], Iterable[Buffer]]
+    ) -> ImportedChunk:
         """Make a chunk of pieces as they come, durably; it belongs to no part.
 
         Where storage takes them so, no more than a piece is in memory.
@@ -182,14 +192,15 @@ class ImportWriter(Closing):
         Raises:
             ChunkError: storage failed. What ``pieces`` raises comes out as it is.
         """
+        count = whole_number(length, what="length")
 
         def create(name: str) -> tuple[int, ...]:
             sums: list[int] = []
-            create_from(self._target.storage, name, length, summed(pieces(), sums))
+            create_from(self._target.storage, name, count, summed(pieces(), sums))
             return tuple(sums)
 
         try:
-            return self._made(length, create)
+            return self._made(count, create)
         except PieceError as failed:
             raise failed.error from failed.error.__cause__
 
@@ -204,7 +215,7 @@ class ImportWriter(Closing):
             end = min(stop, begin + self.chunk_bytes)
             yield self.write_chunk(end - begin, partial(pieces, begin, end))
 
-    def write(self, data: Buffer) -> None:
+    def write(self, data: BytesLike) -> None:
         """See ``ImportPart.write``."""
         self._part.write(data)
 

@@ -133,7 +133,8 @@ def init_store(
         ChunkError: long-term storage refused, or did not answer.
         ValueError: ``containers`` is below 1 or over 4,096, or ``options`` are missing.
     """
-    if not 1 <= check_offset(containers, what="containers") <= CONTAINERS_MAX:
+    containers = check_offset(containers, what="containers")
+    if not 1 <= containers <= CONTAINERS_MAX:
         raise ValueError(f"containers must be between 1 and {CONTAINERS_MAX}, not {containers}")
     site = site_of(folder, binding=binding, options=options, log=log, log_options=log_options)
     environment = SystemEnvironment()

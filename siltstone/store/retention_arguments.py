@@ -7,7 +7,7 @@ from typing import Final
 
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.core.words import check_segment_name
-from siltstone.store.arguments import check_offset
+from siltstone.store.arguments import check_offset, check_seconds
 from siltstone.store.units import TIME_MAX_S
 
 AGE_MIN_S: Final = 1.0
@@ -26,7 +26,7 @@ def retention_row(
     if not (prefix and name == ""):
         check_segment_name(name)
     if bytes_max is not None:
-        check_offset(bytes_max, what="bytes_max")
+        bytes_max = check_offset(bytes_max, what="bytes_max")
     return RetentionRow(
         scope=RetentionScope.PREFIX if prefix else RetentionScope.SEGMENT,
         name=name,
@@ -36,9 +36,8 @@ def retention_row(
 
 
 def _age_ms(age_max: object) -> int:
-    seconds = age_max.total_seconds() if isinstance(age_max, timedelta) else age_max
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        raise TypeError(f"age_max is a timedelta or seconds, not {type(seconds).__name__}")
+    given = age_max.total_seconds() if isinstance(age_max, timedelta) else age_max
+    seconds = check_seconds(given, "age_max is a timedelta or seconds")
     if not AGE_MIN_S <= seconds <= TIME_MAX_S:
         raise ValueError(f"age_max must be between 1 and {TIME_MAX_S:.0f} seconds, not {seconds}")
     return round(seconds * 1000)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
-from siltstone.store.arguments import check_buffer
+from siltstone.core.bytes_like import as_bytes
+from siltstone.store.arguments import check_range
 from siltstone.store.async_buffered_writer import BUFFER_BYTES
 from siltstone.store.async_segment import moment_of, place_of
 from siltstone.store.background_loop import awaited
@@ -18,10 +19,11 @@ from siltstone.store.writer import Writer
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import SupportsIndex
 
     from siltstone.container.check_views import ChunkState
     from siltstone.container.views import ChunkInfo, SegmentInfo, WriterInfo
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.async_buffered_writer import AsyncBufferedWriter, OnDurable
     from siltstone.store.async_segment import AsyncSegment
     from siltstone.store.background_loop import BackgroundLoop
@@ -53,13 +55,14 @@ class Segment:
         """Most bytes of one append: what fits in one frame of the log."""
         return self._segment.append_bytes_max
 
-    def append(self, data: Buffer, *, expected_offset: int | None = None) -> int:
+    def append(self, data: BytesLike, *, expected_offset: SupportsIndex | None = None) -> int:
         """Append ``data``, durably; return where it begins. See ``AsyncSegment.append``."""
-        check_buffer(data)
-        call = partial(self._segment.append, data, expected_offset=expected_offset)
+        call = partial(self._segment.append, as_bytes(data), expected_offset=expected_offset)
         return self._loop.run(awaited(call))
 
-    def append_many(self, records: Sequence[Buffer], *, expected_offset: int | None = None) -> int:
+    def append_many(
+        self, records: Sequence[BytesLike], *, expected_offset: SupportsIndex | None = None
+    ) -> int:
         """Append all ``records`` as one commit; return the offset of the first."""
         call = partial(self._segment.append_many, records, expected_offset=expected_offset)
         return self._loop.run(awaited(call))
@@ -86,7 +89,7 @@ class Segment:
         return self._loop.run(self._segment.writers())
 
     def buffered(
-        self, *, buffer_bytes: int = BUFFER_BYTES, on_durable: OnDurable | None = None
+        self, *, buffer_bytes: SupportsIndex = BUFFER_BYTES, on_durable: OnDurable | None = None
     ) -> BufferedWriter:
         """Return a writer that takes small events at once. See ``AsyncSegment.buffered``.
 
@@ -98,9 +101,10 @@ class Segment:
 
         return BufferedWriter(self._loop, self._loop.run(make()))
 
-    def read(self, offset: int, length: int) -> bytes:
+    def read(self, offset: SupportsIndex, length: SupportsIndex) -> bytes:
         """Return up to ``length`` bytes from ``offset``. See ``AsyncSegment.read``."""
         self._loop.check_caller()
+        offset, length = check_range(offset, length)
         place = place_of(self._segment, offset, length)
         if place is not None:
             buffer = bytearray(length)
@@ -108,16 +112,17 @@ class Segment:
                 return bytes(buffer)
         return self._loop.run(self._segment.read(offset, length))
 
-    def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+    def read_into(self, offset: SupportsIndex, buffer: BytesLike) -> int:
         """Fill ``buffer`` from ``offset``; return the count of bytes. Raises like ``read``."""
         self._loop.check_caller()
         view = memoryview(buffer).cast("B")
+        offset, _ = check_range(offset, len(view))
         place = place_of(self._segment, offset, len(view))
         if place is not None and place.read_all(offset, view, self._loop.second.share):
             return len(view)
         return self._loop.run(self._segment.read_into(offset, buffer))
 
-    def follow(self, offset: int = 0) -> Iterator[bytes]:
+    def follow(self, offset: SupportsIndex = 0) -> Iterator[bytes]:
         """Yield bytes as they are acknowledged; end when the segment is sealed and drained."""
         return self._loop.iterate(lambda: self._segment.follow(offset), batch=1)
 
@@ -169,11 +174,11 @@ class Segment:
         """Give the segment another name; returns a new handle. See ``AsyncSegment.rename``."""
         return Segment(self._loop, self._loop.run(self._segment.rename(new_name)))
 
-    def chunks(self, start: int = 0) -> Iterator[ChunkInfo]:
+    def chunks(self, start: SupportsIndex = 0) -> Iterator[ChunkInfo]:
         """Yield where the flushed bytes from offset ``start`` on lie, in order."""
         return self._loop.iterate(lambda: self._segment.chunks(start))
 
-    def examine(self, start: int = 0, *, deep: bool = False) -> Iterator[ChunkState]:
+    def examine(self, start: SupportsIndex = 0, *, deep: bool = False) -> Iterator[ChunkState]:
         """Yield the same with what long-term storage has of each. See ``AsyncSegment.examine``."""
         return self._loop.iterate(lambda: self._segment.examine(start, deep=deep), batch=1)
 
@@ -185,7 +190,7 @@ class Segment:
         """Let the segment take no more bytes, for ever."""
         return self._loop.run(self._segment.seal())
 
-    def truncate(self, offset: int) -> None:
+    def truncate(self, offset: SupportsIndex) -> None:
         """Drop the bytes below ``offset`` for ever."""
         self._loop.run(self._segment.truncate(offset))
 

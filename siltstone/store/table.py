@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from siltstone.store.table_snapshot import TableSnapshot
 
 if TYPE_CHECKING:
+    from typing import SupportsIndex
+
     from siltstone.container.table_views import TableUpdate
     from siltstone.container.views import TableValue
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.async_table import AsyncTable
     from siltstone.store.background_loop import BackgroundLoop
 
@@ -32,29 +34,29 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
 
-    def get(self, key: Buffer) -> TableValue | None:
+    def get(self, key: BytesLike) -> TableValue | None:
         """Return the value of ``key``, ``None`` when it has none."""
         return self._loop.run(self._table.get(key))
 
-    def put(self, key: Buffer, value: Buffer) -> int:
+    def put(self, key: BytesLike, value: BytesLike) -> int:
         """Set ``key`` whatever it was; return the version."""
         return self._loop.run(self._table.put(key, value))
 
-    def remove(self, key: Buffer) -> int:
+    def remove(self, key: BytesLike) -> int:
         """Remove ``key``, if it is there; return the version."""
         return self._loop.run(self._table.remove(key))
 
     def update(
         self,
-        changes: Mapping[bytes, Buffer | None],
+        changes: Mapping[bytes, BytesLike | None],
         *,
-        expected: Mapping[bytes, int | None] | None = None,
+        expected: Mapping[bytes, SupportsIndex | None] | None = None,
     ) -> int:
         """Change several keys at once, all or none. See ``AsyncTable.update``."""
         return self._loop.run(self._table.update(changes, expected=expected))
 
     def scan(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, TableValue]]:
         """Yield the entries with ``start <= key < end`` in the order of their keys."""
         for page in self._loop.iterate(
@@ -64,10 +66,10 @@ class Table:
 
     def remove_range(
         self,
-        start: Buffer = b"",
-        end: Buffer | None = None,
+        start: BytesLike = b"",
+        end: BytesLike | None = None,
         *,
-        expected: Mapping[bytes, int | None] | None = None,
+        expected: Mapping[bytes, SupportsIndex | None] | None = None,
     ) -> int:
         """Remove every key with ``start <= key < end``. See ``AsyncTable.remove_range``."""
         return self._loop.run(self._table.remove_range(start, end, expected=expected))
@@ -80,6 +82,6 @@ class Table:
         """Return the newest acknowledged table version of the container."""
         return self._loop.run(self._table.version())
 
-    def follow(self, version: int) -> Iterator[TableUpdate]:
+    def follow(self, version: SupportsIndex) -> Iterator[TableUpdate]:
         """Yield every update behind ``version``, without an end. See ``AsyncTable.follow``."""
         return self._loop.iterate(lambda: self._table.follow(version), batch=1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from siltstone.container.views import TableValue
-from siltstone.core.words import Buffer
 from siltstone.store.arguments import check_key
+
+if TYPE_CHECKING:
+    from siltstone.core.bytes_like import BytesLike
 
 PAGE_COUNT: Final = 1000
 """Most entries of a page."""
@@ -20,7 +22,7 @@ Fetch = Callable[[bytes, bytes | None], Awaitable[list[Found]]]
 
 
 async def pages(
-    fetch: Fetch, start: Buffer, end: Buffer | None, *, reverse: bool
+    fetch: Fetch, start: BytesLike, end: BytesLike | None, *, reverse: bool
 ) -> AsyncIterator[list[Found]]:
     """Yield the entries with ``start <= key < end``, page by page."""
     first = check_key(start)

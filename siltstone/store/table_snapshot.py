@@ -9,7 +9,7 @@ from siltstone.core.closing import Closing
 
 if TYPE_CHECKING:
     from siltstone.container.views import TableValue
-    from siltstone.core.words import Buffer
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.async_table_snapshot import AsyncTableSnapshot
     from siltstone.store.background_loop import BackgroundLoop
 
@@ -29,12 +29,12 @@ class TableSnapshot(Closing):
         """The table version that it shows."""
         return self._snapshot.version
 
-    def get(self, key: Buffer) -> TableValue | None:
+    def get(self, key: BytesLike) -> TableValue | None:
         """Return what ``key`` had, ``None`` when it had nothing."""
         return self._loop.run(self._snapshot.get(key))
 
     def scan(
-        self, start: Buffer = b"", end: Buffer | None = None, *, reverse: bool = False
+        self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, TableValue]]:
         """Yield the entries with ``start <= key < end`` at exactly that version, in order."""
         for page in self._loop.iterate(

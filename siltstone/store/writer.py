@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from siltstone.core.bytes_like import as_bytes
+
 if TYPE_CHECKING:
-    from siltstone.core.words import Buffer
+    from typing import SupportsIndex
+
+    from siltstone.core.bytes_like import BytesLike
     from siltstone.store.async_writer import AsyncWriter
     from siltstone.store.background_loop import BackgroundLoop
 
@@ -32,6 +36,6 @@ class Writer:
     def __repr__(self) -> str:
         return f"Writer({self._writer.segment!r}, {self.name!r})"
 
-    def append(self, data: Buffer, *, sequence: int) -> int:
+    def append(self, data: BytesLike, *, sequence: SupportsIndex) -> int:
         """Append ``data`` once, however often this is called with one ``sequence``."""
-        return self._loop.run(self._writer.append(data, sequence=sequence))
+        return self._loop.run(self._writer.append(as_bytes(data), sequence=sequence))
