@@ -98,7 +98,7 @@ def test_a_segment_cut_between_two_chunks_is_whole() -> None:
         await holds(again.container, range(50), length, 2)
         for number in range(50):
             repeated = await again.container.append_as(
-                name_of(number), numbers[number], 7, bytes(length)
+                name_of(number), numbers[number], 7, pattern(number + 1, length)
             )
             assert repeated == length
         await made.check(again)
