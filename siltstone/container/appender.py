@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import MARK_BYTES, PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
+from siltstone.container.repeats import REFUSALS, assured
 from siltstone.container.replica import Replica, advanced
 from siltstone.core.bytes_like import as_bytes, joined_bytes
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import (
     AppendTooLargeError,
-    BackPressureError,
     OffsetError,
-    SafeModeError,
     SegmentNotFoundError,
     SegmentSealedError,
     SequenceError,
-    StorageFullError,
     WriterExpiredError,
 )
 from siltstone.core.records.piece import WriterMark
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
-
-REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, StorageFullError)
-"""What may refuse an append that is new, and says nothing of one that took place before."""
 
 
 class Appender:
@@ -224,7 +219,7 @@ class Appender:
     ) -> int:
         """The offset of an append that was assigned before, as the writer's ``row`` tells it."""
         # A refusal, too, rests on what may not be acknowledged yet.
-        await self._pipeline.assured(lambda: row.offset + row.length <= segment.length)
+        await assured(self._pipeline, lambda: row.offset + row.length <= segment.length)
         other = len(data) != row.length or row.sum not in (None, crc32c(data))
         if sequence < row.sequence or other:
             raise SequenceError(

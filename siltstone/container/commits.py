@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from siltstone.container.appender import REFUSALS, Appender
+from siltstone.container.appender import Appender
 from siltstone.container.attributes import changed, check_attribute
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
+from siltstone.container.repeats import REFUSALS
 from siltstone.container.views import (
     Append,
     AttributeIs,

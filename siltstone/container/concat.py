@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from siltstone.container.appender import REFUSALS, Appender
+from siltstone.container.appender import Appender
 from siltstone.container.joins import Joins
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import PIECE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.reading import Reading
+from siltstone.container.repeats import REFUSALS, assured
 from siltstone.container.segment_verbs import deletion_entries
 from siltstone.container.storage_writer import StorageWriter
 from siltstone.container.tombstones import remember
@@ -134,7 +135,7 @@ class Concatenator:
             return None
         if tombstone.is_rename or tombstone.target_id != self._rows.pending_find(target):
             return None
-        await self._pipeline.assured(lambda: self._rows.tombstone(source) == tombstone)
+        await assured(self._pipeline, lambda: self._rows.tombstone(source) == tombstone)
         return tombstone.offset
 
     async def _join_small(self, target: str, source: OpenSegment) -> int:

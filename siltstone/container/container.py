@@ -22,6 +22,7 @@ from siltstone.container.owner import Claimed, abandon, bridged, claim
 from siltstone.container.parts import Parts
 from siltstone.container.pinning import PinCalls
 from siltstone.container.reading import Reading
+from siltstone.container.repeats import assured
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.state_calls import StateCalls
 from siltstone.container.table_calls import TableCalls
@@ -320,7 +321,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
 
     async def _reading_now(self) -> Reading:
         # An owner that was overtaken would map chunks that are gone already.
-        await self._parts.pipeline.assured(lambda: True)
+        await assured(self._parts.pipeline, lambda: True)
         return self._reading()
 
     def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:

@@ -25,6 +25,7 @@ from siltstone.container.import_views import (
     ImportTicket,
 )
 from siltstone.container.pipeline import Pipeline
+from siltstone.container.repeats import assured
 from siltstone.core.chunk_names import session_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, SiltstoneError
@@ -236,9 +237,9 @@ class Imports:
         return int(self._environment.time() * 1000)
 
     async def _assured(self, name: str) -> None:
-        """Wait until what is assigned of a session is acknowledged; see ``Pipeline.assured``."""
+        """Wait until what is assigned of a session is acknowledged; see ``assured``."""
         row = pending_import(self._tables, name)
-        await self._pipeline.assured(lambda: acknowledged_import(self._tables, name) == row)
+        await assured(self._pipeline, lambda: acknowledged_import(self._tables, name) == row)
 
     def _ticket(self, row: ImportRow) -> ImportTicket:
         return ImportTicket(
@@ -283,8 +284,8 @@ class Imports:
         known = pending_import_batch(self._tables, batch.query)
         if known is None or known.batch < batch.number:
             return None
-        await self._pipeline.assured(
-            lambda: acknowledged_import_batch(self._tables, batch.query) == known
+        await assured(
+            self._pipeline, lambda: acknowledged_import_batch(self._tables, batch.query) == known
         )
         return ImportBatch(query=known.query, number=known.batch, target=known.target)
 

@@ -184,24 +184,6 @@ class Pipeline:
         if not await self.settled():
             await self.confirm()
 
-    async def assured(self, acknowledged: Callable[[], bool]) -> None:
-        """Like ``barrier``, for one thing that was assigned: a repeat asks what became of it.
-
-        That tier 1 had no room for what came later says nothing of it.
-
-        Args:
-            acknowledged: whether the thing is.
-
-        Raises:
-            StorageFullError: tier 1 had no room for the thing itself, which was dropped.
-        """
-        try:
-            await self.barrier()
-        except StorageFullError:
-            if not acknowledged():
-                raise
-            await self.confirm()
-
     async def admit_update(self) -> None:
         """Wait until users may add to the tables.
 

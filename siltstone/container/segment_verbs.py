@@ -15,6 +15,7 @@ from siltstone.container.appender import Appender
 from siltstone.container.attributes import check_attribute, check_limits
 from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.pipeline import Pipeline
+from siltstone.container.repeats import assured
 from siltstone.container.tombstones import remember, renamed_before
 from siltstone.container.views import WriterInfo, writer_info
 from siltstone.core.environment import Environment
@@ -110,7 +111,7 @@ class SegmentVerbs:
                 attributes = {**(attributes or {}), **await self.check_new(name)}
             if rows.pending_find(name) is None:
                 return await self._make(name, attributes)
-        await self._pipeline.assured(lambda: rows.find(name) is not None)
+        await assured(self._pipeline, lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:
             raise SegmentExistsError("segment exists", segment=name)
         return None
@@ -146,7 +147,7 @@ class SegmentVerbs:
                 await self._pipeline.admit_update()
                 admitted = True
         if state.sealed_length is not None:
-            await self._pipeline.assured(lambda: segment.state.sealed_length is not None)
+            await assured(self._pipeline, lambda: segment.state.sealed_length is not None)
             return segment
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
@@ -229,7 +230,7 @@ class SegmentVerbs:
                 if not renamed_before(self._rows, name, new_name):
                     raise
         rows, segment_id = self._rows, self._rows.pending_find(new_name)
-        await self._pipeline.assured(lambda: rows.find(new_name) == segment_id)
+        await assured(self._pipeline, lambda: rows.find(new_name) == segment_id)
         return await self._appender.existing(new_name)
 
     async def _rename(self, name: str, new_name: str) -> OpenSegment:
@@ -316,8 +317,8 @@ class SegmentVerbs:
         segment.users += 1
         try:
             before = self._replica.writers(segment)[number].row
-            await self._pipeline.assured(
-                lambda: self._rows.writer(segment.segment_id, number) is not None
+            await assured(
+                self._pipeline, lambda: self._rows.writer(segment.segment_id, number) is not None
             )
             if before.offset + before.length <= segment.length:
                 return writer_info(before)

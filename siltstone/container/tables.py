@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siltstone.container.pipeline import Pipeline
+from siltstone.container.repeats import assured
 from siltstone.core.errors import TableExistsError
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.words import check_segment_name
@@ -34,7 +35,7 @@ class TableVerbs:
     async def _exists(self, table: str) -> bool:
         if self._rows.pending_table_id(table) is None:
             return False
-        await self._pipeline.assured(lambda: self._rows.table_id(table) is not None)
+        await assured(self._pipeline, lambda: self._rows.table_id(table) is not None)
         return True
 
     async def _make(self, table: str) -> None:
