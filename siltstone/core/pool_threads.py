@@ -13,11 +13,23 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
+EVER_S: Final = 1e6
+"""Longer than any process takes to end."""
+
+_LEFT: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
+"""Loops of which the end of the process left a call unmade."""
+
 _Job = tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]
+
+
+def is_left(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the end of the process left a call of ``loop`` unmade: what waits may never end."""
+    return loop in _LEFT
 
 
 class PoolThreads:
@@ -39,14 +51,18 @@ class PoolThreads:
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._is_closed = False
+        self._process_ends = False
         self._process = os.getpid()
         # Threads that block the end of the process would wait for ever for what nobody closed.
-        atexit.register(self.close)
+        atexit.register(self._end)
 
     def run(self, call: Callable[[], T]) -> asyncio.Future[T]:
         """Run ``call`` on a thread; the running loop's future gets what it returns or raises.
 
-        A future that is cancelled frees its caller. The call is made nevertheless.
+        A future that is cancelled frees its caller. The call is made nevertheless. At the end of
+        the process no call is made any more, and its future never ends, as if the process had been
+        killed there: an error would be told, and dealt with, by loops that nobody stopped, while
+        the interpreter is taken down around them. ``is_left`` tells of it.
 
         Raises:
             RuntimeError: it is closed.
@@ -54,6 +70,11 @@ class PoolThreads:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._lock:
+            if self._process_ends:
+                _LEFT.add(loop)
+                # The loop's own thread keeps it, and so nothing that waits for it is taken down.
+                loop.call_later(EVER_S, future.cancel)
+                return future
             if self._is_closed:
                 raise RuntimeError("the threads were ended")
             if self._idle:
@@ -74,7 +95,11 @@ class PoolThreads:
                     self._jobs.put(None)
         for thread in self._threads:
             thread.join()
-        atexit.unregister(self.close)
+        atexit.unregister(self._end)
+
+    def _end(self) -> None:
+        self._process_ends = True
+        self.close()
 
     def _start(self) -> None:
         name = f"{self._name}_{len(self._threads)}"

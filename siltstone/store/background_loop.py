@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.errors import ClosedError
+from siltstone.core.pool_threads import is_left
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.second_thread import SecondThread
 
@@ -116,7 +117,11 @@ class BackgroundLoop(LivingHandle):
             raise RuntimeError("a blocking call on the store's own loop would wait for itself")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` on the loop and wait for its result; an interrupt cancels it."""
+        """Run ``work`` on the loop and wait for its result; an interrupt cancels it.
+
+        Raises what ``submit`` and the work raise, and ``ClosedError`` too when the end of the
+        process came before: what is called while that ends comes too late.
+        """
         future = self.submit(work)
         try:
             while True:
@@ -125,11 +130,17 @@ class BackgroundLoop(LivingHandle):
                 except TimeoutError:  # of this wait, or what the work itself raised
                     if future.done():
                         return future.result()
+                    self._check_left()
         except CancelledError as error:
             raise ClosedError("the store was closed during the call") from error
         except BaseException:
             future.cancel()
             raise
+
+    def _check_left(self) -> None:
+        # Other threads that still wait are ended with the process, without a word.
+        if is_left(self._loop) and threading.current_thread() is threading.main_thread():
+            raise ClosedError("the process ends, and the store was not closed before that")
 
     def iterate(
         self, make: Callable[[], AsyncIterator[T]], *, batch: int = BATCH_COUNT
@@ -155,6 +166,8 @@ class BackgroundLoop(LivingHandle):
                 self._closed = True
                 return
             self._closed = True
+        if is_left(self._loop):  # its thread may wait for ever, and ends with the process
+            return
         if self._begun:
             self._loop.call_soon_threadsafe(self._loop.stop)
             with suppress(RuntimeError):  # its start was interrupted; it ends by itself
