@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from siltstone.cli.main import main
+from siltstone.cli.process import main
 
 main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -32,8 +32,8 @@ def goes_on(*, when: bool = True) -> Iterator[None]:
         raise
 
 
-def end_text(what: str, stop: BaseException) -> str:
-    """Say that a signal ended the verb, and whether it goes on."""
-    text = f"siltstone: {'; '.join([what, *getattr(stop, '__notes__', ())])}"
+def end_text(what: str, notes: Sequence[str] = ()) -> str:
+    """Say that a signal ended the command, and what its verb notes of that."""
+    text = f"siltstone: {'; '.join([what, *notes])}"
     # A terminal shows ^C, and ends no line behind it.
-    return f"\n{text}" if sys.stderr.isatty() else text
+    return f"\n{text}" if sys.stderr is not None and sys.stderr.isatty() else text

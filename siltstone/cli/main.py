@@ -38,6 +38,7 @@ from siltstone.cli.garbage_commands import gc
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migrate_commands import migrate
 from siltstone.cli.output import printable
+from siltstone.cli.process import end_at_once
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import Session
 from siltstone.cli.spark_commands import spark
@@ -171,7 +172,7 @@ def run(arguments: Sequence[str]) -> int:
 def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
     """The end by a signal. What it met on its way to the loop was never begun: no warning."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    _complain(end_text(what, stop))
+    _complain(end_text(what, getattr(stop, "__notes__", ())))
     return code
 
 
@@ -184,16 +185,28 @@ def _complain(text: str) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command of this process."""
+    """Run the command of this process. While there is a verb to end, signals are exceptions."""
     fill_closed_files()
     write_whole()
-    signal.signal(signal.SIGTERM, _terminate)
-    code = run(sys.argv[1:])
+    try:
+        _unwind_on_signals()
+        code = run(sys.argv[1:])
+    except (KeyboardInterrupt, Interrupted):  # of a second one, while the first was told
+        code = ExitCode.INTERRUPTED
+    except Terminated:
+        code = ExitCode.TERMINATED
+    end_at_once(code)
     try:
         sys.stdout.flush()
     except OSError:  # what is left can not be written; the failure was told
         _forget(sys.stdout)
     sys.exit(code)
+
+
+def _unwind_on_signals() -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -173,3 +173,48 @@ def _wait_for_bytes(folder: Path, length: int) -> None:
                 return
             signal.sigtimedwait([], 0.05)
     raise AssertionError("the bytes never arrived")
+
+
+AT_IMPORT = """
+import atexit, os, signal, sys
+from siltstone.cli.process import main
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == wanted:
+            signal.raise_signal(number)
+
+number, wanted, ignored = signal.Signals[sys.argv[1]], sys.argv[2], sys.argv[3]
+if ignored:
+    signal.signal(number, signal.SIG_IGN)
+if wanted == "end":
+    atexit.register(signal.raise_signal, number)
+sys.meta_path.insert(0, Finder)
+sys.argv = ["siltstone", *sys.argv[4:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("wanted", ["click", "siltstone.store.store"])
+def test_a_signal_while_the_command_is_imported_is_told_as_any_other(
+    folder: Path, wanted: str, number: signal.Signals, code: int
+) -> None:
+    ran = _signalled(number, wanted, "", "--store", str(folder), "ls")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, b"", SAID[number])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_end_changes_nothing(number: signal.Signals) -> None:
+    ran = _signalled(number, "end", "", "completion", "bash", "--json")
+    assert (ran.returncode, ran.stdout.count(b"\n"), ran.stderr) == (0, 1, b"")
+
+
+def test_an_interrupt_that_the_caller_ignores_is_ignored() -> None:
+    ran = _signalled(signal.SIGINT, "click", "ignored", "completion", "bash", "--json")
+    assert (ran.returncode, ran.stdout.count(b"\n"), ran.stderr) == (0, 1, b"")
+
+
+def _signalled(number: signal.Signals, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    line = [sys.executable, "-c", AT_IMPORT, number.name, *arguments]
+    return subprocess.run(line, capture_output=True, check=False, timeout=120)
