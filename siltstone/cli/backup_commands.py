@@ -16,7 +16,7 @@ from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.path_text import PathText
-from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
 from siltstone.core.counted import counted
 from siltstone.core.uuid_text import uuid_text
 
@@ -308,6 +308,7 @@ def tell_restored(report: RestoreReport, *, as_json: bool) -> None:
 @PLACE
 @click.argument("generations", nargs=-1, required=True, type=click.IntRange(min=1))
 @OF
+@dry_run_option
 @TURN
 @json_option
 @pass_session
@@ -317,16 +318,20 @@ def remove(
     generations: tuple[int, ...],
     of: str | None,
     *,
+    dry_run: bool,
     takeover: bool,
     as_json: bool,
 ) -> None:
     """Forget GENERATIONS. What no other generation names goes with the next gc."""
     from siltstone.migration.backup_care import remove_backups
 
-    remove_backups(place, generations, of, takeover=takeover)
+    if takeover and dry_run:
+        raise click.UsageError("--takeover and --dry-run exclude each other")
+    remove_backups(place, generations, of, dry_run=dry_run, takeover=takeover)
     if as_json:
-        print_json({"removed": list(generations)})
-    session.note(f"removed {counted(len(generations), 'generation')}; gc makes room")
+        print_json({"would_remove" if dry_run else "removed": list(generations)})
+    done = "would remove" if dry_run else "removed"
+    session.note(f"{done} {counted(len(generations), 'generation')}; gc makes room")
 
 
 @backup.command()

@@ -19,6 +19,7 @@ from siltstone.cli.session import Session, json_option, pass_session, recover_op
 from siltstone.container.check_views import CheckProgress
 
 FILE_VERSION = 1
+SEVERITIES = ("damage", "garbage", "warning")
 
 
 class _Kept:
@@ -95,7 +96,9 @@ def check(session: Session, resume: Path | None, *, deep: bool, as_json: bool) -
                 else:
                     say(f"{finding.severity}: {finding.where}: {finding.message}")
         kept.end()
-    if not as_json:
+    if as_json:
+        print_json({"found": {kind: kept.counts[kind] for kind in SEVERITIES}, "deep": deep})
+    else:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(kept.counts.items()))
         session.note(f"found {found}" if found else _clean(deep=deep))
     if kept.counts["damage"]:

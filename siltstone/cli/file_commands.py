@@ -14,17 +14,21 @@ from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.path_text import PathText
+from siltstone.cli.read_commands import write_range
 from siltstone.cli.session import (
     Session,
+    dry_run_option,
     json_option,
     pass_session,
     recover_option,
     takeover_option,
 )
 from siltstone.core.counted import counted
+from siltstone.migration.files.name_rule import PATH
 
 if TYPE_CHECKING:
     from siltstone.migration.files.import_plan import PlannedSegment
+    from siltstone.store.store import Store
 
 
 class _Range(click.ParamType[tuple[int | None, int | None]]):
@@ -129,7 +133,7 @@ def _plan(
 
 @click.command()
 @click.argument("segments", nargs=-1, required=True)
-@click.argument("target", type=PathText(path_type=Path))
+@click.argument("target", type=PathText(path_type=Path, allow_dash=True))
 @click.option("--range", "span", type=RANGE, help="Only these offsets of one segment.")
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
 @recover_option
@@ -146,12 +150,21 @@ def export(
 ) -> None:
     """Write SEGMENTS to TARGET: one to a file, several below a folder, each by its name.
 
+    One to standard output with - as TARGET; a file of that name is ./-.
+
     A SEGMENT with {path} means all that fit, each to the file of that path: the way back of an
     import. Every block is verified, and a file appears whole, durably, or not at all.
     """
     from siltstone.migration.files.export_files import export_files, plan_export
 
     start, end = span or (None, None)
+    if str(target) == "-":
+        if len(segments) != 1 or PATH in segments[0] or as_json or overwrite:
+            raise click.UsageError(
+                "one segment goes to standard output, as it is: without --json and --overwrite"
+            )
+        write_range(session, segments[0], start, end)
+        return
     with session.open_reader() as store:
         planned = plan_export(store, segments, target, overwrite=overwrite, start=start, end=end)
         total = sum(file.length for file in planned)
@@ -199,12 +212,16 @@ def list_adoptions(session: Session, *, as_json: bool) -> None:
 
 @adoption.command()
 @click.argument("name")
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
-def finalise(session: Session, name: str, *, takeover: bool, as_json: bool) -> None:
+def finalise(session: Session, name: str, *, dry_run: bool, takeover: bool, as_json: bool) -> None:
     """Let files of NAME be deleted once no segment has them, like other chunks."""
-    with session.open_owner(takeover=takeover) as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            _tell_adoption(store, name, "would be deleted", as_json=as_json)
+            return
         count = store.finalise_adoption(name)
     if as_json:
         print_json({"adoption": name, "garbage": count})
@@ -214,17 +231,36 @@ def finalise(session: Session, name: str, *, takeover: bool, as_json: bool) -> N
 
 @adoption.command()
 @click.argument("name")
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
-def release(session: Session, name: str, *, takeover: bool, as_json: bool) -> None:
+def release(session: Session, name: str, *, dry_run: bool, takeover: bool, as_json: bool) -> None:
     """Forget files of NAME that no segment has any more; they stay where they are."""
-    with session.open_owner(takeover=takeover) as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            _tell_adoption(store, name, "would be released", as_json=as_json)
+            return
         found = store.release_adoption(name)
     if as_json:
         print_json(found)
     else:
         say(f"{counted(found.released, 'file')} released, {found.in_use} still in segments")
+
+
+def _tell_adoption(store: Store, name: str, what: str, *, as_json: bool) -> None:
+    """Say how many files no segment has any more, and what would become of them."""
+    from siltstone.container.import_views import AdoptionNotFoundError
+
+    found = [one for one in store.adoptions() if one.name == name]
+    if not found:
+        raise AdoptionNotFoundError("no such adoption", session=name)
+    dropped = sum(one.dropped for one in found)
+    length = sum(one.dropped_length for one in found)
+    if as_json:
+        print_json({"adoption": name, "dropped": dropped, "dropped_length": length})
+    else:
+        say(f"{counted(dropped, 'file')} of {counted(length, 'byte')} {what}")
 
 
 @adoption.command()

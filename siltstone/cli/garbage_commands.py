@@ -10,7 +10,13 @@ import click
 
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import print_json, print_table, say
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    dry_run_option,
+    json_option,
+    pass_session,
+    takeover_option,
+)
 from siltstone.core.counted import counted
 
 if TYPE_CHECKING:
@@ -57,23 +63,41 @@ def status(session: Session, *, as_json: bool) -> None:
 
 
 @gc.command()
+@dry_run_option
 @json_option
 @takeover_option
 @pass_session
-def run(session: Session, *, as_json: bool, takeover: bool) -> None:
+def run(session: Session, *, dry_run: bool, as_json: bool, takeover: bool) -> None:
     """Delete now what is due and allowed."""
-    with session.open_owner(takeover=takeover) as store:
-        _collect(session, store, as_json=as_json)
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if not dry_run:
+            _collect(session, store, as_json=as_json)
+            return
+        due = sum(one.due for one in store.garbage())
+    if as_json:
+        print_json({"would_run": due})
+    else:
+        say(f"would carry out {counted(due, 'task')}")
 
 
 @gc.command()
+@dry_run_option
 @json_option
 @takeover_option
 @pass_session
-def replay(session: Session, *, as_json: bool, takeover: bool) -> None:
+def replay(session: Session, *, dry_run: bool, as_json: bool, takeover: bool) -> None:
     """Give deletions that failed too often new attempts."""
-    with session.open_owner(takeover=takeover) as store:
-        count = store.replay_garbage()
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            count = sum(one.failed_count for one in store.garbage())
+        else:
+            count = store.replay_garbage()
+    if dry_run:
+        if as_json:
+            print_json({"would_replay": count})
+        else:
+            say(f"{counted(count, 'deletion')} would be tried again")
+        return
     if as_json:
         print_json({"replayed": count})
     else:
@@ -82,14 +106,23 @@ def replay(session: Session, *, as_json: bool, takeover: bool) -> None:
 
 @gc.command()
 @click.option("--delete", is_flag=True, help="Delete what was found; else it is only listed.")
+@click.option("--dry-run", is_flag=True, help="Only list, as without --delete.")
 @click.option("--all", "all_epochs", is_flag=True, help="Look into epochs found clean long ago.")
 @json_option
 @takeover_option
 @pass_session
 def sweep(
-    session: Session, *, delete: bool, all_epochs: bool, as_json: bool, takeover: bool
+    session: Session,
+    *,
+    delete: bool,
+    dry_run: bool,
+    all_epochs: bool,
+    as_json: bool,
+    takeover: bool,
 ) -> None:
     """Look for chunks that nothing names, and for foreign names, which are never touched."""
+    if dry_run and delete:
+        raise click.UsageError("--delete and --dry-run exclude each other")
     if takeover and not delete:
         raise click.UsageError("--takeover needs --delete: without it nothing is claimed")
     opened = session.open_owner(takeover=takeover) if delete else session.open_reader()

@@ -25,6 +25,7 @@ from siltstone.cli import (
     health_command,
     help_command,
     inspect_commands,
+    list_command,
     read_commands,
     recover_command,
     salvage_command,
@@ -41,6 +42,7 @@ from siltstone.cli.output import printable
 from siltstone.cli.process import end_at_once
 from siltstone.cli.retention_commands import retention
 from siltstone.cli.session import Session
+from siltstone.cli.settings_commands import settings
 from siltstone.cli.spark_commands import spark
 from siltstone.cli.standard_files import fill_closed_files, write_whole
 from siltstone.cli.storage_commands import storage
@@ -99,7 +101,7 @@ for _verb in (
     write_commands.append,
     read_commands.cat,
     read_commands.tail,
-    read_commands.list_segments,
+    list_command.list_segments,
     read_commands.stat,
     chunks_command.chunks,
     write_commands.flush,
@@ -128,6 +130,7 @@ for _verb in (
     copy,
     storage,
     spark,
+    settings,
     completion_command.completion,
     help_command.help_,
 ):

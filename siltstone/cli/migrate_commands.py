@@ -19,7 +19,13 @@ from siltstone.cli.moving_options import moving_options
 from siltstone.cli.output import say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, told_counts
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    dry_run_option,
+    json_option,
+    pass_session,
+    takeover_option,
+)
 from siltstone.cli.verify_migration import verify_migration
 from siltstone.core.counted import counted
 
@@ -212,34 +218,59 @@ def verify(
 @migrate.command()
 @click.argument("folder", metavar="DIR")
 @sealed_option
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
 def rollback(
-    session: Session, /, folder: str, sealed: Path | None, *, takeover: bool, as_json: bool
+    session: Session,
+    /,
+    folder: str,
+    sealed: Path | None,
+    *,
+    dry_run: bool,
+    takeover: bool,
+    as_json: bool,
 ) -> None:
     """Go back to DIR: write there what was appended since, then forget what came from it."""
-    from siltstone.migration.legacy.finish import roll_back
+    from siltstone.migration.legacy.finish import look_at_roll_back, roll_back
 
-    _end(session, "rollback", roll_back, folder, sealed, takeover=takeover, as_json=as_json)
+    work = look_at_roll_back if dry_run else roll_back
+    _end(
+        session, "rollback", work, folder, sealed,
+        dry_run=dry_run, takeover=takeover, as_json=as_json,
+    )  # fmt: skip
 
 
 @migrate.command()
 @click.argument("folder", metavar="DIR")
 @sealed_option
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
 def finalise(
-    session: Session, /, folder: str, sealed: Path | None, *, takeover: bool, as_json: bool
+    session: Session,
+    /,
+    folder: str,
+    sealed: Path | None,
+    *,
+    dry_run: bool,
+    takeover: bool,
+    as_json: bool,
 ) -> None:
     """End a migration for good: there is no rollback any more.
 
     Files that became chunks are ordinary ones then, and headers that nobody needs are deleted.
     """
     from siltstone.migration.legacy.finish import finalise as run_finalise
+    from siltstone.migration.legacy.finish import look_at_end
 
-    _end(session, "finalise", run_finalise, folder, sealed, takeover=takeover, as_json=as_json)
+    work = look_at_end if dry_run else run_finalise
+    _end(
+        session, "finalise", work, folder, sealed,
+        dry_run=dry_run, takeover=takeover, as_json=as_json,
+    )  # fmt: skip
 
 
 @goes_on()
@@ -250,18 +281,19 @@ def _end(
     folder: str,
     sealed: Path | None,
     *,
+    dry_run: bool,
     takeover: bool,
     as_json: bool,
 ) -> None:
-    """End the migration of a layout, this way or that."""
+    """End the migration of a layout, this way or that, or show what that would do."""
     from siltstone.migration.legacy.locate import located
     from siltstone.pipelines.work import FAILED, OK
 
     with ExitStack() as stack:
         place = stack.enter_context(located(folder, session.store_path(), sealed))
-        store = stack.enter_context(session.open_owner(takeover=takeover))
+        store = stack.enter_context(session.open_changing(takeover=takeover, dry_run=dry_run))
         outcomes = work(place, store)
-        quiet = frozenset((OK,))
+        quiet: frozenset[str] = frozenset() if dry_run else frozenset((OK,))
         counts = told_counts(session, verb, outcomes, 0, as_json=as_json, quiet=quiet)
     finish(session, verb, counts, frozenset(), FAILED)
 

@@ -6,16 +6,14 @@ import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.each_container import UnopenedContainer, each_container, worst_code
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import (
-    TABLE_ROWS_MAX,
     flush_bytes,
     print_json,
     print_table,
@@ -29,6 +27,7 @@ from siltstone.cli.session import Session, json_option, pass_session, recover_op
 from siltstone.cli.times import SINCE
 from siltstone.container.segment_life import same_segment
 from siltstone.core.counted import counted
+from siltstone.core.errors import OffsetError
 
 if TYPE_CHECKING:
     from siltstone.container.views import ContainerStats, SegmentInfo, WriterInfo
@@ -74,6 +73,35 @@ def cat(
             for position, data in _pieces(source, info.segment_id, start, end):
                 _write(position, data, as_json=as_json)
                 advance(position + len(data) - start)
+        flush_bytes()
+
+
+def write_range(session: Session, segment: str, start: int | None, end: int | None) -> None:
+    """Write bytes of a segment to standard output.
+
+    Args:
+        session: says which store.
+        segment: its name.
+        start: first offset; ``None``: the first readable one.
+        end: offset behind the last byte; ``None``: the acknowledged end.
+
+    Raises:
+        OffsetError: the range does not lie in the segment.
+    """
+    with session.open_reader() as store:
+        source = store.segment(segment)
+        info = source.info()
+        begin = info.start_offset if start is None else start
+        stop = info.length if end is None else end
+        if not info.start_offset <= begin <= stop <= info.length:
+            raise OffsetError(
+                "the range does not lie in what is readable",
+                segment=segment,
+                expected=info.length,
+                actual=stop if begin >= info.start_offset else begin,
+            )
+        for position, data in _pieces(source, info.segment_id, begin, stop):
+            _write(position, data, as_json=False)
         flush_bytes()
 
 
@@ -123,45 +151,6 @@ def tail(
             _write(position, data, as_json=as_json)
             flush_bytes()
             position += len(data)
-
-
-@click.command("ls")
-@click.argument("prefix", default="")
-@click.option(
-    "--where",
-    type=ATTRIBUTE,
-    multiple=True,
-    help="Only segments that have this attribute; several times for several.",
-)
-@recover_option
-@json_option
-@pass_session
-def list_segments(
-    session: Session, prefix: str, where: tuple[tuple[str, str], ...], *, as_json: bool
-) -> None:
-    """List the segments whose names start with PREFIX."""
-    wanted = attributes_of(where)
-    with session.open_reader() as store:
-        found = store.list(prefix, where=wanted)
-        if as_json:
-            for info in found:
-                print_json(info)
-            return
-        for first in found:
-            page = chain([first], islice(found, TABLE_ROWS_MAX - 1))
-            print_table(
-                ("NAME", "START", "LENGTH", "FLUSHED", "STATE"),
-                (
-                    (
-                        info.name,
-                        info.start_offset,
-                        info.length,
-                        info.flushed_length,
-                        "sealed" if info.sealed else "open",
-                    )
-                    for info in page
-                ),
-            )
 
 
 def _lines(info: SegmentInfo) -> Iterator[tuple[str, object]]:

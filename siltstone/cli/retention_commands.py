@@ -10,7 +10,13 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import print_json, print_table, say
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    dry_run_option,
+    json_option,
+    pass_session,
+    takeover_option,
+)
 from siltstone.core.counted import counted
 from siltstone.store.units import format_size, format_time, parse_size, parse_time
 
@@ -106,32 +112,39 @@ def show(session: Session, segment: str | None, *, as_json: bool) -> None:
 @retention.command()
 @click.argument("name")
 @prefix_option
+@dry_run_option
 @json_option
 @takeover_option
 @pass_session
-def remove(session: Session, name: str, *, prefix: bool, as_json: bool, takeover: bool) -> None:
+def remove(
+    session: Session, name: str, *, prefix: bool, dry_run: bool, as_json: bool, takeover: bool
+) -> None:
     """Remove a rule. What it cut is gone; from now on nothing more goes by it."""
-    with session.open_owner(takeover=takeover) as store:
-        removed = store.remove_retention(name, prefix=prefix)
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            found = [one for one in store.retention() if (one.name, one.prefix) == (name, prefix)]
+            removed = bool(found)
+        else:
+            removed = store.remove_retention(name, prefix=prefix)
     if as_json:
-        print_json({"removed": removed})
+        print_json({"would_remove" if dry_run else "removed": removed})
+    elif dry_run:
+        for rule in found:
+            say(f"would remove: keeps {rule_text(rule)}")
     if not removed:
         session.note("there is no such rule")
         raise click.exceptions.Exit(ExitCode.NOT_FOUND)
 
 
 @retention.command()
-@click.option("--dry-run", is_flag=True, help="Only show what would go; needs no claim.")
+@dry_run_option
 @json_option
 @takeover_option
 @pass_session
 def run(session: Session, *, dry_run: bool, as_json: bool, takeover: bool) -> None:
     """Truncate now what the rules say, without waiting for the background."""
-    if takeover and dry_run:
-        raise click.UsageError("--takeover and --dry-run exclude each other")
-    opened = session.open_reader() if dry_run else session.open_owner(takeover=takeover)
     total = 0
-    with opened as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         for cut in store.retain(dry_run=dry_run):
             size = cut.cut_offset - cut.start_offset
             total += size

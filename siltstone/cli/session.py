@@ -72,6 +72,14 @@ class Session:
         """Claim the store."""
         return _open(self.store_path(), takeover=takeover)
 
+    def open_changing(self, *, takeover: bool, dry_run: bool) -> Store:
+        """Claim the store; or open it beside its owner, to show what would be done."""
+        if not dry_run:
+            return self.open_owner(takeover=takeover)
+        if takeover:
+            raise click.UsageError("--takeover and --dry-run exclude each other")
+        return self.open_reader()
+
     def note(self, text: str) -> None:
         """Say something to a person who did not ask for quiet."""
         if not self.quiet:
@@ -123,6 +131,9 @@ json_option: Callable[[F], F] = click.option(
 )
 takeover_option: Callable[[F], F] = click.option(
     "--takeover", is_flag=True, help="Claim the store although a live owner is known; it is fenced."
+)
+dry_run_option: Callable[[F], F] = click.option(
+    "--dry-run", is_flag=True, help="Only show what would be done; claims and changes nothing."
 )
 recover_option: Callable[[F], F] = click.option(
     "--recover",

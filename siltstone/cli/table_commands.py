@@ -10,12 +10,15 @@ from itertools import islice
 
 import click
 
+from siltstone.cli.dry_runs import tell_key_removal, tell_range_removal
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.inspect_commands import rows
 from siltstone.cli.listed_verbs import ListedVerbs
+from siltstone.cli.name_pattern import NamePattern
 from siltstone.cli.output import bytes_fields, flush_bytes, print_json, say, write_bytes
 from siltstone.cli.session import (
     Session,
+    dry_run_option,
     json_option,
     pass_session,
     recover_option,
@@ -61,14 +64,17 @@ def create_table(
 
 
 @table.command("ls")
-@click.argument("prefix", default="")
+@click.argument("pattern", metavar="[PREFIX]", default="")
 @recover_option
 @json_option
 @pass_session
-def list_tables(session: Session, prefix: str, *, as_json: bool) -> None:
-    """List the tables whose names start with PREFIX."""
+def list_tables(session: Session, pattern: str, *, as_json: bool) -> None:
+    """List the tables whose names start with PREFIX, or match it as a pattern; see ls."""
+    wanted = NamePattern(pattern)
     with session.open_reader() as store:
-        for name in store.list_tables(prefix):
+        for name in store.list_tables(wanted.prefix):
+            if not wanted.fits(name):
+                continue
             if as_json:
                 print_json({"table": name})
             else:
@@ -140,16 +146,27 @@ def put(
 @table.command("rm")
 @click.argument("name")
 @click.argument("key")
+@dry_run_option
 @base64_option
 @takeover_option
 @json_option
 @pass_session
 def remove_key(
-    session: Session, name: str, key: str, *, as_base64: bool, takeover: bool, as_json: bool
+    session: Session,
+    name: str,
+    key: str,
+    *,
+    dry_run: bool,
+    as_base64: bool,
+    takeover: bool,
+    as_json: bool,
 ) -> None:
     """Remove KEY from the table NAME, if it is there."""
     raw = _raw(key, as_base64=as_base64)
-    with session.open_owner(takeover=takeover) as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            tell_key_removal(store.table(name), raw, as_json=as_json)
+            return
         version = store.table(name).remove(raw)
     if as_json:
         print_json({"table": name, "version": version})
@@ -197,6 +214,7 @@ def update(
 @click.option("--start", help="First key.")
 @click.option("--end", help="The key behind the last.")
 @click.option("--all", "every", is_flag=True, help="Every key.")
+@dry_run_option
 @expect_option
 @base64_option
 @takeover_option
@@ -210,6 +228,7 @@ def clear(
     expect: tuple[tuple[str, int], ...],
     *,
     every: bool,
+    dry_run: bool,
     as_base64: bool,
     takeover: bool,
     as_json: bool,
@@ -220,7 +239,10 @@ def clear(
     first = _raw(start or "", as_base64=as_base64)
     behind = None if end is None else _raw(end, as_base64=as_base64)
     expected = _expected(expect, as_base64=as_base64)
-    with session.open_owner(takeover=takeover) as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if dry_run:
+            tell_range_removal(store.table(name), first, behind, expected, as_json=as_json)
+            return
         version = store.table(name).remove_range(first, behind, expected=expected)
     if as_json:
         print_json({"table": name, "version": version})

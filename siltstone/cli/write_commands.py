@@ -10,11 +10,18 @@ from typing import BinaryIO
 import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
+from siltstone.cli.dry_runs import tell_removals, tell_truncation
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
-from siltstone.cli.session import Session, json_option, pass_session, takeover_option
+from siltstone.cli.session import (
+    Session,
+    dry_run_option,
+    json_option,
+    pass_session,
+    takeover_option,
+)
 from siltstone.store.manifest import CONTAINERS_MAX
 from siltstone.store.streams import StreamProgress
 
@@ -180,13 +187,19 @@ def seal(session: Session, segment: str, *, takeover: bool, as_json: bool) -> No
 @click.command()
 @click.argument("segment")
 @click.argument("offset", type=OFFSET)
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
-def truncate(session: Session, segment: str, offset: int, *, takeover: bool, as_json: bool) -> None:
+def truncate(
+    session: Session, segment: str, offset: int, *, dry_run: bool, takeover: bool, as_json: bool
+) -> None:
     """Drop the bytes of SEGMENT below OFFSET, for ever."""
-    with session.open_owner(takeover=takeover) as store:
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
         target = store.segment(segment)
+        if dry_run:
+            tell_truncation(target.info(), offset, as_json=as_json)
+            return
         target.truncate(offset)
         info = target.info()
     if as_json:
@@ -210,13 +223,32 @@ def concat(session: Session, target: str, source: str, *, takeover: bool, as_jso
 
 
 @click.command("rm")
-@click.argument("segments", nargs=-1, required=True)
+@click.argument("segments", nargs=-1)
+@click.option("--prefix", metavar="TEXT", help="Remove all segments whose names begin so.")
+@dry_run_option
 @takeover_option
 @json_option
 @pass_session
-def remove(session: Session, segments: tuple[str, ...], *, takeover: bool, as_json: bool) -> None:
-    """Remove SEGMENTS, in the given order."""
-    with session.open_owner(takeover=takeover) as store:
+def remove(
+    session: Session,
+    segments: tuple[str, ...],
+    prefix: str | None,
+    *,
+    dry_run: bool,
+    takeover: bool,
+    as_json: bool,
+) -> None:
+    """Remove SEGMENTS, in the given order, or all whose names begin with --prefix."""
+    if bool(segments) == (prefix is not None):
+        raise click.UsageError("name segments, or give --prefix")
+    if prefix == "":
+        raise click.UsageError("--prefix is empty, and so would choose every segment")
+    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+        if prefix is not None:
+            segments = tuple(info.name for info in store.list(prefix))
+        if dry_run:
+            tell_removals(session, store, segments, as_json=as_json)
+            return
         for name in segments:
             store.segment(name).delete()
             if as_json:

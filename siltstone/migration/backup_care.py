@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -83,19 +83,31 @@ def remove_backups(
     generations: Collection[int],
     store: str | None = None,
     *,
+    dry_run: bool = False,
     takeover: bool = False,
 ) -> None:
     """Take generations away; what they alone named is garbage from then on.
+
+    Args:
+        place: settings file of the place, or a folder.
+        generations: their numbers.
+        store: see ``backups_of``.
+        dry_run: only look whether they are there.
+        takeover: go on although somebody else is at work in the place.
 
     Raises:
         StoreNotFoundError: there is none of a number; nothing was removed.
         StoreInUseError: somebody else makes, removes or collects backups here.
     """
-    with backups_of(place, store) as opened, turn(opened, takeover=takeover) as taken:
+    with ExitStack() as stack:
+        opened = stack.enter_context(backups_of(place, store))
+        taken = None if dry_run else stack.enter_context(turn(opened, takeover=takeover))
         there = {found.number for found in opened.generations()}
         for number in generations:
             if number not in there:
                 raise StoreNotFoundError("there is no such backup", generation=number)
+        if taken is None:
+            return
         for number in generations:
             taken.check()
             opened.forget(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 
 class NameMatch(StrEnum):
@@ -32,6 +33,7 @@ def chooses(text: str, match: NameMatch, name: str) -> bool:
     return _pattern(text).fullmatch(name) is not None
 
 
+@lru_cache(maxsize=16)
 def _pattern(glob: str) -> re.Pattern[str]:
     kinds = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*|\*|\?)", glob)

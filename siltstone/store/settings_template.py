@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import yaml
 from pydantic import BaseModel
@@ -74,15 +74,34 @@ def default_text(info: FieldInfo) -> str:
     """Write a field's default as the file would have it; empty when there is none."""
     if info.is_required():
         return ""
-    extra = info.json_schema_extra
-    unit = extra.get("unit") if isinstance(extra, dict) else None
+    value = setting_value(info, info.default)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def setting_value(info: FieldInfo, value: Any) -> str | int | float | None:
+    """Return a field's value as the file would have it: sizes and times with a unit."""
+    if value is None or isinstance(value, bool):
+        return value
+    unit = _unit(info)
     if unit == "size":
-        return format_size(info.default)
+        return format_size(value)
     if unit == "time":
-        return format_time(info.default)
-    if isinstance(info.default, bool):
-        return str(info.default).lower()
-    return "" if info.default is None else str(info.default)
+        return format_time(value)
+    return value if isinstance(value, int | float) else str(value)
+
+
+def _unit(info: FieldInfo) -> object:
+    """What a field's numbers count; of one that may be unset, its type within says so."""
+    inner = [
+        note for kind in get_args(info.annotation) for note in getattr(kind, "__metadata__", ())
+    ]
+    for one in (info, *inner):
+        extra = getattr(one, "json_schema_extra", None)
+        if isinstance(extra, dict) and "unit" in extra:
+            return extra["unit"]
+    return None
 
 
 def _keys(section: type[BaseModel], skip: set[str] | None = None) -> str:

@@ -78,6 +78,15 @@ def format_time(seconds: float) -> str:
     return f"{milliseconds}ms" if milliseconds else "0s"
 
 
+def about_size(size: int) -> str:
+    """Write ``size`` with the largest unit that it reaches, to two figures at least: ``1.5GiB``."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        count = size / _SIZES[unit]
+        if count >= 1:
+            return f"{count:.1f}{unit}" if count < 10 else f"{count:.0f}{unit}"
+    return str(size)
+
+
 def _rate(value: int) -> int:
     if not value:
         raise ValueError("must be above 0; leave it out for no limit")

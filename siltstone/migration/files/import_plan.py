@@ -14,7 +14,7 @@ from siltstone.core.chunk_names import is_ours
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import StoreError
 from siltstone.core.words import GIB
-from siltstone.migration.files.name_rule import segment_for
+from siltstone.migration.files.name_rule import check_rule, segment_for
 from siltstone.pipelines.import_sessions import session_name
 
 SEGMENTS_MAX: Final = 1_000
@@ -82,6 +82,7 @@ def plan_files(
         OSError: one can not be looked at; its name is told.
         StoreError: something is no regular file, or does not lie where it must.
         SegmentNameError: no segment can have the name that the rule gives.
+        ValueError: the rule seems to misspell a field.
     """
     return _by_segment(rule, _walked(paths, root))
 
@@ -149,6 +150,7 @@ def _group(segments: Sequence[PlannedSegment], choices: str) -> Group:
 
 
 def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedSegment]:
+    check_rule(rule)
     segments: dict[str, list[Source]] = {}
     for path, source in found:
         segments.setdefault(segment_for(rule, path), []).append(source)

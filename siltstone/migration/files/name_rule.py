@@ -17,7 +17,45 @@ from siltstone.core.words import check_segment_name
 PATH: Final = "{path}"
 FOLDER: Final = "{folder}"
 NAME: Final = "{name}"
+_FIELDS: Final = ("path", "folder", "name")
+_WORDS: Final = {
+    "file": NAME, "filename": NAME, "basename": NAME, "dir": FOLDER, "dirname": FOLDER,
+    "directory": FOLDER, "filepath": PATH, "fullpath": PATH,
+}  # fmt: skip
+"""What others call the fields."""
+_BRACED: Final = re.compile(r"\{([^{}]*)\}")
 _FIELD: Final = re.compile(r"\{(?:path|folder|name)\}")
+
+
+def check_rule(rule: str) -> None:
+    """Refuse a rule with what seems to be a misspelt field: all files would become one segment.
+
+    Raises:
+        ValueError: the message says what may have been meant.
+    """
+    for word in _BRACED.findall(rule):
+        field = _meant(word)
+        if field is not None and field != f"{{{word}}}":
+            raise ValueError(
+                f"{{{word}}} is no placeholder, did you mean {field}? A segment whose name is to "
+                "hold it as it is can be imported under another name, and renamed"
+            )
+
+
+def _meant(word: str) -> str | None:
+    """The field that ``word`` may stand for: a letter lost, added or out of its place."""
+    plain = word.strip().lower()
+    if plain in _WORDS:
+        return _WORDS[plain]
+    for field in _FIELDS:
+        if sorted(plain) == sorted(field) or _lost(plain, field) or _lost(field, plain):
+            return f"{{{field}}}"
+    return None
+
+
+def _lost(short: str, long: str) -> bool:
+    """Whether ``short`` is ``long`` without one letter."""
+    return any(short == long[:index] + long[index + 1 :] for index in range(len(long)))
 
 
 def segment_for(rule: str, path: str) -> str:

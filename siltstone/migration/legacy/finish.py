@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 from siltstone.core.counted import counted
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
-from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
-from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
+from siltstone.migration.legacy.folder_writer import WAY_OUT, FolderWriter
 from siltstone.migration.legacy.imported import (
     ImportedSegment,
     MigrationStateError,
@@ -27,34 +25,20 @@ from siltstone.migration.legacy.imported import (
 )
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import (
-    Naming,
     NoLegacyLayoutError,
-    chunk_of,
-    header_of,
     is_chained,
-    read_name,
-    suffix_of,
 )
 from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
 from siltstone.migration.legacy.storage_writing import CannotWriteError, StorageWriter
 from siltstone.migration.legacy.writing import (
     BUFFER_BYTES,
-    Span,
-    cut,
-    is_begun,
-    set_sealed,
-    write_chunks,
-    write_header,
 )
 from siltstone.pipelines.work import FAILED, OK, Outcome
 from siltstone.store.assemble import storage_of
-from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 
 REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""
-
-_WAY_OUT: Final = "migrate export writes the segment elsewhere; then delete it here, and repeat"
 
 
 def roll_back(place: Located, store: Store) -> Generator[Outcome]:
@@ -77,14 +61,7 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
     goes_on = store.legacy_adoption() == place.migration
     if goes_on:
         store.flush()  # which is what brings all of it to the layout
-    layout = _layout(place, store)
-    known = imported(store.list(), place.migration, layout)
-    adoption = _adoption(store, place.migration)
-    if adoption is not None and adoption:
-        raise MigrationStateError("the migration was finalised", migration=place.migration)
-    if not known and adoption is None:
-        raise MigrationStateError("no such migration", migration=place.migration)
-    _check_writable(place, layout, store, known)
+    layout, known, adoption = _back(place, store)
     written: dict[str, int] = {}
     failed: dict[str, str] = {}
     for one in known:
@@ -122,6 +99,68 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
             yield Outcome(subject=place.migration, status=FAILED, message=message)
 
 
+def look_at_roll_back(place: Located, store: Store) -> Generator[Outcome]:
+    """Say of each segment what ``roll_back`` would do; ``store`` may be read-only.
+
+    Raises like ``roll_back``. What can only be seen by writing, or by comparing bytes, is not told.
+    """
+    _check_folder(place, store)
+    for one in _back(place, store)[1]:
+        lacks = one.info.length - one.finding.length if one.finding and _is_changed(one) else 0
+        text = f"would leave the store, with {counted(max(0, lacks), 'byte')} written to the layout"
+        yield Outcome(subject=one.info.name, status=OK, length=max(0, lacks), message=text)
+
+
+def look_at_end(place: Located, store: Store) -> Generator[Outcome]:
+    """Say of each segment that ``finalise`` would end its migration; ``store`` may be read-only.
+
+    Raises like ``finalise``.
+    """
+    _check_folder(place, store)
+    known, adoption = _ready(place, store)
+    for one in known:
+        spent = sum(1 for _ in _spent(one.finding)) if one.finding and adoption is not None else 0
+        text = f"would be an ordinary segment; {counted(spent, 'file')} of the layout would go"
+        yield Outcome(subject=one.info.name, status=OK, message=text)
+
+
+def _back(
+    place: Located, store: Store
+) -> tuple[LayoutFindings | None, Sequence[ImportedSegment], bool | None]:
+    """What a rollback begins with: the layout, what came from it, the state of its adoption.
+
+    Raises:
+        MigrationStateError: see ``roll_back``.
+    """
+    layout = _layout(place, store)
+    known = imported(store.list(), place.migration, layout)
+    adoption = _adoption(store, place.migration)
+    if adoption is not None and adoption:
+        raise MigrationStateError("the migration was finalised", migration=place.migration)
+    if not known and adoption is None:
+        raise MigrationStateError("no such migration", migration=place.migration)
+    _check_writable(place, layout, store, known)
+    return layout, known, adoption
+
+
+def _ready(place: Located, store: Store) -> tuple[Sequence[ImportedSegment], bool | None]:
+    """What the end of a migration begins with: what came, and the state of its adoption.
+
+    Raises:
+        MigrationStateError: see ``finalise``.
+    """
+    known = imported(store.list(), place.migration, _layout(place, store))
+    adoption = _adoption(store, place.migration)
+    if not known and adoption is None:
+        raise MigrationStateError("no such migration", migration=place.migration)
+    partial = [one.info.name for one in known if not one.is_whole]
+    if partial:
+        count = counted(len(partial), "segment")
+        text = f"{count} did not come whole, such as {partial[0]}: migrate again"
+        raise MigrationStateError(text, migration=place.migration)
+    return known, adoption
+
+
 def finalise(place: Located, store: Store) -> Generator[Outcome]:
     """Let a migration be for good: of one in place, old files are ordinary chunks from then on.
 
@@ -138,16 +177,7 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
     _check_folder(place, store)
     if store.legacy_adoption() == place.migration:
         store.end_legacy()
-    layout = _layout(place, store)
-    known = imported(store.list(), place.migration, layout)
-    adoption = _adoption(store, place.migration)
-    if not known and adoption is None:
-        raise MigrationStateError("no such migration", migration=place.migration)
-    partial = [one.info.name for one in known if not one.is_whole]
-    if partial:
-        count = counted(len(partial), "segment")
-        text = f"{count} did not come whole, such as {partial[0]}: migrate again"
-        raise MigrationStateError(text, migration=place.migration)
+    known, adoption = _ready(place, store)
     if adoption is not None:
         store.finalise_adoption(place.migration)
         spent = [key for one in known if one.finding for key in _spent(one.finding)]
@@ -222,7 +252,7 @@ def _write_back(
         with closing(storage_of(place.settings)) as storage:
             writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
             return writer.write(one, finding)
-    return _Writer(place.folder, layout, store).write(one, finding)
+    return FolderWriter(place.folder, layout, store).write(one, finding)
 
 
 def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
@@ -241,7 +271,7 @@ def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
             theirs = bytearray(min(BUFFER_BYTES, stop - position))
             place.place.read_into(piece.key, position - piece.start, memoryview(theirs))
             if bytes(segment.read(position, len(theirs))) != theirs:
-                raise CannotWriteError(f"the layout has other bytes from {position} on; {_WAY_OUT}")
+                raise CannotWriteError(f"the layout has other bytes from {position} on; {WAY_OUT}")
             position += len(theirs)
 
 
@@ -283,7 +313,7 @@ def _check_writable(
     if problems:
         raise MigrationStateError(
             f"{counted(len(problems), 'segment')} changed and can not be written back, such as "
-            f"{problems[0]}; {_WAY_OUT}",
+            f"{problems[0]}; {WAY_OUT}",
             migration=place.migration,
         )
 
@@ -300,7 +330,7 @@ def _not_back(one: ImportedSegment) -> str:
     if finding is not None and finding.reason is Reason.UNREADABLE:
         return f"the layout can not be read, so repeat: {finding.message}"
     if finding is None or finding.verdict is not Verdict.IMPORTABLE:
-        return f"the layout does not hold it any more; {_WAY_OUT}"
+        return f"the layout does not hold it any more; {WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length
     if finding.length != wanted:
         return f"the layout ends at {finding.length}, and the store at {one.info.length}"
@@ -313,82 +343,3 @@ def _shown_again(one: ImportedSegment) -> str:
     if one.finding is not None and one.finding.start < one.info.start_offset and one.is_whole:
         return f"bytes from {one.finding.start} to {one.info.start_offset} can be read again"
     return ""
-
-
-class _Writer:
-    """Adds to segments of a layout in a folder."""
-
-    def __init__(self, folder: Path, layout: LayoutFindings, store: Store) -> None:
-        self._folder = folder
-        self._naming = layout.naming
-        self._store = store
-        self._used = {piece.key for found in layout.segments for piece in found.pieces}
-
-    def write(self, one: ImportedSegment, finding: Finding) -> int:
-        """Let the layout have all that the store has of a segment; return how many bytes."""
-        suffix = suffix_of(finding.main_key, self._naming)
-        key = finding.header_key or f"{header_of(finding.segment)}{suffix}"
-        header = self._folder / key
-        spans = _lacking(one, finding)
-        if spans:
-            chunks, rolling = self._listed(finding)
-            if spans[0].start > finding.length:
-                chunks = []  # they end before the segment begins: they stay, and no header has them
-            segment = self._store.segment(one.info.name)
-            for span in spans:
-                self._check_free(segment, f"{chunk_of(finding.segment, span.start)}{suffix}", span)
-            segment_id = one.info.segment_id
-            made = write_chunks(segment, segment_id, finding.segment, spans, self._folder, suffix)
-            names = {chunk.name for chunk in made}
-            kept = [chunk for chunk in chunks if chunk.name not in names]
-            write_header(header, rolling, [*kept, *made], sealed=one.info.sealed)
-        if one.info.sealed:
-            self._seal(finding, header if header.exists() else None)
-        return sum(span.length for span in spans)
-
-    def _check_free(self, segment: Segment, key: str, span: Span) -> None:
-        """Let nothing be overwritten but what an earlier rollback began. Raises ``OSError``."""
-        path = self._folder / key
-        if not path.exists():
-            return
-        if key in self._used or not is_begun(segment, span, path):
-            raise FileExistsError(f"{path} is in the way; {_WAY_OUT}")
-
-    def _listed(self, finding: Finding) -> tuple[list[HeaderChunk], int]:
-        """What the header lists, and its limit; of a segment without one, its file."""
-        if finding.header_key is None:
-            return [HeaderChunk(start=0, name=finding.segment)], NO_ROLLING
-        path = self._folder / finding.header_key
-        header = parse_header(path.read_bytes(), str(path))
-        chunks = list(header.chunks)
-        if header.torn_chunk is not None and header.torn_chunk.name.startswith(finding.segment):
-            known = {(piece.start, self._name(piece.key)) for piece in finding.pieces}
-            torn = header.torn_chunk
-            chunks += [torn] if (torn.start, torn.name) in known else []
-        return chunks, header.max_size or NO_ROLLING
-
-    def _name(self, key: str) -> str:
-        """A file's name as headers know it."""
-        known = read_name(key, self._naming)
-        assert known is not None, "it was found under this name"
-        return known.name
-
-    def _seal(self, finding: Finding, header: Path | None) -> None:
-        path = header or self._folder / finding.main_key
-        if self._naming is Naming.FILES:
-            set_sealed(path, sealed=True)
-            return
-        known = read_name(path.name, self._naming)
-        if known is not None and not known.sealed:
-            path.replace(path.with_name(f"{known.name}{SEALED}"))
-            sync_folder(SystemFileCalls(), str(path.parent))
-
-
-def _lacking(one: ImportedSegment, finding: Finding) -> list[Span]:
-    """What the layout lacks of a segment. One that begins behind its end has a chunk of its own."""
-    begin = max(finding.length, one.info.start_offset)
-    size = min(finding.rolling_bytes, FILE_BYTES_MAX)
-    spans = list(cut(begin, one.info.length, size, sealed=one.info.sealed))
-    if not spans and begin > finding.length:
-        return [Span(start=begin, length=0, sealed=one.info.sealed)]
-    return spans

@@ -86,7 +86,8 @@ def test_a_file_that_is_none_of_a_check(command: Command, tmp_path: Path, conten
 def test_what_nothing_names_is_told(
     command: Command, folder: Path, files: list[Path], options: tuple[str, ...]
 ) -> None:
-    assert command("check", *options, "--json").values == []
+    clean = {"found": {"damage": 0, "garbage": 0, "warning": 0}, "deep": "--deep" in options}
+    assert command("check", *options, "--json").values == [clean]
     with siltstone.open(folder):  # ends the epoch of the chunks
         pass
     left = files[0].with_name("00000000000000000000-0000000000000009.chunk")
@@ -96,7 +97,9 @@ def test_what_nothing_names_is_told(
     strange.write_bytes(b"mine")
     ran = command("check", *options, "--json")
     assert ran.code == 0
-    assert {value["where"].rpartition("/")[2]: value["severity"] for value in ran.values} == {
+    *values, counts = ran.values
+    assert counts["found"] == {"damage": 0, "garbage": 1, "warning": 1}
+    assert {value["where"].rpartition("/")[2]: value["severity"] for value in values} == {
         left.name: "garbage",
         strange.name: "warning",
     }
@@ -108,7 +111,9 @@ def test_a_quick_check_sees_what_is_short_or_gone(command: Command, files: list[
     files[3].write_bytes(b"longer" * 1000)
     ran = command("check", "--json")
     assert ran.code == 6
-    assert [value["where"].rpartition("/")[2] for value in ran.values] == [
+    *values, counts = ran.values
+    assert counts == {"found": {"damage": 2, "garbage": 0, "warning": 0}, "deep": False}
+    assert [value["where"].rpartition("/")[2] for value in values] == [
         files[2].name,
         files[5].name,
     ]

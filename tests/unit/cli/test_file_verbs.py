@@ -592,3 +592,45 @@ def test_an_import_of_no_file_says_so(command: Command, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     ran = command("import", "a", str(tmp_path / "empty"))
     assert (ran.code, ran.out, ran.err) == (DONE, "", "import: nothing to do: there is no file\n")
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [
+        ("logs/{pth}", "{path}"),
+        ("logs/{paths}", "{path}"),
+        ("{Path}", "{path}"),
+        ("{ path }", "{path}"),
+        ("{fodler}/x", "{folder}"),
+        ("{filename}", "{name}"),
+        ("a{1}/{nmae}", "{name}"),
+    ],
+)
+def test_a_misspelt_placeholder_is_refused(
+    command: Command, tmp_path: Path, rule: str, meant: str
+) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a")
+    ran = command("import", rule, str(tmp_path / "a.txt"))
+    assert ran.code == 2
+    assert f"is no placeholder, did you mean {meant}?" in ran.err
+    assert command("ls", "--json").values == []
+
+
+@pytest.mark.parametrize("tag", ["{1}", "{n}", "{tag}", "{game}", "{}", "{user-7}"])
+def test_a_tag_is_no_placeholder(command: Command, tmp_path: Path, tag: str) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a")
+    assert command("import", f"x{tag}", str(tmp_path / "a.txt")).code == 0
+    assert [one["name"] for one in command("ls", "--json").values] == [f"x{tag}"]
+
+
+def test_a_segment_goes_to_standard_output(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"0123456789")
+    command("append", "a", str(tmp_path / "in"), "--create")
+    ran = command("export", "a", "-")
+    assert (ran.code, ran.out, ran.err) == (0, "0123456789", "")
+    assert command("export", "a", "-", "--range", "2:5").out == "234"
+    assert command("export", "a", "-", "--range", "2:11").code == 4
+    assert command("export", "nope", "-").code == 3
+    several = (("a", "b", "-"), ("x/{path}", "-"))
+    for wrong in (*several, ("a", "-", "--json"), ("a", "-", "--overwrite")):
+        assert command("export", *wrong).code == 2

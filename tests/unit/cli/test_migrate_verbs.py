@@ -13,7 +13,7 @@ import pytest
 import siltstone
 from siltstone.core.errors import ChunkStorageFullError
 from siltstone.core.hooks import load_chunk_storage
-from siltstone.migration.legacy import copying, finish
+from siltstone.migration.legacy import copying, finish, folder_writer
 from siltstone.migration.legacy.places import FolderPlace
 from siltstone.store.import_writer import ImportWriter
 from siltstone.store.segment import Segment
@@ -575,7 +575,7 @@ def test_a_rollback_that_is_killed_goes_on(
     assert command("migrate", "legacy", str(small), *way).code == 0
     with siltstone.open(folder) as store:
         store.segment("a").append(b"more than three")
-    for owner, name in ((finish, "write_header"), (Segment, "delete")):
+    for owner, name in ((folder_writer, "write_header"), (Segment, "delete")):
         for before in (True, False):
             with monkeypatch.context() as patch:
                 patch.setattr(owner, name, dying(getattr(owner, name), 1, before=before))
@@ -808,9 +808,9 @@ STEPS = (
     (Segment, "seal"),
     (Segment, "delete"),
     (Segment, "set_attributes"),
-    (finish, "write_chunks"),
-    (finish, "write_header"),
-    (finish, "set_sealed"),
+    (folder_writer, "write_chunks"),
+    (folder_writer, "write_header"),
+    (folder_writer, "set_sealed"),
     (finish, "_remove"),
 )
 
@@ -878,3 +878,22 @@ def noting(real: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
         return real(*arguments, **named)
 
     return call
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_an_end_is_shown_first(
+    command: Command, folder: Path, small: Path, *, in_place: bool
+) -> None:
+    for verb in ("rollback", "finalise"):
+        assert command("migrate", verb, str(small), "--dry-run").code == 4, "nothing came yet"
+    flags = ("--in-place",) if in_place else ()
+    assert command("migrate", "legacy", str(small), *flags).code == 0
+    before, held = fingerprint(small), shown(folder)
+    with siltstone.open(folder):
+        for verb in ("rollback", "finalise"):
+            ran = command("migrate", verb, str(small), "--dry-run", "--json")
+            assert (ran.code, {one["status"] for one in ran.values}) == (0, {"ok"})
+            assert {one["subject"] for one in ran.values} == set(held)
+    assert command("migrate", "rollback", str(small), "--dry-run", "--takeover").code == 2
+    assert (fingerprint(small), shown(folder)) == (before, held)
+    assert command("migrate", "rollback", str(small)).code == 0, "it is still possible"
