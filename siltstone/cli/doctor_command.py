@@ -35,7 +35,7 @@ NEEDED = ("pytest", "hypothesis")
 @json_option
 @pass_session
 def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> None:
-    """Probe what the store needs: long-term storage, clock, tier 1, free space, leftovers.
+    """Probe what the store needs: storage, clock, tier 1, whether it opens, space, leftovers.
 
     Makes some chunks below system/doctor/ and deletes them again; claims nothing. Exits with 1 if
     anything failed.

@@ -179,12 +179,17 @@ def _check_not_ahead(
     ends = (table_record_place(data, where=place)[1] for data, place in table_records(frames))
     end = max([where.index_version, where.table_end, *ends])
     if version > end:
-        raise LogLostError(
-            "the log ends before table updates that the local index holds, so acknowledged bytes"
-            f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
-            end=end,
-            acknowledged=version,
-        )
+        raise index_ahead(folder, version, end)
+
+
+def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
+    """What a boot ends with whose local index is at ``version``, and whose log ends at ``end``."""
+    return LogLostError(
+        "the log ends before table updates that the local index holds, so acknowledged bytes"
+        f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
+        end=end,
+        acknowledged=version,
+    )
 
 
 async def _crc_at(

@@ -26,6 +26,7 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import ROWS_PER_SLICE
+from siltstone.metadata.checkpoint import without_options
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.metadata.time_index import times_fault
 
@@ -287,7 +288,7 @@ async def _problem(
 
 
 def _index_files(present: Present) -> tuple[IndexFile, ...]:
-    return () if present.checkpoint is None else present.checkpoint.index_files
+    return () if present.checkpoint is None else without_options(present.checkpoint.index_files)
 
 
 def _damage(where: str, message: str) -> Finding:

@@ -14,6 +14,7 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.journal_file import read_journal_file
 from siltstone.journal.listed_epochs import listed_epochs
 from siltstone.journal.recovery import LISTING_PAGE, Recovered, earlier_checkpoints, list_files
+from siltstone.metadata.checkpoint import without_options
 
 
 async def harmed_files(
@@ -75,13 +76,13 @@ async def _damaged_records(recovered: Recovered, system: ChunkedSegmentStorage) 
 async def _index_files(
     recovered: Recovered, storage: AsyncChunkStorage
 ) -> AsyncIterator[IndexFile]:
-    for file in recovered.checkpoint.index_files:
+    for file in without_options(recovered.checkpoint.index_files):
         yield file
     if recovered.passed_over:
         return  # what the damaged one made needless may be gone
     async for checkpoint in earlier_checkpoints(storage, recovered):
         if checkpoint.epoch == recovered.epoch:
-            for file in checkpoint.index_files:
+            for file in without_options(checkpoint.index_files):
                 yield file
         return
 

@@ -69,7 +69,7 @@ from siltstone.journal.recovery import (
     list_epochs,
     recover,
 )
-from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.checkpoint import INDEX_POOL, fetched
 
 T = TypeVar("T")
 
@@ -254,7 +254,7 @@ class _Recovering:
         recovered = cut.where.recovered
         assert recovered is not None, "a cut is of a journal"
         system = system_storage(recovered, self._storage, self._environment, self._settings)
-        harm = await harmed_files(recovered, system, self._storage, cut.where.index_files)
+        harm = await harmed_files(recovered, system, self._storage, fetched(cut.where.index_files))
         aged = await damaged_journal_files(recovered, self._storage)
         return replace(look, harm=harm, aged=aged)
 
@@ -299,7 +299,11 @@ class _Recovering:
             data = await self._storage.read_all(name, length)
         except ChunkNotFoundError:
             return False
-        return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
+        try:
+            return decode_recovery(data, where=name).lineage == recovered.checkpoint.lineage
+        except CorruptDataError:
+            # Whether it was finished nothing tells; recovered again, the same state goes on.
+            return False
 
     async def _cut(self, look: _Look, below_epoch: int) -> Cut:
         return await newest_cut(

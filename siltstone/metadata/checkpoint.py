@@ -1,13 +1,14 @@
 """Checkpoints of the local index on long-term storage: taken, uploaded, restored.
 
-The files of an index never change once they are written, so a later checkpoint names those that are
-there already and uploads only the others.
+The files of an index never change once they are written, so a later checkpoint names large ones
+that are there already, and uploads only the others. Small ones it uploads all: two checkpoints
+share none of them, so no small file decides alone whether an index can be restored.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from siltstone.core.errors import (
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
+from siltstone.core.words import KIB
 from siltstone.metadata.index import Index
 from siltstone.metadata.position import Position
 
@@ -36,8 +38,17 @@ INDEX_POOL = Pool(name="index", threads=1)
 SORTED_FILE = ".sst"
 """Suffix of the files that are never written again once they are whole."""
 
+SMALL_BYTES = 64 * KIB
+"""Up to so many bytes a file is uploaded with each checkpoint. An index has a handful of them."""
+
 UPLOAD_ATTEMPTS = 5
 _NONCE_BYTES = 8
+
+_CURRENT = "CURRENT"
+"""The file that names the manifest. A checkpoint has one manifest alone, so that file is made."""
+_MANIFEST = "MANIFEST-"
+_CONFIG = "rocksdict-config.json"
+_OPTIONS = "OPTIONS-"
 
 FileSums = dict[tuple[str, int, int, int], int]
 """CRC32C of files that never change, by name, inode, length and time of their last change."""
@@ -50,7 +61,7 @@ class UploadedIndex:
     Attributes:
         files: what to restore it from; empty for an empty index.
         position: the table version that the files hold, exactly; ``None`` for an empty index.
-        uploaded_bytes: length of those that had to be uploaded.
+        uploaded_bytes: length of those that were not on long-term storage before.
     """
 
     files: tuple[IndexFile, ...]
@@ -90,7 +101,8 @@ async def upload_index(
         environment: gives threads and chance.
         container: index of the container.
         epoch: of the owner.
-        known: files of earlier checkpoints that are durable and will not be deleted meanwhile.
+        known: files of earlier checkpoints that are durable and will not be deleted meanwhile;
+            large ones are named again.
         scratch: folder of the local copy on the file system of the index; what was there goes, and
             the copy stays for whoever wants a local one.
         sums: of files that were read for an earlier checkpoint, so that the time one takes does not
@@ -111,13 +123,14 @@ async def upload_index(
     for path in paths:
         identity = await environment.run_blocking(INDEX_POOL, partial(_identity, path))
         file = durable.get((path.name, identity[2], sums.get(identity, -1)))
-        if file is None:
+        if file is None or file.length <= SMALL_BYTES:
             data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
             file = durable.get((path.name, len(data), crc))
             if file is None:
+                uploaded += len(data)
+            if file is None or file.length <= SMALL_BYTES:
                 name = await _upload(storage, environment, container, epoch, data, crc)
                 file = IndexFile(file_name=path.name, chunk_name=name, length=len(data), crc=crc)
-                uploaded += len(data)
         files.append(file)
         if path.suffix == SORTED_FILE:
             seen[identity] = file.crc
@@ -134,12 +147,13 @@ async def restore_index(
 ) -> None:
     """Download and verify the files of a checkpoint into ``folder``; what was there goes.
 
-    Nothing is synced: an index is a cache.
+    What is the same in every index is made here. Nothing is synced: an index is a cache.
 
     Raises:
         CorruptDataError: a file is missing, has another length, or does not match its sum.
         ChunkError: long-term storage did not answer.
     """
+    files = fetched(files)
 
     def clear() -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,6 +163,20 @@ async def restore_index(
     for file in files:
         data = await _download(storage, file)
         await run_whole(environment, INDEX_POOL, partial(_keep, folder, file, data))
+    await run_whole(environment, INDEX_POOL, partial(_point_at_manifest, folder))
+
+
+def fetched(files: Iterable[IndexFile]) -> tuple[IndexFile, ...]:
+    """The files of a checkpoint that a restore reads; the others it makes, or does without."""
+    return tuple(file for file in without_options(files) if file.file_name != _CURRENT)
+
+
+def without_options(files: Iterable[IndexFile]) -> tuple[IndexFile, ...]:
+    """The files of a checkpoint, but for its options, which are in the code.
+
+    Older versions uploaded these once for all checkpoints of an owner; nothing needs them.
+    """
+    return tuple(file for file in files if not _is_options(file.file_name))
 
 
 def link_index(files: Sequence[IndexFile], copies: Path, folder: Path) -> bool:
@@ -236,8 +264,26 @@ def _read(path: Path) -> tuple[bytes, int]:
     return data, crc32c(data)
 
 
+def _is_options(name: str) -> bool:
+    return name == _CONFIG or name.startswith(_OPTIONS)
+
+
+def _point_at_manifest(folder: Path) -> None:
+    """Make the file that names the manifest; without one, or with several, the open tells."""
+    manifests = [path.name for path in folder.iterdir() if path.name.startswith(_MANIFEST)]
+    if len(manifests) == 1:
+        (folder / _CURRENT).write_text(f"{manifests[0]}\n", encoding="ascii")
+
+
 def _needed(folder: Path) -> list[Path]:
-    """Files that make up a checkpoint. The write-ahead log is off, so it is empty and not one."""
-    paths = [path for path in sorted(folder.iterdir()) if path.stat().st_size > 0]
+    """Files that make up a checkpoint. The write-ahead log is off, so it is empty and not one.
+
+    The options are not either; ``CURRENT`` is uploaded for older versions, which do not make it.
+    """
+    paths = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.stat().st_size > 0 and not _is_options(path.name)
+    ]
     assert not any(path.suffix == ".log" for path in paths), "the index wrote a write-ahead log"
     return paths

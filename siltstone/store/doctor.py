@@ -1,4 +1,4 @@
-"""The doctor: whether what a store needs is there and does what it should. Opens no container."""
+"""The doctor: whether what a store needs is there and does what it should. Claims nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from siltstone.container.boot import index_ahead
 from siltstone.container.found import check_lineage, check_log, found
 from siltstone.container.log_views import condition_of
+from siltstone.container.views import ContainerStats
 from siltstone.core.counted import counted
-from siltstone.core.errors import LogLostError, LogTruncatedError, SiltstoneError
+from siltstone.core.errors import (
+    CorruptDataError,
+    LogLostError,
+    LogTruncatedError,
+    SiltstoneError,
+    StoreNotFoundError,
+)
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
+from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import GIB
+from siltstone.metadata.index import checkpoint_position
 from siltstone.store.inspection import Inspection, open_inspection
 from siltstone.store.storage_probes import (
     NOTHING_CREATED,
@@ -74,7 +84,11 @@ class Doctor:
         """Yield the outcome of each probe."""
         yield self._outcome("clock", "long-term storage", self._clock)
         for index in self._inspection.containers:
-            yield self._outcome("log", f"container {index}", partial(self._log, index))
+            log = self._outcome("log", f"container {index}", partial(self._log, index))
+            yield log
+            if log.outcome != "failed":
+                opens = partial(asyncio.run, self._opens(index))
+                yield self._outcome("container", f"container {index}", opens)
         for name, folder in self._folders():
             yield self._outcome("space", name, partial(self._space, folder))
         yield self._outcome("leftovers", "interrupted doctors", self._leftovers)
@@ -146,6 +160,37 @@ class Doctor:
         if ahead_s > SKEW_S:
             return "warning", f"{detail}; its newest frame is {ahead_s:.0f} s ahead of this clock"
         return "ok", detail
+
+    async def _opens(self, index: int) -> tuple[str, str]:
+        """Open a container as a reader does; then ask what an owner asks besides."""
+        try:
+            reader = await self._assembly.open_reader(index)
+        except StoreNotFoundError:
+            return "ok", "never opened"
+        try:
+            stats = reader.stats()
+        finally:
+            await reader.close()
+        if not (await self._assembly.holder(index)).alive:
+            self._check_index(index, stats)
+        detail = f"opens at table version {stats.table_version}"
+        if stats.warnings:
+            return "warning", f"{detail}; {'; '.join(stats.warnings)}"
+        return "ok", detail
+
+    def _check_index(self, index: int, stats: ContainerStats) -> None:
+        """Refuse what an owner refuses for the sake of its local index. Raises ``LogLostError``."""
+        folder = self._assembly.settings.index_folder / f"c{index}"
+        if not folder.exists():
+            return
+        try:
+            position = checkpoint_position(folder)
+        except CorruptDataError:
+            return  # It is built anew.
+        if position is None or uuid_text(position.lineage) != stats.lineage:
+            return
+        if position.version > stats.table_version:
+            raise index_ahead(folder, position.version, stats.table_version)
 
     def _ahead(self, frames: Iterator[Frame]) -> float:
         """How far the newest frame's time lies in the future, in seconds."""

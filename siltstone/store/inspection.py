@@ -29,6 +29,7 @@ from siltstone.core.pauses import Stop
 from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
 from siltstone.journal.recovery import EPOCH_END, Recovered
+from siltstone.metadata.checkpoint import without_options
 from siltstone.store.assemble import Assembly, assembled
 
 _HEADS: Final = Pool(name="siltstone-heads", threads=16)
@@ -236,7 +237,8 @@ class Inspection:
 
 def _named(recovered: Recovered) -> list[tuple[str, int]]:
     """The files that a boot from this state needs, with the bytes that they must have."""
-    named = [(file.chunk_name, file.length) for file in recovered.checkpoint.index_files]
+    index_files = without_options(recovered.checkpoint.index_files)
+    named = [(file.chunk_name, file.length) for file in index_files]
     return named + [(c.name, c.length) for layout in recovered.layouts for c in layout.chunks]
 
 

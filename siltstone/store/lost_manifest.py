@@ -94,7 +94,7 @@ def check_count(reports: list[RecoveryReport], count: int) -> None:
 
 
 def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
-    """Write the manifest; what is damaged there is kept beside it.
+    """Write the manifest; what is damaged there is kept beside it, if it has any byte.
 
     May be repeated after a failure.
 
@@ -108,8 +108,9 @@ def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
         pass
     else:
         damaged = bytearray(length)
-        storage.read_into(MANIFEST_NAME, 0, damaged)
-        with suppress(ChunkExistsError):  # a try before this one kept it
-            storage.create(f"{MANIFEST_NAME}-damaged-{crc32c(damaged):08x}", [damaged])
+        if length:
+            storage.read_into(MANIFEST_NAME, 0, damaged)
+            with suppress(ChunkExistsError):  # a try before this one kept it
+                storage.create(f"{MANIFEST_NAME}-damaged-{crc32c(damaged):08x}", [damaged])
         storage.delete(MANIFEST_NAME)
     create_manifest(storage, manifest)

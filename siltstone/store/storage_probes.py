@@ -54,7 +54,7 @@ class Probe:
     """What one probe came to.
 
     Attributes:
-        area: ``storage``, ``clock``, ``space``, ``log`` or ``leftovers``.
+        area: ``storage``, ``clock``, ``log``, ``container``, ``space`` or ``leftovers``.
         name: what was probed.
         outcome: ``ok``, ``warning``, ``failed`` or ``skipped``.
         detail: facts for people.

@@ -37,7 +37,7 @@ from siltstone.tier1.file.errors import FULL, log_error, translated
 from siltstone.tier1.file.folder import LogFolder, room_for
 from siltstone.tier1.file.history import read_frames
 from siltstone.tier1.file.in_use import InUseLock
-from siltstone.tier1.file.marker import Marker, newest_epoch
+from siltstone.tier1.file.marker import Marker, newest_epoch, newest_told_epoch
 from siltstone.tier1.file.network import FileSystemOf, file_system_of, refuse_network
 from siltstone.tier1.file.reader import FileLogReader
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
@@ -90,6 +90,7 @@ class FileFencedLog(LogHandle):
         self._first = 0
         self._lineage = b""
         self._tended_index = 0
+        self._fenced = 0
 
     @property
     def frame_bytes_max(self) -> int:
@@ -305,13 +306,16 @@ class FileFencedLog(LogHandle):
         """See ``FencedLog.newest_epoch``."""
         self._require_open()
         with translated("read marker", self._folder.path):
+            if self._state is HandleState.UNCLAIMED:
+                # Who removes something on the strength of this has claimed.
+                return newest_told_epoch(self._folder)
             return newest_epoch(self._folder)
 
     def holder(self) -> LogOwner:
         """See ``FencedLog.holder``."""
         self._require_usable()
         with translated("read lock", self._folder.path):
-            epoch = newest_epoch(self._folder)
+            epoch = newest_told_epoch(self._folder)
             lock = InUseLock(self._folder)
             return LogOwner(epoch=epoch, alive=lock.is_alive(), description=lock.description())
 
@@ -330,7 +334,7 @@ class FileFencedLog(LogHandle):
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""
         self._require_usable()
-        return FileLogReader(self._folder)
+        return FileLogReader(self._folder, fenced=self._fenced)
 
     # --- replacing it ---
 
@@ -338,7 +342,7 @@ class FileFencedLog(LogHandle):
         """See ``ReplaceableLog.fence_all``."""
         with self._lock, translated("write marker", self._folder.path):
             self._require(HandleState.UNCLAIMED)
-            fence_all(self._folder, self._environment)
+            self._fenced = fence_all(self._folder, self._environment)
 
     def set_aside(self) -> str | None:
         """See ``ReplaceableLog.set_aside``: the folder gets another name beside the old one."""

@@ -79,8 +79,10 @@ class Marker:
         marker = cls(folder, calls.open(folder.file(MARKER), os.O_RDWR | os.O_CREAT))
         try:
             with marker:
-                if calls.fstat(marker.fd).st_size < MARKER_BYTES:
-                    write_fully(calls, marker.fd, [bytes(MARKER_BYTES)], 0)
+                size = calls.fstat(marker.fd).st_size
+                if size < MARKER_BYTES:
+                    # Of one that was cut the whole slot may be left, which counts.
+                    write_fully(calls, marker.fd, [bytes(MARKER_BYTES - size)], size)
                 # Also when it was there: who made it may have died before its syncs.
                 calls.fsync(marker.fd)
                 folder.sync()
@@ -139,6 +141,26 @@ def marker_epoch(folder: LogFolder) -> int:
         marker.close()
 
 
+def told_epoch(folder: LogFolder) -> int:
+    """The same where the marker can be read, else 0: it tells no more than one that is gone.
+
+    For who acknowledges and removes nothing on the strength of it.
+    """
+    try:
+        return marker_epoch(folder)
+    except CorruptDataError:
+        return 0
+
+
 def newest_epoch(folder: LogFolder) -> int:
     """The highest epoch of the marker and of any file's name."""
-    return max([marker_epoch(folder), *(key.epoch for key in folder.log_files())])
+    return _with_files(folder, marker_epoch(folder))
+
+
+def newest_told_epoch(folder: LogFolder) -> int:
+    """The highest epoch of any file's name, and of the marker where that can be read."""
+    return _with_files(folder, told_epoch(folder))
+
+
+def _with_files(folder: LogFolder, epoch: int) -> int:
+    return max([epoch, *(key.epoch for key in folder.log_files())])

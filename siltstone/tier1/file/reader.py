@@ -19,7 +19,7 @@ from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.frames import read_past_cache
 from siltstone.tier1.file.history import Bookmark, read_frames
 from siltstone.tier1.file.in_use import InUseLock
-from siltstone.tier1.file.marker import marker_epoch
+from siltstone.tier1.file.marker import told_epoch
 from siltstone.tier1.file.names import FileKey
 
 _TRIES = 5
@@ -27,10 +27,17 @@ _TRIES = 5
 
 
 class FileLogReader:
-    """A ``LogReader`` on a container's folder. Thread-safe; it writes nothing."""
+    """A ``LogReader`` on a container's folder. Thread-safe; it writes nothing.
 
-    def __init__(self, folder: LogFolder) -> None:
+    Args:
+        folder: of the container.
+        fenced: the epoch by which everybody was fenced who might acknowledge; 0 if nobody was. It
+            is no claim, so the last frame counts: it may have been acknowledged.
+    """
+
+    def __init__(self, folder: LogFolder, *, fenced: int = 0) -> None:
         self._folder = folder
+        self._fenced = fenced
         self._lock = threading.Lock()
         self._view = LogView()
         self._end = 0
@@ -107,7 +114,8 @@ class FileLogReader:
             raise LogLostError(what, path=self._folder.path)
         is_sure = self._is_durable(view)
         # The marker comes last, as for a writer: who claims from here on reads what was seen.
-        if not is_sure or marker_epoch(self._folder) > view.epoch:
+        claimed = told_epoch(self._folder)
+        if not is_sure or claimed > max(view.epoch, self._fenced):
             # The next owner decides about the last frame. Every other one has a successor, so it
             # was acknowledged; and what was shown once was sure then.
             shown = max(self._end, view.end - 1 if view.end > view.first else view.end)

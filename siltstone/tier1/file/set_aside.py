@@ -16,10 +16,13 @@ from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.marker import Marker
 
 
-def fence_all(folder: LogFolder, environment: Environment) -> None:
-    """Let no handle acknowledge any more, durably. Raises ``OSError``."""
+def fence_all(folder: LogFolder, environment: Environment) -> int:
+    """Let no handle acknowledge any more, durably; return the epoch that says so, 0 without a log.
+
+    Raises ``OSError``.
+    """
     if not folder.exists():
-        return
+        return 0
     marker = Marker.create(folder)
     try:
         with marker:
@@ -34,6 +37,7 @@ def fence_all(folder: LogFolder, environment: Environment) -> None:
                 # Nobody can tell whose it was; any change of it stops an owner.
                 write_fully(folder.calls, marker.fd, [encode_marker_slot(slot)], 0)
                 folder.calls.fdatasync(marker.fd)
+            return epoch
     finally:
         marker.close()
 

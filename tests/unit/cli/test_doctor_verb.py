@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -11,9 +12,17 @@ import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
+from siltstone.container.log_views import FrameView
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkAccessDeniedError
+from siltstone.core.records.log_file_header import (
+    FRAMES_OFFSET,
+    HEADER_BYTES,
+    decode_log_file_header,
+)
+from siltstone.core.words import container_of
 from siltstone.store import doctor as doctor_module
+from siltstone.store.inspection import open_inspection
 from tests.unit.cli.conftest import Command
 
 
@@ -35,7 +44,14 @@ def test_a_whole_store_is_well(command: Command, written: Path) -> None:
     code, found = _by_name(command)
     assert code == 0
     assert not [value for value in found.values() if value["outcome"] == "failed"]
-    assert {area for area, _ in found} == {"storage", "clock", "log", "space", "leftovers"}
+    assert {area for area, _ in found} == {
+        "storage",
+        "clock",
+        "log",
+        "container",
+        "space",
+        "leftovers",
+    }
     assert found["clock", "long-term storage"]["outcome"] == "ok"
     assert "not held" in found["log", "container 1"]["detail"]
     assert sorted(path for path in (written / "chunks").rglob("*") if path.is_file()) == before
@@ -51,6 +67,38 @@ def test_a_lost_log_is_told(command: Command, written: Path) -> None:
     lost = found["log", "container 1"]
     assert (lost["outcome"], "siltstone recover" in lost["detail"]) == ("failed", True)
     assert found["log", "container 0"]["outcome"] == "ok"
+
+
+def test_a_log_without_the_newest_frame_that_counts_is_told(
+    command: Command, written: Path
+) -> None:
+    with siltstone.open(written) as store:
+        store.segment("{a}").append(b"more")
+        store.flush()
+    where = container_of("{a}", 2)
+    with open_inspection(written) as inspection:
+        recovered = asyncio.run(inspection.recovered(where))
+        frames = list(inspection.frames(where))
+    assert recovered is not None
+    cut_before(written / "tier1" / f"c{where}", recovered.newest_index, frames)
+    shutil.rmtree(written / "index")
+    code, found = _by_name(command)
+    assert command("ls").code == 6
+    assert code == 1
+    assert found["container", f"container {where}"]["outcome"] == "failed"
+
+
+def cut_before(folder: Path, index: int, frames: list[FrameView]) -> None:
+    """Let the log end before a frame of its newest owner."""
+    newest = [frame for frame in frames if frame.epoch == frames[-1].epoch]
+    assert newest[0].index <= index
+    file = folder / f"e{newest[0].epoch:020d}-00000000.log"
+    header = decode_log_file_header(file.read_bytes()[:HEADER_BYTES])
+    assert header is not None
+    kept = sum(frame.size for frame in newest if frame.index < index)
+    end = FRAMES_OFFSET + header.copy_length + kept
+    data = file.read_bytes()
+    file.write_bytes(data[:end] + bytes(len(data) - end))
 
 
 def test_storage_that_can_not_be_written(command: Command, written: Path) -> None:

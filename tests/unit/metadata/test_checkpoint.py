@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -27,6 +28,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.metadata import checkpoint
 from siltstone.metadata.checkpoint import (
+    SMALL_BYTES,
     UPLOAD_ATTEMPTS,
     FileSums,
     UploadedIndex,
@@ -68,6 +70,13 @@ class Desk:
 
     def fill(self, count: int = 200) -> None:
         entries = [TableEntry(1, b"%06d" % n, b"v%d" % self.tables.version) for n in range(count)]
+        self.tables.acknowledge([self.tables.assign(entries)], 0)
+
+    def fill_much(self) -> None:
+        """As much as makes a file that is not small."""
+        chance = Random(1)
+        count = 3 * SMALL_BYTES // 1000
+        entries = [TableEntry(1, b"m%06d" % n, chance.randbytes(1000)) for n in range(count)]
         self.tables.acknowledge([self.tables.assign(entries)], 0)
 
     def run(self, call: Callable[[AsyncChunkStorage], Awaitable[UploadedIndex | None]]) -> None:
@@ -129,20 +138,50 @@ def test_nothing_is_uploaded_of_an_empty_index(desk: Desk) -> None:
     assert desk.storage.created == []
 
 
-def test_unchanged_files_are_named_again(desk: Desk) -> None:
-    desk.fill()
+def test_unchanged_large_files_are_named_again(desk: Desk) -> None:
+    desk.fill_much()
     first = desk.upload()
+    large = {file for file in first.files if file.length > SMALL_BYTES}
+    assert large
     count = len(desk.storage.created)
     second = desk.upload(first.files)
-    assert (second.files, second.position) == (first.files, first.position)
+    assert second.position == first.position
+    assert set(first.files) & set(second.files) == large
     assert second.uploaded_bytes == 0
-    assert len(desk.storage.created) == count
+    assert len(desk.storage.created) == count + len(first.files) - len(large)
     desk.fill(3)
     third = desk.upload(second.files)
-    tables = {file.chunk_name for file in first.files if file.file_name.endswith(".sst")}
-    assert tables < {file.chunk_name for file in third.files}
+    assert large < set(third.files)
     assert third.position == desk.index.position != first.position
     restored = desk.restore(third.files, "restored")
+    assert restored.scan(1, b"", None) == desk.index.scan(1, b"", None)
+    restored.close()
+
+
+def test_two_checkpoints_share_no_small_file(desk: Desk) -> None:
+    desk.fill()
+    first = desk.upload()
+    assert all(file.length <= SMALL_BYTES for file in first.files)
+    second = desk.upload(first.files)
+    for file in first.files:
+        desk.storage.delete(file.chunk_name)
+    restored = desk.restore(second.files, "restored")
+    assert restored.scan(1, b"", None) == desk.index.scan(1, b"", None)
+    restored.close()
+
+
+def test_what_is_the_same_in_every_index_is_made_again(desk: Desk) -> None:
+    desk.fill()
+    uploaded = desk.upload()
+    # As older versions uploaded them, for all checkpoints of an owner.
+    constant = [
+        IndexFile(file_name=name, chunk_name=f"gone/{name}", length=40, crc=1)
+        for name in ("rocksdict-config.json", "OPTIONS-000007")
+    ]
+    assert not {file.file_name for file in constant} & {file.file_name for file in uploaded.files}
+    (current,) = (file for file in uploaded.files if file.file_name == "CURRENT")
+    desk.damage(current, b"rubbish")
+    restored = desk.restore([*constant, *uploaded.files], "restored")
     assert restored.scan(1, b"", None) == desk.index.scan(1, b"", None)
     restored.close()
 
@@ -239,7 +278,7 @@ def test_an_old_folder_does_not_shine_through(desk: Desk) -> None:
 
 def test_a_file_that_is_longer_than_it_was_is_damaged(desk: Desk) -> None:
     desk.fill()
-    file = desk.upload().files[0]
+    file = next(file for file in desk.upload().files if file.file_name.endswith(".sst"))
     data = bytearray(file.length)
     desk.storage.read_into(file.chunk_name, 0, data)
     head = bytes(data[:-1])
@@ -261,7 +300,7 @@ def test_a_file_that_is_longer_than_it_was_is_damaged(desk: Desk) -> None:
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/b", "..", ".", "", "a\0b"])
 def test_file_names_do_not_leave_the_folder(desk: Desk, name: str) -> None:
     desk.fill()
-    file = desk.upload().files[0]
+    file = next(file for file in desk.upload().files if file.file_name.endswith(".sst"))
     evil = IndexFile(file_name=name, chunk_name=file.chunk_name, length=file.length, crc=file.crc)
     with pytest.raises(CorruptDataError) as caught:
         desk.restore([evil], "restored")
@@ -271,7 +310,7 @@ def test_file_names_do_not_leave_the_folder(desk: Desk, name: str) -> None:
 def test_files_that_were_read_are_not_read_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.fill()
+    desk.fill_much()
     first = desk.upload()
     assert first.uploaded_bytes == sum(file.length for file in first.files)
     read: list[str] = []
@@ -286,7 +325,8 @@ def test_files_that_were_read_are_not_read_again(
     second = desk.upload(first.files)
     assert read.count(".sst") == 1
     assert len(desk.sums) == 2
-    new = set(second.files) - set(first.files)
+    before = {(file.file_name, file.crc) for file in first.files}
+    new = [file for file in second.files if (file.file_name, file.crc) not in before]
     assert second.uploaded_bytes == sum(file.length for file in new)
     # What is known here and no longer there is read and uploaded again.
     third = desk.upload()

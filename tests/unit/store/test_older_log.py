@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.store.doctor import diagnose
 
 
 def test_what_the_local_index_has_seen_is_missed_in_an_older_log(tmp_path: Path) -> None:
@@ -24,6 +25,9 @@ def test_what_the_local_index_has_seen_is_missed_in_an_older_log(tmp_path: Path)
         (tmp_path / copy).rename(tmp_path / name)
     with pytest.raises(siltstone.LogLostError, match="table updates that the local index holds"):
         siltstone.open(tmp_path)
+    assert [probe.area for probe in diagnose(tmp_path) if probe.outcome == "failed"] == [
+        "container"
+    ]
     shutil.rmtree(tmp_path / "index")
     with siltstone.open(tmp_path) as store:
         assert [info.name for info in store.list()] == ["a"]

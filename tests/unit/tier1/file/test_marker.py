@@ -23,7 +23,7 @@ from siltstone.tier1.file.marker import (
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
 from tests.faults.held import held_uncollected
-from tests.unit.tier1.file.log_world import claim, create, put, shown
+from tests.unit.tier1.file.log_world import bodies, claim, create, log_at, put, shown
 
 EMPTY = bytes(SLOT_BYTES)
 TORN = b"half a slot".ljust(SLOT_BYTES, b"\0")
@@ -203,6 +203,58 @@ def test_an_owner_acknowledges_nothing_after_everybody_was_fenced(
     fence_all(folder, environment)
     with pytest.raises((FencedError, LogError)):
         put(log, b"b")
+    log.abandon()
+
+
+@pytest.mark.parametrize("content", [None, TORN * 2])
+def test_who_was_let_in_by_a_fence_reads_to_the_last_frame(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    """Its owner may have acknowledged it, and no claim decides about it any more."""
+    log = create(tmp_path)
+    put(log, b"a")
+    put(log, b"b")
+    log.abandon()
+    path = tmp_path / "c0" / "marker"
+    path.unlink() if content is None else path.write_bytes(content)
+    recovering = log_at(tmp_path)
+    assert recovering.holder().epoch == recovering.newest_epoch() == 1
+    recovering.fence_all()
+    reader = recovering.open_read()
+    assert bodies(reader.read(reader.first())) == [b"a", b"b"]
+    reader.close()
+    recovering.close()
+    after = claim(tmp_path)
+    assert shown(tmp_path)[:2] == [b"a", b"b"]
+    after.abandon()
+
+
+@pytest.mark.parametrize("content", [TORN * 2, b""])
+def test_an_owner_takes_no_damaged_marker_for_one_that_says_nothing(
+    tmp_path: Path, content: bytes
+) -> None:
+    log = create(tmp_path)
+    put(log, b"a")
+    marker_file(LogFolder(FileLayer(), str(tmp_path), 0)).write_bytes(content)
+    if content:
+        with pytest.raises(CorruptDataError):
+            log.newest_epoch()
+    with pytest.raises((FencedError, LogError, CorruptDataError)):
+        put(log, b"b")
+    log.abandon()
+
+
+def test_a_slot_of_a_marker_that_was_cut_is_kept_by_a_claim(tmp_path: Path) -> None:
+    for _ in range(2):
+        log = create(tmp_path) if not list(tmp_path.iterdir()) else claim(tmp_path)
+        put(log, b"a")
+        log.abandon()
+    path = tmp_path / "c0" / "marker"
+    path.write_bytes(path.read_bytes()[:SLOT_BYTES])
+    log = claim(tmp_path)
+    assert log.epoch == 3
+    assert shown(tmp_path)[:2] == [b"a", b"a"]
+    assert path.stat().st_size == MARKER_BYTES
     log.abandon()
 
 
