@@ -15,10 +15,17 @@ from siltstone.container.deletions import delete_chunks, delete_in_order
 from siltstone.container.fence import Fence
 from siltstone.container.joins import Joins
 from siltstone.container.legacy_writer import LegacyWriter
-from siltstone.container.pins import oldest_pin
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.storage_writer import StorageWriter
+from siltstone.container.task_dates import (
+    LONGEST_MS,
+    TOLERANCE_MS,
+    DateLooks,
+    dated_now,
+    is_misdated,
+)
 from siltstone.container.tombstones import is_due
 from siltstone.container.trouble import Failures, Trouble
 from siltstone.core.environment import Environment
@@ -72,11 +79,13 @@ class Collector:
             ``set_aside`` or ``kept``.
         on_trimmed: called with the id of a segment whose dead extents are gone.
         close_import: carries out the task of an import session.
+        redate_import: gives such a task and its session the date of now if a clock that was ahead
+            dated them; false when it has to be tried again.
     """
 
     def __init__(
         self,
-        container: int,
+        pins: PinWatch,
         pipeline: Pipeline,
         segments: ChunkedSegmentStorage,
         storage: AsyncChunkStorage,
@@ -88,7 +97,7 @@ class Collector:
         legacy: LegacyWriter,
     ) -> None:
         self._legacy = legacy
-        self._container = container
+        self._pins = pins
         self._joins = joins
         self._pipeline = pipeline
         self._replica = pipeline.replica
@@ -105,6 +114,8 @@ class Collector:
         self.on_trimmed: Callable[[int], None] = lambda _: None
         self.on_outcome: Callable[[str], None] = lambda _: None
         self.close_import: Callable[[Task], Awaitable[None]] | None = None
+        self.redate_import: Callable[[Task], Awaitable[bool]] | None = None
+        self._date_looks = DateLooks(environment)
 
     def wake(self) -> None:
         """Look at once for something to do."""
@@ -142,6 +153,8 @@ class Collector:
         after: Task | None = None
         failures = Failures()
         async with self.lock:
+            if self._date_looks.due():
+                await self._redate()
             while tasks := self._rows.tasks(self._now_ms(), after=after):
                 after = tasks[-1]
                 chunks = [task for task in tasks if task.kind is TaskKind.DELETE_CHUNK]
@@ -180,6 +193,31 @@ class Collector:
         else:
             assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
             await self._forget(task)
+
+    async def _redate(self) -> None:
+        """Give tasks that a clock which was ahead made the date of now."""
+        now_ms = self._now_ms()
+        delay_ms = max(int(self._settings.garbage_delay_s * 1000), RETRY_MS_MAX)
+        longest_ms = {TaskKind.DELETE_CHUNK: delay_ms, **LONGEST_MS}
+        after = Task(due_ms=now_ms + TOLERANCE_MS, kind=TaskKind.DELETE_CHUNK, subject=0)
+        count = 0
+        while tasks := self._rows.tasks(NEVER_MS - 1, after=after):
+            after = tasks[-1]
+            for task in tasks:
+                if task.kind is TaskKind.CLOSE_IMPORT:
+                    assert self.redate_import is not None, "an owned container has imports"
+                    if not await self.redate_import(task):
+                        self._date_looks.again()
+                elif is_misdated(task, now_ms, longest_ms.get(task.kind, 0)):
+                    entries = dated_now(task, now_ms, self._rows, self._replica.tables)
+                    await self._pipeline.update(entries)
+                    count += 1
+            await asyncio.sleep(0)
+        if count:
+            logger.warning(
+                "a clock was ahead: %d tasks would have waited for it and have the date of now",
+                count,
+            )
 
     async def replay(self) -> int:
         """Give every task that was set aside new attempts, due at once; return how many."""
@@ -273,12 +311,7 @@ class Collector:
         if not tasks:
             return 0
         covered = self._replica.table_flushed
-        pin = await oldest_pin(
-            self._storage,
-            self._environment,
-            self._container,
-            self._replica.tables.lineage,
-        )
+        pin = await self._pins.oldest(self._replica.tables.lineage)
         allowed = [
             task
             for task in tasks

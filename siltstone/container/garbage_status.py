@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from siltstone.container.garbage_views import FailedDeletion, GarbageStatus, PinStatus
-from siltstone.container.pins import FoundPin, living_pins
+from siltstone.container.pin_watch import PinWatch
+from siltstone.container.pins import FoundPin
 from siltstone.container.replica import Replica
 from siltstone.core.environment import Environment
 from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
-from siltstone.core.threads import AsyncChunkStorage
 
 FAILED_SHOWN_MAX = 1_000
 
@@ -29,7 +29,7 @@ class _Counts:
 
 
 async def garbage_status(
-    container: int, replica: Replica, storage: AsyncChunkStorage, environment: Environment
+    container: int, replica: Replica, watch: PinWatch, environment: Environment
 ) -> GarbageStatus:
     """Return what waits to be deleted, and what for.
 
@@ -37,7 +37,7 @@ async def garbage_status(
         CorruptDataError: a row or a pin is damaged.
         ChunkError: long-term storage did not answer.
     """
-    pins = await living_pins(storage, environment, container, replica.tables.lineage)
+    pins = await watch.living(replica.tables.lineage)
     oldest = min((found.pin.version for found in pins), default=None)
     now_ms = int(environment.time() * 1000)
     holds = [0] * len(pins)

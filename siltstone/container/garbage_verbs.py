@@ -9,6 +9,7 @@ from siltstone.container.adoptions import list_adoptions
 from siltstone.container.garbage_status import garbage_status
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 from siltstone.container.import_views import Adoption
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.replica import Replica
 from siltstone.container.sweeper import Ground, look
 from siltstone.container.trouble import Failures
@@ -37,6 +38,7 @@ class CleaningParts(Protocol):
     table_writer: TableWriter
     sweeper: Sweeper
     ground: Ground
+    pins: PinWatch
 
 
 class GarbageVerbs:
@@ -50,7 +52,7 @@ class GarbageVerbs:
         parts = self._parts
         parts.pipeline.check_alive()
         replica = parts.pipeline.replica
-        return await garbage_status(parts.container, replica, parts.storage, parts.environment)
+        return await garbage_status(parts.container, replica, parts.pins, parts.environment)
 
     async def adoptions(self) -> list[Adoption]:
         """What was taken in place, and is kept or not; see ``list_adoptions``."""
@@ -126,12 +128,13 @@ class ReadGarbage:
         self._seen = seen
         self._storage = storage
         self._environment = environment
+        self._pins = PinWatch(storage, environment, container, None)
 
     async def status(self) -> GarbageStatus:
         """See ``GarbageVerbs.status``."""
 
         def call(replica: Replica) -> Awaitable[GarbageStatus]:
-            return garbage_status(self._container, replica, self._storage, self._environment)
+            return garbage_status(self._container, replica, self._pins, self._environment)
 
         return await self._of_one_start(call)
 
@@ -172,6 +175,7 @@ class ReadGarbage:
             rows_now=lambda: self._seen()[0].rows,
             storage=self._storage,
             environment=self._environment,
+            pins=self._pins,
         )
         async for finding in look(ground, all_epochs=all_epochs):
             yield finding

@@ -26,6 +26,7 @@ from siltstone.container.import_views import (
 )
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.repeats import assured
+from siltstone.container.task_dates import is_misdated
 from siltstone.core.chunk_names import session_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, SiltstoneError
@@ -230,6 +231,31 @@ class Imports:
             return
         await self._sweep.clean(session_prefix(self._container, row.session_id))
         await self._pipeline.update([remove_import(row.name), remove_task(task)])
+
+    async def redate(self, task: Task) -> bool:
+        """Let a session that a clock which was ahead dated have been made, or closed, now.
+
+        It keeps its lifetime. Returns false, and does nothing, while a session is committed.
+        """
+        if self._lock.locked():
+            return False
+        now_ms = self._now_ms()
+        row = pending_import(self._tables, task.name)
+        if row is None or row.session_id != task.subject:
+            return True
+        if row.state is ImportState.OPEN:
+            lifetime_ms = row.expires_ms - row.made_ms
+            dated = replace(row, made_ms=now_ms, expires_ms=now_ms + lifetime_ms)
+            due_ms = dated.expires_ms
+        else:
+            lifetime_ms, due_ms = KEPT_MS, now_ms + KEPT_MS
+            dated = replace(row, closed_ms=now_ms)
+        if not is_misdated(task, now_ms, lifetime_ms):
+            return True
+        logger.warning("a clock was ahead: the import session %s has the date of now", row.name)
+        entries = [remove_task(task), put_task(replace(task, due_ms=due_ms)), put_import(dated)]
+        await self._pipeline.update(entries)
+        return True
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 
 from siltstone.container.garbage_views import SweepFinding
+from siltstone.container.pin_watch import StorageClock
+from siltstone.container.pins import over_ms
 from siltstone.core.chunk_names import FILES_PREFIX
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatError
 from siltstone.core.records.file_manifest import HEAD_BYTES, decode_manifest_head
@@ -14,11 +16,12 @@ logger = logging.getLogger(__name__)
 
 
 async def expired_manifests(
-    storage: AsyncChunkStorage, container: int, limit_ms: int
+    storage: AsyncChunkStorage, container: int, kept_ms: int, clock: StorageClock, now_s: float
 ) -> list[SweepFinding]:
-    """Return the manifests of a container that expired before ``limit_ms``, by name.
+    """Return the manifests of a container that were over ``kept_ms`` ago, by name.
 
-    One that can not be read is left alone: nobody knows when it expires.
+    One that can not be read is left alone: nobody knows when it expires. See ``over_ms`` for the
+    times.
 
     Raises:
         ChunkError: long-term storage did not answer.
@@ -36,6 +39,8 @@ async def expired_manifests(
             except (CorruptDataError, FormatError) as error:
                 logger.warning("file manifest is left alone: %s", error)
                 continue
-            if head.expires_ms < limit_ms:
+            ttl_ms = max(0, head.expires_ms - head.made_ms)
+            past_ms = over_ms(head.expires_ms, ttl_ms, stat.modified_s, await clock.now_s(), now_s)
+            if past_ms > kept_ms:
                 found.append(SweepFinding.of("manifest", stat, "it expired more than 7 days ago"))
     return found

@@ -28,6 +28,7 @@ from siltstone.container.log_hold import log_held_by
 from siltstone.container.measuring import Measuring
 from siltstone.container.optimiser import Optimiser
 from siltstone.container.owner import Claimed, packing_storage, replay, segment_storage
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.reading import Reading
@@ -85,6 +86,7 @@ class Parts:
         self.on_failure: Callable[[SiltstoneError], None] = lambda _: None
         where = claimed.found
         self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
+        self.pins = PinWatch(storage, environment, container, claimed.epoch)
         layouts = () if where.recovered is None else where.recovered.layouts
         self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
         self.system = segment_storage(storage, self.pinned, environment, settings)
@@ -161,7 +163,7 @@ class Parts:
             self.index,
         )
         self.collector = Collector(
-            self.container,
+            self.pins,
             pipeline,
             self.segments,
             storage,
@@ -183,6 +185,7 @@ class Parts:
             rows_now=lambda: rows,
             storage=storage,
             environment=environment,
+            pins=self.pins,
         )
         self._import_sweep = ImportSweep(self.container, pipeline, storage, fence, environment)
         self.sweeper = Sweeper(
@@ -205,6 +208,7 @@ class Parts:
             self.storage,
             self.environment,
             fence,
+            self.pins,
         )
 
     def _build_optimiser(self) -> None:
@@ -341,6 +345,7 @@ class Parts:
         )
         self.imports.check_allowed = self.legacy.check_import
         self.collector.close_import = self.imports.carry_out
+        self.collector.redate_import = self.imports.redate
         self.adoptions = Adoptions(pipeline, self.collector, environment)
 
     def _wake(self) -> None:

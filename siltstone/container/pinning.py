@@ -8,12 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from siltstone.container.pins import FoundPin, make_pin, remove_pin
+from siltstone.container.pins import FoundPin, make_pin, new_pin, remove_pin
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import WriterInfo, writer_info
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError, StoreError
-from siltstone.core.records.pin import Pin
 
 if TYPE_CHECKING:
     from siltstone.container.reading import Reading
@@ -68,15 +67,15 @@ class PinCalls:
         rows = replica.acknowledged_writers(reading.segment(name)).values()
         return sorted(map(writer_info, rows), key=lambda writer: writer.name)
 
-    async def pinned_maps(self, wanted: Wanted, expires_ms: int) -> PinnedMaps | None:
-        """Map segments, and keep the chunks of their bytes until ``expires_ms``.
+    async def pinned_maps(self, wanted: Wanted, ttl_s: float) -> PinnedMaps | None:
+        """Map segments, and keep the chunks of their bytes for ``ttl_s`` seconds.
 
         The pin is durable before the look at the rows that the maps are made of. Whatever they
         name is dropped behind that look, if ever; so whoever deletes it lists pins later than that.
 
         Args:
             wanted: called with what there is now, perhaps twice.
-            expires_ms: milliseconds since 1970.
+            ttl_s: above 0, from the moment on at which the owner sees the pin.
 
         Returns:
             ``None``, and nothing is pinned, when ``wanted`` chooses nothing.
@@ -89,7 +88,7 @@ class PinCalls:
         reading = await self._reading_now()
         if not wanted(reading):
             return None
-        async with self._behind_pin(reading, expires_ms) as (made, behind):
+        async with self._behind_pin(reading, ttl_s) as (made, behind):
             return PinnedMaps(
                 container=self._pin_place()[0],
                 lineage=made.pin.lineage,
@@ -100,7 +99,7 @@ class PinCalls:
 
     @asynccontextmanager
     async def _behind_pin(
-        self, reading: Reading, expires_ms: int
+        self, reading: Reading, ttl_s: float
     ) -> AsyncIterator[tuple[FoundPin, Reading]]:
         """Pin what ``reading`` shows; give the block the pin, and what there is behind it.
 
@@ -110,7 +109,7 @@ class PinCalls:
         index, storage, environment = self._pin_place()
         for _ in range(_TRIES):
             tables = reading.replica.tables
-            pin = Pin(lineage=tables.lineage, version=tables.applied_version, expires_ms=expires_ms)
+            pin = new_pin(environment, tables.lineage, tables.applied_version, ttl_s)
             made = await make_pin(storage, environment, index, pin)
             async with AsyncExitStack() as stack:
                 stack.push_async_callback(_give_back, storage, made)

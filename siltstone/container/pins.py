@@ -8,7 +8,7 @@ never told to its maker, and so promises as little as one that is not there yet.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from siltstone.core.chunk_names import PINS_PREFIX
 from siltstone.core.chunk_storage import ChunkStat
@@ -27,11 +27,38 @@ class FoundPin:
         name: its key.
         length: bytes of its object.
         pin: what it says.
+        modified_s: when it was made by the clock of the service, seconds since 1970; 0 if that
+            does not tell.
     """
 
     name: str
     length: int
     pin: Pin
+    modified_s: float = 0.0
+
+    def over_ms(self, storage_now_s: float, now_s: float) -> int:
+        """For how long it has been over, in milliseconds; below 0 while it is not."""
+        pin = self.pin
+        return over_ms(pin.expires_ms, pin.ttl_ms, self.modified_s, storage_now_s, now_s)
+
+
+def over_ms(
+    expires_ms: int, ttl_ms: int, modified_s: float, storage_now_s: float, now_s: float
+) -> int:
+    """For how long something has been over that was made for a time; below 0 while it is not.
+
+    Args:
+        expires_ms: its end by the clock of whoever made it, milliseconds since 1970.
+        ttl_ms: for how long it was made; 0: it does not say.
+        modified_s: when it was made by the clock of the service, seconds since 1970; 0: unknown.
+        storage_now_s: the time by that clock.
+        now_s: the time by the clock of this machine.
+    """
+    if not modified_s:
+        return int(now_s * 1000) - expires_ms
+    age_ms = int(storage_now_s * 1000) - int(modified_s * 1000)
+    # What says nothing more has the clock of its maker, but cannot be over longer than it is there.
+    return age_ms - ttl_ms if ttl_ms else min(int(now_s * 1000) - expires_ms, age_ms)
 
 
 async def list_pins(storage: AsyncChunkStorage, container: int) -> list[FoundPin]:
@@ -65,38 +92,16 @@ async def look_at_pins(storage: AsyncChunkStorage, container: int) -> list[Found
                 looked.append(stat)
                 continue
             pin = decode_pin(bytes(data), where=stat.name)
-            looked.append(FoundPin(name=stat.name, length=len(data), pin=pin))
+            found = FoundPin(name=stat.name, length=len(data), pin=pin, modified_s=stat.modified_s)
+            looked.append(found)
     return looked
 
 
-async def living_pins(
-    storage: AsyncChunkStorage, environment: Environment, container: int, lineage: bytes
-) -> list[FoundPin]:
-    """Return the pins that promise something now.
-
-    A pin of another lineage promises nothing: its table versions are of another table log.
-
-    Raises:
-        CorruptDataError: a pin is damaged; then nothing may be deleted.
-        ChunkError: long-term storage did not answer.
-    """
-    now_ms = environment.time() * 1000
-    return [
-        found
-        for found in await list_pins(storage, container)
-        if found.pin.lineage == lineage and found.pin.expires_ms > now_ms
-    ]
-
-
-async def oldest_pin(
-    storage: AsyncChunkStorage, environment: Environment, container: int, lineage: bytes
-) -> int | None:
-    """Return the oldest table version that an unexpired pin promises, ``None`` without pins.
-
-    Raises what ``living_pins`` raises.
-    """
-    pins = await living_pins(storage, environment, container, lineage)
-    return min((found.pin.version for found in pins), default=None)
+def new_pin(environment: Environment, lineage: bytes, version: int, ttl_s: float) -> Pin:
+    """A pin that is made now for ``ttl_s`` seconds, above 0."""
+    ttl_ms = max(1, int(ttl_s * 1000))
+    expires_ms = int(environment.time() * 1000) + ttl_ms
+    return Pin(lineage=lineage, version=version, expires_ms=expires_ms, ttl_ms=ttl_ms)
 
 
 async def make_pin(
@@ -126,8 +131,8 @@ async def renew_pin(
     Raises:
         ChunkError: long-term storage failed; the old pin may still hold.
     """
-    expires_ms = int((environment.time() + ttl_s) * 1000)
-    new = await make_pin(storage, environment, container, replace(old.pin, expires_ms=expires_ms))
+    pin = new_pin(environment, old.pin.lineage, old.pin.version, ttl_s)
+    new = await make_pin(storage, environment, container, pin)
     await remove_pin(storage, old)
     return new
 

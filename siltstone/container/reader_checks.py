@@ -13,6 +13,7 @@ from siltstone.container.examine import examine_chunks
 from siltstone.container.garbage_verbs import ReadGarbage
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.no_log import NoLog
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.replica import Replica
 from siltstone.container.row_pages import RowPage, row_page
 from siltstone.container.sweeper import Ground
@@ -86,6 +87,7 @@ class ReaderChecks:
             rows_now=lambda: self._current().replica.rows,
             storage=self._storage,
             environment=self._environment,
+            pins=PinWatch(self._storage, self._environment, self._container, None),
         )
 
     async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:

@@ -29,8 +29,7 @@ class ReaderPins(PinCalls):
             ChunkError: long-term storage did not answer, or refuses to create anything.
             StoreError: another lineage came, again and again.
         """
-        expires_ms = int((self._pin_place()[2].time() + ttl_s) * 1000)
-        async with self._behind_pin(self._current().reading, expires_ms) as (made, _):
+        async with self._behind_pin(self._current().reading, ttl_s) as (made, _):
             return made
 
     async def renew(self, pin: FoundPin, ttl_s: float) -> FoundPin:

@@ -38,7 +38,7 @@ class Known:
         next_chunk_id: ids from here on were never given.
         chunk: the row of a chunk id, acknowledged or assigned.
         epoch_row: what is known of an epoch.
-        now_s: seconds since 1970.
+        now_s: seconds since 1970, by the clock of storage.
         all_epochs: look into swept epochs as well.
     """
 
@@ -139,8 +139,7 @@ def plan_page(page: Sequence[ChunkStat], known: Known, *, full: bool) -> SweepPa
             foreign.append((stat, "its id was never given"))
         else:
             epochs[epoch] += 1
-            # A service that does not tell the time has young chunks only: nobody knows better.
-            aged = 0 < stat.modified_s <= known.now_s - YOUNG_S
+            aged = _is_aged(stat.modified_s, row, known.now_s)
             (old if aged else young).append(Unnamed(chunk_id=chunk_id, stat=stat))
     return SweepPage(
         old=tuple(old),
@@ -150,6 +149,17 @@ def plan_page(page: Sequence[ChunkStat], known: Known, *, full: bool) -> SweepPa
         cursor=cursor,
         unfinished=None if cursor is None else epoch_under(cursor, known.container),
     )
+
+
+def _is_aged(modified_s: float, row: EpochRow | None, now_s: float) -> bool:
+    """Whether a chunk that nothing names is old enough to go.
+
+    A service that does not tell the time has young chunks only: nothing else tells it. A time in
+    the future tells as little; such a chunk is no younger than what is known of its epoch.
+    """
+    if modified_s > now_s + YOUNG_S:
+        modified_s = 0.0 if row is None else row.closed_ms / 1000
+    return 0 < modified_s <= now_s - YOUNG_S
 
 
 def plan_epochs(
@@ -172,6 +182,8 @@ def plan_epochs(
         found.setdefault(listing, 0)
     for epoch, count in sorted(found.items()):
         row = epoch_row(epoch) or EpochRow(epoch=epoch, closed_ms=now_ms)
+        # An end that is yet to come was told by a clock that was ahead.
+        row = replace(row, closed_ms=min(row.closed_ms, now_ms))
         if epoch != listing:
             row = replace(row, found=False)
         row = replace(row, found=row.found or count > 0)

@@ -16,6 +16,7 @@ from siltstone.container.fence import Fence
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.import_sweep import ImportSweep, look_at_imports
 from siltstone.container.manifest_expiry import expired_manifests
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.pins import FoundPin, look_at_pins
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.settings import ContainerSettings
@@ -73,6 +74,7 @@ class Ground:
             of before is closed then.
         storage: long-term storage.
         environment: gives the time.
+        pins: which of them promise something, and the clock of long-term storage.
     """
 
     container: int
@@ -80,6 +82,7 @@ class Ground:
     rows_now: Callable[[], Rows]
     storage: AsyncChunkStorage
     environment: Environment
+    pins: PinWatch
 
     @property
     def rows(self) -> Rows:
@@ -95,7 +98,7 @@ class Ground:
             next_chunk_id=self.rows.pending_counter(CounterKind.CHUNK_ID),
             chunk=lambda chunk_id: self.rows.pending_chunk(chunk_id) or self.rows.chunk(chunk_id),
             epoch_row=self.rows.epoch,
-            now_s=self.environment.time(),
+            now_s=await self.pins.clock.now_s(),
             all_epochs=all_epochs,
         )
         return plan_page(stats, known, full=len(stats) == PAGE)
@@ -144,15 +147,18 @@ async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
 
 async def _expired(ground: Ground) -> list[SweepFinding]:
     """Pins and file manifests that promised something once, and pins that never did."""
-    limit_ms = int(ground.environment.time() * 1000) - PIN_KEPT_MS
+    clock, now_s = ground.pins.clock, ground.environment.time()
     findings = []
     for found in await look_at_pins(ground.storage, ground.container):
+        storage_now_s = await clock.now_s()
         if isinstance(found, FoundPin):
-            if found.pin.expires_ms < limit_ms:
+            if found.over_ms(storage_now_s, now_s) > PIN_KEPT_MS:
                 findings.append(_pin(found.name, found.length, "it expired more than 7 days ago"))
-        elif 0 < found.modified_s * 1000 < limit_ms:
+        elif 0 < found.modified_s * 1000 < int(storage_now_s * 1000) - PIN_KEPT_MS:
             findings.append(_pin(found.name, found.length, "it was begun more than 7 days ago"))
-    return findings + await expired_manifests(ground.storage, ground.container, limit_ms)
+    return findings + await expired_manifests(
+        ground.storage, ground.container, PIN_KEPT_MS, clock, now_s
+    )
 
 
 def _pin(name: str, length: int, reason: str) -> SweepFinding:

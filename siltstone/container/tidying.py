@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from siltstone.container.ending import ending
 from siltstone.container.fence import Fence
-from siltstone.container.pins import oldest_pin
+from siltstone.container.pin_watch import PinWatch
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.table_writer import TableWriter
 from siltstone.container.trouble import Failures, Trouble
@@ -53,6 +53,7 @@ class Tidying:
         storage: AsyncChunkStorage,
         environment: Environment,
         fence: Fence,
+        pins: PinWatch,
     ) -> None:
         self._pipeline = pipeline
         self._table_writer = table_writer
@@ -60,8 +61,8 @@ class Tidying:
         self._pinned = pinned
         self._system = system
         self._storage = storage
-        self._environment = environment
         self._fence = fence
+        self._pins = pins
         self.trouble = Trouble(environment)
 
     @property
@@ -107,14 +108,11 @@ class Tidying:
         while page := await self._storage.list(prefix, start_after):
             listing += [stat.name for stat in page]
             start_after = page[-1].name
-        container = self._journal.container
         names = self._journal.deletable(
             listing,
             self._pinned.snapshot(),
             self._pinned.uncommitted,
-            pinned_version=await oldest_pin(
-                self._storage, self._environment, container, self._journal.lineage
-            ),
+            pinned_version=await self._pins.oldest(self._journal.lineage),
         )
         for begin in range(0, len(names), NAMES_PER_RECORD):
             part = names[begin : begin + NAMES_PER_RECORD]

@@ -140,7 +140,7 @@ class FileVerbs:
         expires_ms = now_ms + int(ttl_s * 1000)
         pinned = []
         for slot, texts in slots:
-            maps = await _pinned(slot.container, texts, match, lengths, expires_ms)
+            maps = await _pinned(slot.container, texts, match, lengths, ttl_s)
             if maps is not None:
                 pinned.append(maps)
         _check_found(segments, match, lengths, pinned)
@@ -226,7 +226,7 @@ async def _pinned(
     segments: Sequence[str],
     match: NameMatch,
     lengths: Mapping[str, int],
-    expires_ms: int,
+    ttl_s: float,
 ) -> PinnedMaps | None:
     """Pin and map what is chosen in one container; ``None`` when that is nothing."""
     if container.uri_of("system/store") is None:
@@ -241,7 +241,7 @@ async def _pinned(
             _check_length(reading, name, lengths.get(name))
         return [(name, lengths.get(name)) for name in names]
 
-    return await container.pinned_maps(wanted, expires_ms)
+    return await container.pinned_maps(wanted, ttl_s)
 
 
 def _chosen(reading: Reading, text: str, match: NameMatch) -> list[str]:

@@ -431,8 +431,10 @@ public final class SiltFileSystem extends FileSystem {
 
         /** Nothing promises that the chunks are still there once the manifest, and its pin, have expired. */
         void checkAlive() throws IOException {
-            if (System.currentTimeMillis() >= expiresMs) {
+            long now = System.currentTimeMillis();
+            if (now >= expiresMs) {
                 throw new IOException("file manifest expired at " + Instant.ofEpochMilli(expiresMs)
+                    + ", by the clock of its maker, and here it is " + Instant.ofEpochMilli(now)
                     + "; make a new one with siltstone.spark.files(), with a longer ttl if need be: " + place);
             }
         }

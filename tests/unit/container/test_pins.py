@@ -9,7 +9,9 @@ import pytest
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.pins import FoundPin, list_pins, living_pins, oldest_pin
+from siltstone.container.pin_watch import GRACE_S, PinWatch
+from siltstone.container.pins import FoundPin, list_pins
+from siltstone.core.chunk_names import claim_file
 from siltstone.core.errors import ChunkError, CorruptDataError
 from siltstone.core.records.pin import PIN_BYTES, Pin, encode_pin
 from siltstone.core.threads import AsyncChunkStorage
@@ -28,16 +30,33 @@ def pin(version: int, *, expires_ms: int = NOW_MS + 1, lineage: bytes = LINEAGE)
 
 
 class Service:
-    """Long-term storage with pins on it."""
+    """Long-term storage with pins on it, and the owner of the container they are of.
+
+    Attributes:
+        time_s: the clock of the service, seconds since 1970.
+    """
 
     def __init__(self, pins: dict[str, Pin]) -> None:
         self.environment = VirtualEnvironment()
-        self.storage = FaultyChunkStorage(MemoryChunkStorage(Bucket()))
+        self.time_s: float = START_S
+        self.storage = FaultyChunkStorage(MemoryChunkStorage(Bucket(), clock=lambda: self.time_s))
+        self.new_owner()
         for name, found in pins.items():
             self.storage.inner.create(f"system/pins/{name}", [encode_pin(found)])
 
+    def new_owner(self, epoch: int = 1) -> None:
+        """Another process owns the container from now on, with a claim of now."""
+        self.bridge = AsyncChunkStorage(self.storage, self.environment, threads=1)
+        self.watch = PinWatch(self.bridge, self.environment, CONTAINER, epoch)
+        self.storage.inner.create(claim_file(CONTAINER, epoch), [b"claim"])
+
+    def later(self, seconds: float) -> None:
+        """Time passes, for this machine and for the service."""
+        self.environment.clock.now += seconds
+        self.time_s += seconds
+
     def ask(self, question: Callable[[AsyncChunkStorage], Awaitable[T]]) -> T:
-        bridge = AsyncChunkStorage(self.storage, self.environment, threads=1)
+        bridge = self.bridge
 
         async def asked() -> T:
             return await question(bridge)
@@ -49,11 +68,11 @@ class Service:
         return self.ask(lambda storage: list_pins(storage, CONTAINER))
 
     def living(self) -> list[int]:
-        found = self.ask(lambda s: living_pins(s, self.environment, CONTAINER, LINEAGE))
+        found = self.ask(lambda _: self.watch.living(LINEAGE))
         return [each.pin.version for each in found]
 
     def oldest(self) -> int | None:
-        return self.ask(lambda s: oldest_pin(s, self.environment, CONTAINER, LINEAGE))
+        return self.ask(lambda _: self.watch.oldest(LINEAGE))
 
 
 def test_all_pins_of_a_container_and_none_of_another_are_listed() -> None:
@@ -67,13 +86,18 @@ def test_all_pins_of_a_container_and_none_of_another_are_listed() -> None:
         "1": pin(1),
     }
     assert Service(pins).all() == [
-        FoundPin(name=f"system/pins/{name}", length=len(encode_pin(pins[name])), pin=pins[name])
+        FoundPin(
+            name=f"system/pins/{name}",
+            length=len(encode_pin(pins[name])),
+            pin=pins[name],
+            modified_s=START_S,
+        )
         for name in ("1-a", "1-b", "1-c")
     ]
 
 
 @pytest.mark.parametrize(("expires_ms", "lives"), [(NOW_MS, False), (NOW_MS + 1, True)])
-def test_a_pin_promises_until_it_expires(expires_ms: int, lives: bool) -> None:
+def test_a_pin_of_version_1_promises_until_it_expires(expires_ms: int, lives: bool) -> None:
     service = Service({"1-a": pin(3, expires_ms=expires_ms)})
     assert service.living() == ([3] if lives else [])
     assert service.oldest() == (3 if lives else None)
@@ -109,11 +133,90 @@ def test_a_damaged_pin_is_named_and_allows_nothing() -> None:
             question()
 
 
+TTL_S = 3_600.0
+
+
+def timed(version: int, *, behind_s: float = 0.0) -> Pin:
+    """A pin for an hour, by a maker whose clock is behind by so much."""
+    ttl_ms = int(TTL_S * 1000)
+    expires_ms = NOW_MS + ttl_ms - int(behind_s * 1000)
+    return Pin(lineage=LINEAGE, version=version, expires_ms=expires_ms, ttl_ms=ttl_ms)
+
+
+CLOCKS = [0.0, 7_200.0, 1.6e9, -7_200.0, -3e8]
+
+
+@pytest.mark.parametrize("behind_s", CLOCKS)
+def test_a_pin_lives_for_its_time_whatever_the_clock_of_its_maker_says(behind_s: float) -> None:
+    service = Service({"1-a": timed(3, behind_s=behind_s)})
+    for _ in range(6):
+        assert service.living() == [3]
+        service.later(TTL_S / 6)
+    assert service.living() == []
+
+
+@pytest.mark.parametrize("ahead_s", [7_200.0, 3e8, -7_200.0, -1.6e9])
+def test_a_pin_lives_for_its_time_whatever_the_clock_of_the_owner_does(ahead_s: float) -> None:
+    service = Service({"1-a": timed(3)})
+    time = service.environment.time
+    assert service.living() == [3]
+    service.environment.time = lambda: time() + ahead_s  # type: ignore[method-assign]
+    service.later(TTL_S / 2)
+    assert service.living() == [3]
+    service.later(TTL_S / 2)
+    assert service.living() == []
+
+
+def test_a_pin_that_is_made_again_lives_on() -> None:
+    service = Service({"1-a": timed(3)})
+    for number in range(5):
+        service.later(TTL_S / 2)
+        assert service.living() == [3]
+        service.storage.inner.create(f"system/pins/1-{number}", [encode_pin(timed(3))])
+        old = "a" if number == 0 else str(number - 1)
+        service.storage.inner.delete(f"system/pins/1-{old}")
+    assert service.living() == [3]
+
+
+def test_an_owner_who_never_saw_a_pin_goes_by_the_clock_of_storage_and_a_day() -> None:
+    """Owners that live for a moment each would else hold for ever what a dead one pinned."""
+    service = Service({"1-a": timed(3, behind_s=1e9)})
+    for epoch in range(2, 8):
+        service.new_owner(epoch)
+        assert service.living() == [3]
+        service.later((TTL_S + GRACE_S) / 6)
+    service.new_owner(8)
+    assert service.living() == []
+
+
+def test_without_times_of_storage_the_expiry_counts_and_a_day() -> None:
+    service = Service({})
+    service.time_s = 0.0
+    service.storage.inner.create("system/pins/1-a", [encode_pin(timed(3, behind_s=-600))])
+    service.storage.inner.create("system/pins/1-b", [encode_pin(timed(5, behind_s=GRACE_S * 2))])
+    assert service.living() == [3]
+
+
+def test_a_claim_that_a_newer_owner_removed_leaves_the_time_of_this_machine() -> None:
+    service = Service({"1-a": timed(3)})
+    service.storage.inner.delete(claim_file(CONTAINER, 1))
+    assert service.living() == [3]
+
+
+def test_a_reader_shows_a_pin_until_its_time_is_over() -> None:
+    service = Service({"1-a": timed(3)})
+    for later_s, expected in ((0.0, [3]), (TTL_S - 1, [3]), (1.0, [])):
+        service.later(later_s)
+        watch = PinWatch(service.bridge, service.environment, CONTAINER, None)
+        found = service.ask(lambda _, watch=watch: watch.living(LINEAGE))  # type: ignore[misc]
+        assert [each.pin.version for each in found] == expected
+
+
 @pytest.mark.parametrize("length", [1, 4, 11, 12, PIN_BYTES - 1])
 def test_a_pin_whose_create_has_not_ended_promises_nothing_yet(length: int) -> None:
     """A folder shows a file before its bytes; who died meanwhile must not hold all garbage."""
     service = Service({"1-a": pin(3)})
-    service.storage.inner.create("system/pins/1-b", [encode_pin(pin(1))[:length]])
+    service.storage.inner.create("system/pins/1-b", [encode_pin(timed(1))[:length]])
     assert service.living() == [3]
 
 

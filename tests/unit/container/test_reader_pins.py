@@ -48,7 +48,7 @@ def test_what_is_shown_behind_a_pin_stays() -> None:
         await made.environment.sleep(50)
         assert await owner.container.garbage.run() == 0
         assert shown <= set(names(made))
-        await made.environment.sleep(60)
+        await made.environment.sleep(100)
         assert pin.pin.expires_ms < made.environment.time() * 1000
         assert await owner.container.garbage.run() == len(shown)
 

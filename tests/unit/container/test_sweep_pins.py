@@ -23,11 +23,19 @@ from tests.unit.container.sweeping import DAY_S, SETTINGS, second_owner, swept, 
 
 
 def plant_pins(made: World, expiries_ms: Sequence[int]) -> list[str]:
+    """Pins that were made a year ago."""
     names = [f"system/pins/0-{number:02}" for number in range(len(expiries_ms))]
+    storage = aged(made, 365 * DAY_S)
     for name, expires_ms in zip(names, expiries_ms, strict=True):
         pin = Pin(lineage=bytes(16), version=1, expires_ms=expires_ms)
-        made.new_storage().create(name, [encode_pin(pin)])
+        storage.create(name, [encode_pin(pin)])
     return names
+
+
+def aged(made: World, age_s: float) -> MemoryChunkStorage:
+    """Storage on which all that is made is so old already."""
+    begun_s = made.environment.time() - age_s
+    return MemoryChunkStorage(made.bucket, clock=partial(float, begun_s))
 
 
 def test_a_pin_goes_a_week_behind_its_expiry_and_not_before() -> None:
@@ -72,21 +80,27 @@ def test_a_pin_that_was_never_finished_goes_a_week_behind_its_beginning() -> Non
         made.run(story(made))
 
 
-def plant_manifest(made: World, name: str, expires_ms: int) -> None:
+def plant_manifest(made: World, name: str, age_ms: int, *, ahead_ms: int = 0) -> None:
+    """A manifest for a day, made so long ago by a clock that was ahead."""
+    made_ms = now_ms(made) - age_ms + ahead_ms
     head = ManifestHead(
-        container=0, expires_ms=expires_ms, made_ms=0, store_id=bytes(16), verify=True
+        container=0,
+        expires_ms=made_ms + int(DAY_S * 1000),
+        made_ms=made_ms,
+        store_id=bytes(16),
+        verify=True,
     )
     manifest = FileManifest(head=head, pins=(), chunks=(), files=())
-    made.new_storage().create(name, [encode_file_manifest(manifest)])
+    aged(made, age_ms / 1000).create(name, [encode_file_manifest(manifest)])
 
 
 def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
     async def story(made: World) -> None:
         owner = await second_owner(made)
-        limit_ms = now_ms(made) - PIN_KEPT_MS
-        plant_manifest(made, "system/files/0-a.silt", limit_ms - 1)
-        plant_manifest(made, "system/files/0-b.silt", limit_ms)
-        plant_manifest(made, "system/files/1-other.silt", 0)
+        kept_ms = PIN_KEPT_MS + int(DAY_S * 1000)
+        plant_manifest(made, "system/files/0-a.silt", kept_ms + 1_000)
+        plant_manifest(made, "system/files/0-b.silt", kept_ms - 1_000)
+        plant_manifest(made, "system/files/1-other.silt", 10 * kept_ms)
         made.new_storage().create("system/files/0-damaged.silt", [b"SLTS"])
         wanted = ["manifest system/files/0-a.silt"]
         assert await swept(owner, delete=False) == wanted
@@ -96,6 +110,35 @@ def test_so_does_a_file_manifest_and_one_that_can_not_be_read_stays() -> None:
             "system/files/0-damaged.silt",
             "system/files/1-other.silt",
         ]
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+@pytest.mark.parametrize("ahead_s", [3e8, -1e9, 0.0])
+def test_what_a_wrong_clock_made_goes_no_earlier_and_no_later(ahead_s: float) -> None:
+    """By the clock of storage; that of the maker, or of the owner, is years ahead or behind."""
+
+    async def story(made: World) -> None:
+        owner = await second_owner(made)
+        ttl_ms = int(DAY_S * 1000)
+        for name, age_ms in (
+            ("young", PIN_KEPT_MS),
+            ("old", PIN_KEPT_MS + ttl_ms + 1_000),
+        ):
+            made_ms = now_ms(made) - age_ms + int(ahead_s * 1000)
+            pin = Pin(lineage=bytes(16), version=1, expires_ms=made_ms + ttl_ms, ttl_ms=ttl_ms)
+            aged(made, age_ms / 1000).create(f"system/pins/0-{name}", [encode_pin(pin)])
+            plant_manifest(
+                made, f"system/files/0-{name}.silt", age_ms, ahead_ms=int(ahead_s * 1000)
+            )
+        right = made.environment.time
+        for clock_s in (0.0, 1e9):
+            made.environment.time = lambda by=clock_s: right() + by  # type: ignore[method-assign, misc]
+            found = await swept(owner, delete=not clock_s)
+            gone = ["pin system/pins/0-old", "manifest system/files/0-old.silt"]
+            assert found == ([] if clock_s else gone)
         await close_quietly(owner)
 
     with world(settings=SETTINGS) as made:

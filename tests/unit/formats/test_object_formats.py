@@ -45,7 +45,7 @@ MANIFEST = StoreManifest(
     created_ms=TIME_MS,
 )
 CLAIM = Claim(lineage=LINEAGE, epoch=7, owner="host-a pid 4711", claimed_ms=TIME_MS)
-PIN = Pin(lineage=LINEAGE, version=1_300, expires_ms=TIME_MS + 600_000)
+PIN = Pin(lineage=LINEAGE, version=1_300, expires_ms=TIME_MS + 600_000, ttl_ms=600_000)
 RECOVERY = Recovery(
     lineage=LINEAGE,
     previous_lineage=bytes(reversed(LINEAGE)),
@@ -103,9 +103,20 @@ def test_recovery_comes_back(recovery: Recovery) -> None:
     assert decode_recovery(encode_recovery(recovery), where="x") == recovery
 
 
-@given(st.builds(Pin, lineage=UUIDS, version=U64, expires_ms=U64))
+@given(st.builds(Pin, lineage=UUIDS, version=U64, expires_ms=U64, ttl_ms=U64))
 def test_pin_comes_back(pin: Pin) -> None:
     assert decode_pin(encode_pin(pin), where="x") == pin
+
+
+def test_a_pin_of_version_1_says_no_time_to_live() -> None:
+    """The bytes that were written before pins said for how long they are made."""
+    data = bytes.fromhex(
+        "534c5452 05 01 0000 20000000 000102030405060708090a0b0c0d0e0f"
+        "1405000000000000 3b90eecf8b010000 4ed680c2"
+    )
+    pin = Pin(lineage=LINEAGE, version=1_300, expires_ms=TIME_MS + 600_000, ttl_ms=0)
+    assert decode_pin(data, where="x") == pin
+    assert encode_pin(pin) == data
 
 
 @each
