@@ -11,6 +11,7 @@ from siltstone.cli.each_container import UnopenedContainer, each_container, wors
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
+from siltstone.container.health_state import HealthReason
 from siltstone.core.errors import ChunkUnavailableError
 
 if TYPE_CHECKING:
@@ -70,7 +71,14 @@ def _show(state: str, found: Sequence[ContainerHealth | UnopenedContainer]) -> N
             say(f"container {one.container}: {one.failure}")
             continue
         for reason in (*one.reasons, *(["safe mode: too little room"] if one.safe_mode else [])):
-            say(f"container {one.container}: {reason}")
+            say(f"container {one.container}: {reason}{_how_far(one, reason)}")
+
+
+def _how_far(one: ContainerHealth, reason: str) -> str:
+    """By how much a clock differs, behind the reason that names it."""
+    if reason == HealthReason.CLOCK_JUMPED:
+        return f" by_s={one.clock_jump_s:+.0f}"
+    return f" by_s={one.clock_behind_s:.0f}" if reason == HealthReason.CLOCK_BEHIND else ""
 
 
 def _cells(one: ContainerHealth | UnopenedContainer) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from siltstone.container.clock_watch import ClockWatch
 from siltstone.container.health_state import (
     HealthLimits,
     HealthReason,
@@ -61,6 +62,10 @@ class ContainerHealth:
         throttled_calls: how many of the calls the service refused for being too many.
         calls_max: how many calls may be in flight now: ``long_term_storage.threads``, or fewer
             since the service throttled.
+        clock_jump_s: how far the clock of this machine jumped last, within a day, in seconds: above
+            0 ahead, below 0 back; 0 when it did not, or who asks has not been there for long.
+        clock_behind_s: how far the newest time that was in the log when it was opened lies in the
+            future: this clock is behind, or that of an owner before was ahead; 0 when it does not.
         error: why the container is closed, such as while it is opened again after a failure: it
             is ``unavailable``, and every number is 0; ``None`` while it is open.
     """
@@ -81,6 +86,8 @@ class ContainerHealth:
     used_bytes: int | None = None
     throttled_calls: int = 0
     calls_max: int = 0
+    clock_jump_s: float = 0.0
+    clock_behind_s: float = 0.0
     error: str | None = None
 
 
@@ -103,7 +110,11 @@ def closed_health(container: int, error: SiltstoneError) -> ContainerHealth:
 
 
 class Gauge:
-    """Measures and judges; changes nothing. An owner and a reader have one each."""
+    """Measures and judges; changes nothing. An owner and a reader have one each.
+
+    Attributes:
+        clock: tells whether the clock of this machine jumps.
+    """
 
     def __init__(
         self,
@@ -116,6 +127,7 @@ class Gauge:
         self._storage = storage
         self._environment = environment
         self._settings = settings
+        self.clock = ClockWatch(environment)
         self._flush_age_s = settings.resolved(storage.capabilities).age_s
         self.space_limits = SpaceLimits(
             free_bytes_min=settings.free_bytes_min, used_bytes_max=settings.used_bytes_max
@@ -146,6 +158,8 @@ class Gauge:
             stuck=not self._storage.healthy,
             lateness_s=lateness_s,
             detour=self._storage.on_detour,
+            clock_jump_s=self.clock.jump_s(),
+            clock_behind_s=max(0.0, replica.replayed_ms / 1000 - self._environment.time()),
         )
         state, reasons = judge(signs, self.limits)
         return ContainerHealth(
@@ -165,6 +179,8 @@ class Gauge:
             used_bytes=space.used_bytes,
             throttled_calls=signs.recent.throttled,
             calls_max=self._storage.limit,
+            clock_jump_s=signs.clock_jump_s,
+            clock_behind_s=signs.clock_behind_s,
         )
 
     async def look(self, replica: Replica, holder: Callable[[], LogOwner]) -> ContainerHealth:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from siltstone.container.clock_watch import JUMP_S
 from siltstone.core.call_watch import RecentCalls
 
 UNANSWERED_MIN: Final = 3
@@ -26,7 +27,7 @@ class HealthState(StrEnum):
 
 
 class HealthReason(StrEnum):
-    """Why the state is not ``OK``; or what to know although it is: ``DETOUR``."""
+    """Why the state is not ``OK``; or what to know although it is: from ``DETOUR`` on."""
 
     SILENT = "storage does not answer"
     STUCK = "every thread waits for a call past its deadline"
@@ -35,6 +36,8 @@ class HealthReason(StrEnum):
     SLOW = "calls take longer than expected"
     THROTTLED = "the service asks for fewer calls"
     DETOUR = "calls go another way than was set up, which does not work"
+    CLOCK_JUMPED = "the clock of this machine jumped"
+    CLOCK_BEHIND = "the log has times that are yet to come by this clock"
     CLOSED = "the container is closed"
 
 
@@ -46,6 +49,8 @@ _STATES: Final = {
     HealthReason.SLOW: HealthState.SLOW,
     HealthReason.THROTTLED: HealthState.SLOW,
     HealthReason.DETOUR: HealthState.OK,
+    HealthReason.CLOCK_JUMPED: HealthState.OK,
+    HealthReason.CLOCK_BEHIND: HealthState.OK,
 }
 _ORDER: Final = tuple(HealthState)
 
@@ -76,6 +81,8 @@ class Signs:
         lateness_s: seconds for which the oldest unflushed byte, or record of the table log, has
             been due for a flush; 0 while none is.
         detour: whether calls go another way than was set up.
+        clock_jump_s: how far the clock jumped within a day, in seconds; 0 if it did not.
+        clock_behind_s: how far the newest time in the log lies in the future, in seconds.
     """
 
     recent: RecentCalls
@@ -83,6 +90,8 @@ class Signs:
     stuck: bool
     lateness_s: float
     detour: bool = False
+    clock_jump_s: float = 0.0
+    clock_behind_s: float = 0.0
 
 
 def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[HealthReason, ...]]:
@@ -98,6 +107,8 @@ def judge(signs: Signs, limits: HealthLimits) -> tuple[HealthState, tuple[Health
         HealthReason.SLOW: _many(recent.slow, recent.count, SLOW_MIN, SLOW_SHARE),
         HealthReason.THROTTLED: recent.throttled > 0,
         HealthReason.DETOUR: signs.detour,
+        HealthReason.CLOCK_JUMPED: signs.clock_jump_s != 0,
+        HealthReason.CLOCK_BEHIND: signs.clock_behind_s >= JUMP_S,
     }
     reasons = tuple(reason for reason, is_so in holds.items() if is_so)
     state = max((_STATES[reason] for reason in reasons), key=_ORDER.index, default=HealthState.OK)

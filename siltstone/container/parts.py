@@ -227,6 +227,7 @@ class Parts:
     def _build_health(self) -> None:
         journal, storage = self.journal, self.storage
         gauge = Gauge(self.container, storage, self.environment, self.settings)
+        self._clock = gauge.clock
         space = SpaceWatch(
             storage,
             self.environment,
@@ -296,7 +297,7 @@ class Parts:
         self.verbs.new_rows = self.legacy.new_rows
         self.verbs.check_rename = partial(self.legacy.refuse, "rename a segment")
         self.verbs.on_sealed = self.legacy.note_sealed
-        self.retention = Retention(pipeline, self.verbs, environment)
+        self.retention = Retention(pipeline, self.verbs, environment, self._clock)
         self.committer = Committer(pipeline, self.appender, self.pressure)
         self.tables = TableVerbs(pipeline)
         self.garbage = GarbageVerbs(self)

@@ -62,6 +62,8 @@ class Replica:
         table_tail: table-log records beyond what the journal covers.
         table_flushed: table version that durable journal batches cover.
         newest_index: index of the newest frame that was applied, -1 before the first.
+        replayed_ms: the latest time of all frames that were read from the log, milliseconds since
+            1970; 0 before the first.
         flush_bytes: a tail of so many bytes is large.
         on_large: called when a tail is.
         table_flush_bytes: a table tail of so many bytes is large.
@@ -80,6 +82,7 @@ class Replica:
         self.table_tail = TableTail()
         self.table_flushed = 0
         self.newest_index = -1
+        self.replayed_ms = 0
         self.checkpoint_index: int | None = None
         self.checkpoint_name: str | None = None
         self.exposure = Exposure()
@@ -255,6 +258,7 @@ class Replica:
                 self.checkpoint_name = piece.payload.decode()
             elif piece.control is ControlKind.TIME:
                 (made_ms,) = TIME.unpack(piece.payload)
+                self.replayed_ms = max(self.replayed_ms, made_ms)
                 time_s -= max(0.0, self._environment.time() - made_ms / 1000)
         self.newest_index = frame.index
         if changes or appends:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
+from siltstone.container.clock_watch import ClockWatch
 from siltstone.container.pipeline import Pipeline
 from siltstone.container.replica import Replica
 from siltstone.container.retention_plan import plan_cut, rule_of_row
@@ -103,7 +104,13 @@ class Retention(ReadRetention):
         trouble: why a round last failed.
     """
 
-    def __init__(self, pipeline: Pipeline, verbs: SegmentVerbs, environment: Environment) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        verbs: SegmentVerbs,
+        environment: Environment,
+        clock: ClockWatch,
+    ) -> None:
         async def seen() -> Replica:
             pipeline.check_alive()
             return pipeline.replica
@@ -112,6 +119,7 @@ class Retention(ReadRetention):
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._verbs = verbs
+        self._clock = clock
         self.trouble = Trouble(environment)
 
     async def set(self, row: RetentionRow) -> None:
@@ -134,6 +142,10 @@ class Retention(ReadRetention):
             return False
         await self._pipeline.update([remove_retention(scope, name)])
         return True
+
+    def _now_ms(self) -> int:
+        """A cut is final, so a clock that has just jumped ahead makes nothing old."""
+        return int(self._clock.believed_s() * 1000)
 
     async def run(self) -> None:
         """Do one round after another until cancelled, from where an earlier owner stopped."""
