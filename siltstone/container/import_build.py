@@ -26,7 +26,7 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.threads import finish
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.changes import put_counter, put_state
-from siltstone.metadata.import_rows import put_import, put_import_chunk
+from siltstone.metadata.import_rows import chunk_id_of, put_import, put_import_chunk
 from siltstone.metadata.layout_store import TableLayoutStore
 
 FILLS_PARALLEL = 64
@@ -46,6 +46,9 @@ def plan_adopt(
 ) -> LayoutChange:
     """Plan to put chunks that others made behind what the hidden segment has of them.
 
+    An object in place without a byte belongs to the adoption, and to no segment: it is dropped at
+    once, so that what becomes of the adoption becomes of it.
+
     Args:
         layout: the row as it is.
         chunks: what comes next.
@@ -54,11 +57,26 @@ def plan_adopt(
         session_id: of the session that takes them where they are, if they do not lie below the
             prefix of one.
     """
-    extents, rows, names = [], [], []
+    extents, rows, names, empty = [], [], [], []
     sums: list[BlockSumsPatch] = []
     begun = layout if layout.storage_length else _beginning_at(layout, start)
     position = begun.storage_length
     for chunk, chunk_id in zip(chunks, chunk_ids, strict=True):
+        row = Chunk(
+            chunk_id=chunk_id,
+            name=chunk.name,
+            epoch=0,
+            length=chunk.length,
+            closed=True,
+            adopted=True,
+            references=1 if chunk.length else 0,
+            session_id=0 if is_ours(chunk.name) else session_id,
+        )
+        names.append(put_import_chunk(chunk.name, chunk_id))
+        if not chunk.length:
+            empty.append(row)
+            continue
+        rows.append(row)
         extents.append(
             Extent(
                 segment_id=layout.segment_id,
@@ -68,20 +86,7 @@ def plan_adopt(
                 length=chunk.length,
             )
         )
-        rows.append(
-            Chunk(
-                chunk_id=chunk_id,
-                name=chunk.name,
-                epoch=0,
-                length=chunk.length,
-                closed=True,
-                adopted=True,
-                references=1,
-                session_id=0 if is_ours(chunk.name) else session_id,
-            )
-        )
         sums += patches(chunk_id, 0, chunk.sums or ())
-        names.append(put_import_chunk(chunk.name, chunk_id))
         position += chunk.length
     return LayoutChange(
         segment_id=layout.segment_id,
@@ -89,6 +94,7 @@ def plan_adopt(
         after=replace(begun, storage_length=position),
         extents_put=tuple(extents),
         chunks_put=tuple(rows),
+        chunks_dropped=tuple(empty),
         sums=tuple(sums),
         live=False,
         extra=tuple(names),
@@ -201,14 +207,17 @@ class HiddenSegments:
         Raises:
             ImportSessionError: those that it has are others.
         """
-        extents = self._rows.extents(layout.segment_id, 0, layout.storage_length, len(chunks) + 1)
-        if len(extents) > len(chunks):
+        filled = [chunk for chunk in chunks if chunk.length]
+        tables = self._rows.tables
+        empty = [c for c in chunks if not c.length and chunk_id_of(tables, c.name) is None]
+        extents = self._rows.extents(layout.segment_id, 0, layout.storage_length, len(filled) + 1)
+        if len(extents) > len(filled):
             raise _other_chunks(row)
-        for extent, chunk in zip(extents, chunks, strict=False):
+        for extent, chunk in zip(extents, filled, strict=False):
             known = self._rows.chunk(extent.chunk_id)
             if known is None or (known.name, known.length) != (chunk.name, chunk.length):
                 raise _other_chunks(row)
-        return chunks[len(extents) :]
+        return filled[len(extents) :] + empty
 
 
 def _other_chunks(row: ImportRow) -> ImportSessionError:

@@ -43,6 +43,8 @@ def check_names(
     for output in outputs:
         for chunk in output.chunks:
             if session_of(chunk.name, container) == row.session_id:
+                if not chunk.length:
+                    raise ValueError(f"a chunk that was written has bytes: {chunk.name}")
                 if chunk.sums is None:
                     raise ValueError(f"a chunk that was written has sums: {chunk.name}")
             elif not row.adoption or is_ours(chunk.name):

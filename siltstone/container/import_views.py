@@ -75,7 +75,7 @@ class ImportedChunk:
 
     Attributes:
         name: its key there.
-        length: bytes, at least 1; all of the object, at most 256 GiB of one in place.
+        length: bytes, all of the object; of one in place at most 256 GiB, of another at least 1.
         sums: CRC32C of each block of 256 KiB; the last one may be shorter. ``None`` for an object
             in place of which no byte was read: its blocks can not be verified.
         version: what ``ChunkStat`` said when somebody looked; another one is refused. ``None``
@@ -89,7 +89,7 @@ class ImportedChunk:
 
     def __post_init__(self) -> None:
         count = None if self.sums is None else len(self.sums)
-        if self.length < 1 or count not in (None, block_count(self.length)):
+        if self.length < 0 or count not in (None, block_count(self.length)):
             raise ValueError(f"{self.name}: {count} sums for {self.length} bytes")
 
 

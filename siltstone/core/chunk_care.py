@@ -7,10 +7,10 @@ by the functions here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from siltstone.core.chunk_storage import Buffer, ChunkStorage
+from siltstone.core.chunk_storage import Buffer, ChunkStat, ChunkStorage
 from siltstone.core.errors import CapabilityError, ChunkError, ChunkNotFoundError
 
 
@@ -87,6 +87,21 @@ class Addresses(Protocol):
         ...
 
 
+@runtime_checkable
+class WholeListings(Protocol):
+    """A storage that may hold objects of others whose keys no chunk can have."""
+
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """Yield what ``ChunkStorage.list`` does, and those objects too, with their keys as names.
+
+        In the order of ``list``. No other verb takes such a name.
+
+        Raises:
+            ChunkError: the service did not answer.
+        """
+        ...
+
+
 def delete_many(storage: ChunkStorage, names: Sequence[str]) -> Mapping[str, ChunkError]:
     """See ``BulkDeletes``; one by one where the storage has no such thing."""
     if isinstance(storage, BulkDeletes):
@@ -112,6 +127,13 @@ def overwrite(storage: ChunkStorage, name: str, offset: int, buffers: Sequence[B
     if not isinstance(storage, Overwrites):
         raise CapabilityError("this service writes nothing but at the end of a chunk", chunk=name)
     storage.overwrite(name, offset, buffers)
+
+
+def list_every(storage: ChunkStorage, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+    """See ``WholeListings``; the chunks alone where the storage has no such thing."""
+    if isinstance(storage, WholeListings):
+        return storage.list_every(prefix, start_after)
+    return storage.list(prefix, start_after)
 
 
 def is_on_detour(storage: ChunkStorage) -> bool:

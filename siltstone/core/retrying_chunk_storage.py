@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
+from siltstone.core.chunk_care import list_every
 from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -74,7 +76,11 @@ class RetryingChunkStorage(WrappedChunkStorage):
 
         Each chunk that it gives is progress, with which the attempts are counted anew.
         """
-        return self._listed(prefix, start_after, self.inner.list(prefix, start_after))
+        return self._listed(start_after, partial(self.inner.list, prefix))
+
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """``list_every`` of ``chunk_care``, as ``list``."""
+        return self._listed(start_after, partial(list_every, self.inner, prefix))
 
     def delete(self, name: str) -> None:
         """``ChunkStorage.delete``.
@@ -114,8 +120,9 @@ class RetryingChunkStorage(WrappedChunkStorage):
                     raise
 
     def _listed(
-        self, prefix: str, start_after: str, listing: Iterator[ChunkStat]
+        self, start_after: str, list_after: Callable[[str], Iterator[ChunkStat]]
     ) -> Iterator[ChunkStat]:
+        listing = list_after(start_after)
         attempts = _Attempts(self._environment, self._retries, self._environment.monotonic())
         while True:
             try:
@@ -127,7 +134,7 @@ class RetryingChunkStorage(WrappedChunkStorage):
             except ChunkUnavailableError as error:
                 if not attempts.another(error):
                     raise
-            listing = self.inner.list(prefix, start_after)
+            listing = list_after(start_after)
 
 
 class _Attempts:

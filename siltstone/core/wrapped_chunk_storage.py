@@ -8,6 +8,7 @@ from typing import TypeVar
 from siltstone.core.chunk_care import (
     delete_many,
     is_on_detour,
+    list_every,
     overwrite,
     sweep_leftovers,
     uri_of,
@@ -69,8 +70,13 @@ class WrappedChunkStorage:
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """``ChunkStorage.list``: one call, made when it is asked for its first chunk."""
-        listing = self.inner.list(prefix, start_after)
+        return self._first_called(prefix, self.inner.list(prefix, start_after))
 
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """``list_every`` of ``chunk_care``, as ``list``."""
+        return self._first_called(prefix, list_every(self.inner, prefix, start_after))
+
+    def _first_called(self, prefix: str, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
         def listed() -> Iterator[ChunkStat]:
             first = self._call("list", prefix, lambda: next(listing, None))
             if first is not None:

@@ -147,6 +147,12 @@ class AzureChunkStorage(RemoteChunkStorage):
         check_listing(prefix, start_after)
         return list_chunks(self.service, prefix, start_after)
 
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """See ``WholeListings``; requests as for ``list``."""
+        self.service.check_open()
+        check_listing(prefix, start_after)
+        return list_chunks(self.service, prefix, start_after, every=True)
+
     def delete(self, name: str) -> None:
         """One DELETE, which tells whether there was a blob."""
         key = self.service.key(name, "delete")

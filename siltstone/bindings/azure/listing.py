@@ -28,20 +28,23 @@ def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkSt
     )
 
 
-def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+def list_chunks(
+    service: Service, prefix: str, start_after: str, *, every: bool = False
+) -> Iterator[ChunkStat]:
     """Yield the chunks below ``prefix`` and behind ``start_after``.
 
-    What can be no chunk's name is another program's, and is left out. The service may order names
+    What can be no chunk's name is another program's, and is left out; with ``every`` it is yielded
+    too. The service may order names
     by units of UTF-16, which is another order where a name has characters above U+FFFF: so a page
     is sorted, and a listing that is still in disorder ends in an error.
 
     Raises:
         ChunkUnavailableError: the service lists in no order that can be used, or did not answer.
     """
-    if not can_begin_names(prefix):
+    if not (every or can_begin_names(prefix)):
         return
     after = start_after.encode()
-    for page in _pages(service, prefix, start_after):
+    for page in _pages(service, prefix, start_after, every=every):
         for found in sorted(page, key=lambda stat: stat.name.encode()):
             name = found.name.encode()
             if name <= start_after.encode():
@@ -57,7 +60,9 @@ def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[Chu
             service.check_open()
 
 
-def _pages(service: Service, prefix: str, start_after: str) -> Iterator[Iterable[ChunkStat]]:
+def _pages(
+    service: Service, prefix: str, start_after: str, *, every: bool
+) -> Iterator[Iterable[ChunkStat]]:
     folder = service.settings.folder
     options: dict[str, Any] = {}
     start = folder + _common_start(start_after)
@@ -78,7 +83,7 @@ def _pages(service: Service, prefix: str, start_after: str) -> Iterator[Iterable
             found = [
                 chunk_stat(service.name(blob.name), blob.size, blob.etag, blob.last_modified)
                 for blob in page
-                if is_chunk_name(service.name(blob.name))
+                if every or is_chunk_name(service.name(blob.name))
             ]
         yield found
 

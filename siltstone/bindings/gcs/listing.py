@@ -27,20 +27,22 @@ def chunk_stat(name: str, blob: Any) -> ChunkStat:
     )
 
 
-def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+def list_chunks(
+    service: Service, prefix: str, start_after: str, *, every: bool = False
+) -> Iterator[ChunkStat]:
     """Yield the chunks below ``prefix`` and behind ``start_after``.
 
     What can be no chunk's name is another program's, such as the empty objects that stand for
-    folders, or is left of a join, and is left out.
+    folders, or is left of a join, and is left out; with ``every`` it is yielded too.
     """
-    if not can_begin_names(prefix):
+    if not (every or can_begin_names(prefix)):
         return
     folder = service.settings.folder
     start = folder + start_after if start_after else None
     for blob in list_keys(service, folder + prefix, prefix, "list", start):
         name = service.name(blob.name)
         # The service begins with the name itself.
-        if name != start_after and is_chunk_name(name):
+        if name != start_after and (every or is_chunk_name(name)):
             with translated(name, "list"):
                 found = chunk_stat(name, blob)
             yield found

@@ -78,7 +78,7 @@ def read_range(
             deadline,
             headers={
                 "Range": f"bytes={offset}-{offset + len(buffer) - 1}",
-                # What is stored compressed comes as it is, and a range of it can be had.
+                # What is stored with an encoding comes as it is stored, and so do ranges of it.
                 "Accept-Encoding": "gzip",
             },
             stream=True,
@@ -113,16 +113,27 @@ def _refusal(answer: Response, deadline: Deadline) -> Any:
 
 
 def _expected(answer: Response, offset: int, wanted: int, name: str, operation: str) -> int:
-    is_plain = "Content-Encoding" not in answer.headers
+    is_stored = _is_as_stored(answer)
     return answered_count(
         name,
         operation,
         offset=offset,
         wanted=wanted,
         status=answer.status_code,
-        content_range=answer.headers.get("Content-Range", "") if is_plain else "",
+        content_range=answer.headers.get("Content-Range", "") if is_stored else "",
         content_length=answer.headers.get("Content-Length", ""),
     )
+
+
+def _is_as_stored(answer: Response) -> bool:
+    """Whether the bytes are those of the object: the service encoded nothing on its own.
+
+    It tells in a header with which encoding the object is stored; without it the range decides,
+    which is one of the stored bytes.
+    """
+    told = answer.headers.get("x-goog-stored-content-encoding")
+    sent = answer.headers.get("Content-Encoding", "identity")
+    return told is None or told == sent
 
 
 def _check_generation(answer: Response, wanted: int | None, name: str, operation: str) -> None:

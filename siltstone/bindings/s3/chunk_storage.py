@@ -137,6 +137,12 @@ class S3ChunkStorage(RemoteChunkStorage):
         check_listing(prefix, start_after)
         return list_chunks(self.service, prefix, start_after)
 
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """See ``WholeListings``; requests as for ``list``."""
+        self.service.check_open()
+        check_listing(prefix, start_after)
+        return list_chunks(self.service, prefix, start_after, every=True)
+
     def delete(self, name: str) -> None:
         """A HEAD and a DELETE, one after the other for each name within this object."""
         key = self.service.key(name, "delete")

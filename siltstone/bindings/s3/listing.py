@@ -23,34 +23,40 @@ def chunk_stat(name: str, length: int, etag: str, modified: datetime) -> ChunkSt
     )
 
 
-def list_chunks(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+def list_chunks(
+    service: Service, prefix: str, start_after: str, *, every: bool = False
+) -> Iterator[ChunkStat]:
     """Yield the chunks below ``prefix`` and behind ``start_after``.
 
     What can be no chunk's name is another program's, such as the empty objects that stand for
-    folders, and is left out.
+    folders, and is left out; with ``every`` it is yielded too.
     """
-    if not can_begin_names(prefix):
+    if not (every or can_begin_names(prefix)):
         return iter(())
     if service.settings.is_directory_bucket:
-        return _unordered(service, prefix, start_after)
-    return _ordered(service, prefix, start_after)
+        return _unordered(service, prefix, start_after, every=every)
+    return _ordered(service, prefix, start_after, every=every)
 
 
-def _ordered(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+def _ordered(
+    service: Service, prefix: str, start_after: str, *, every: bool
+) -> Iterator[ChunkStat]:
     folder = service.settings.folder
     arguments = {"StartAfter": folder + start_after} if start_after else {}
-    for found in _pages(service, prefix, folder + prefix, arguments):
+    for found in _pages(service, prefix, folder + prefix, arguments, every=every):
         yield found
         service.check_open()
 
 
-def _unordered(service: Service, prefix: str, start_after: str) -> Iterator[ChunkStat]:
+def _unordered(
+    service: Service, prefix: str, start_after: str, *, every: bool
+) -> Iterator[ChunkStat]:
     """Directory buckets know prefixes that end in a slash, no start, and no order."""
     above = service.settings.folder + prefix[: prefix.rfind("/") + 1]
     after = start_after.encode()
     wanted = [
         found
-        for found in _pages(service, prefix, above, {})
+        for found in _pages(service, prefix, above, {}, every=every)
         if found.name.startswith(prefix) and found.name.encode() > after
     ]
     for found in sorted(wanted, key=lambda stat: stat.name.encode()):
@@ -59,7 +65,7 @@ def _unordered(service: Service, prefix: str, start_after: str) -> Iterator[Chun
 
 
 def _pages(
-    service: Service, prefix: str, above: str, arguments: dict[str, Any]
+    service: Service, prefix: str, above: str, arguments: dict[str, Any], *, every: bool
 ) -> Iterator[ChunkStat]:
     arguments = {"Bucket": service.bucket, "Prefix": above, **arguments}
     while True:
@@ -71,7 +77,7 @@ def _pages(
                 found = [
                     chunk_stat(name, entry["Size"], entry["ETag"], entry["LastModified"])
                     for entry in page.get("Contents", ())
-                    if is_chunk_name(name := service.name(entry["Key"]))
+                    if is_chunk_name(name := service.name(entry["Key"])) or every
                 ]
                 token = page["NextContinuationToken"] if page["IsTruncated"] else None
         except ChunkNameError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from errno import EEXIST
+from errno import EEXIST, ENOTDIR
 from pathlib import Path
 from typing import Final
 
 from siltstone.container.segment_life import same_segment
 from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
-from siltstone.core.errors import OffsetError, SegmentNotFoundError
+from siltstone.core.errors import OffsetError, SegmentNameError, SegmentNotFoundError
 from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
@@ -72,7 +72,8 @@ def plan_export(
 
     Raises:
         SegmentNotFoundError: there is none, or none that a rule fits.
-        SegmentNameError: no file below a folder can be called so.
+        SegmentNameError: no file below a folder can be called so, or one would be the folder of
+            another.
         OffsetError: the range does not lie in the segment.
         FileExistsError: a file is there.
         ValueError: a range of several segments, or a rule with no way back.
@@ -84,10 +85,36 @@ def plan_export(
         replace(_planned(store, name, place, start, end), overwrite=overwrite)
         for name, place in places
     ]
+    _check_folders(planned)
     for file in planned:
         if file.target.is_dir() or (not overwrite and file.target.exists()):
             raise _exists(file.target)
     return planned
+
+
+def _check_folders(planned: Sequence[PlannedFile]) -> None:
+    """Raise ``SegmentNameError`` if two segments would be one file, or one the other's folder."""
+    files: dict[Path, str] = {}
+    for file in planned:
+        if file.target in files:
+            raise SegmentNameError(
+                "two segments would be one file: export one of them elsewhere",
+                segment=files[file.target],
+                other=file.segment,
+                file=str(file.target),
+            )
+        files[file.target] = file.segment
+    for file in planned:
+        above = next((folder for folder in file.target.parents if folder in files), None)
+        if above is not None:
+            raise SegmentNameError(
+                "a file cannot be the folder of another one: export one of the two elsewhere",
+                segment=files[above],
+                other=file.segment,
+            )
+        folder = next((each for each in file.target.parents if each.exists()), None)
+        if folder is not None and not folder.is_dir():
+            raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(folder))
 
 
 def export_files(

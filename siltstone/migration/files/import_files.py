@@ -206,7 +206,6 @@ def _session(given: _Import, group: Group) -> ImportResult:
                 tuple(
                     _adopted(given.storage, source, choices, given.progress)
                     for source in segment.sources
-                    if source.length
                 )
                 for segment in group.segments
             ]

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.chunk_care import Addresses
+from siltstone.core.chunk_arguments import is_chunk_name
+from siltstone.core.chunk_care import Addresses, list_every
 from siltstone.core.chunk_names import is_ours
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import StoreError
 from siltstone.core.words import GIB
+from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import check_rule, segment_for
 from siltstone.pipelines.import_sessions import session_name
 
@@ -90,19 +92,24 @@ def plan_files(
 def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> list[PlannedSegment]:
     """Plan objects whose keys begin with prefixes, in the order of their keys.
 
-    What lies where the store makes chunks of its own is left out. The path of an object is what
-    comes behind the last ``/`` of its prefix.
+    What lies where the store makes chunks of its own is left out, and so are the empty objects
+    that stand for folders, whose keys end with ``/``. The path of an object is what comes after the
+    last ``/`` of its prefix.
 
     Raises:
-        StoreError: there is none of a prefix.
+        StoreError: there is none of a prefix, or one has a key that no chunk can have.
         ChunkError: long-term storage did not answer.
     """
     return _by_segment(rule, _listed(storage, prefixes))
 
 
 def version_of(status: os.stat_result) -> str:
-    """What changes when the content of a file may have changed."""
-    return f"{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+    """What changes when the content of a file may have changed.
+
+    A program may set the time of the last change of the bytes back, but not that of the inode.
+    """
+    times = f"{status.st_mtime_ns}-{status.st_ctime_ns}"
+    return f"{status.st_dev}-{status.st_ino}-{status.st_size}-{times}"
 
 
 def local_root(storage: ChunkStorage) -> Path | None:
@@ -173,19 +180,43 @@ def _files_below(folder: Path) -> list[Path]:
     def fail(error: OSError) -> None:
         raise error
 
-    for above, _, names in os.walk(folder, onerror=fail):
+    for above, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         found += (Path(above, name) for name in names)
+        for linked in (Path(above, name) for name in folders):
+            _check_no_circle(linked)
     return sorted(found, key=lambda path: os.fsencode(path.relative_to(folder).as_posix()))
+
+
+def _check_no_circle(folder: Path) -> None:
+    """Raise ``StoreError`` if a folder is a link to one that it lies in."""
+    if folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve()):
+        raise StoreError(
+            "a link leads to a folder that it lies in: remove it, or name the files one by one",
+            file=str(folder),
+            target=str(folder.resolve()),
+        )
 
 
 def _source(path: Path, root: Path | None) -> Source:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise StoreError("not a regular file", file=str(path))
+    if not status.st_size:
+        _check_empty(path)
     key = None if root is None else _key(path, root)
     return Source(
         path=str(path.absolute()), length=status.st_size, version=version_of(status), key=key
     )
+
+
+def _check_empty(path: Path) -> None:
+    """Raise ``StoreError`` if a file that says 0 bytes has some, as those of ``/proc`` do."""
+    with naming(str(path)), path.open("rb", buffering=0) as file:
+        if file.read(1):
+            raise StoreError(
+                "the file says that it has 0 bytes, and has some: append it as a stream",
+                file=str(path),
+            )
 
 
 def _key(path: Path, root: Path) -> str:
@@ -206,9 +237,17 @@ def _listed(storage: ChunkStorage, prefixes: Sequence[str]) -> Iterator[tuple[st
     for prefix in prefixes:
         above = prefix[: prefix.rfind("/") + 1]
         count = 0
-        for found in storage.list(prefix):
+        for found in list_every(storage, prefix):
             if is_ours(found.name):
                 continue
+            if not is_chunk_name(found.name):
+                if found.name.endswith("/") and not found.length:
+                    continue  # It stands for a folder, and has no bytes.
+                raise StoreError(
+                    "no chunk can have this key, as a part of it is empty, '.' or '..', or it is"
+                    " too long: give the object another one, or name prefixes that leave it out",
+                    key=found.name,
+                )
             count += 1
             source = Source(
                 path=found.name, length=found.length, version=found.version, key=found.name

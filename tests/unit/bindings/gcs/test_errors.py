@@ -354,7 +354,11 @@ def test_a_read_that_breaks_off_is_no_read(
         {"Content-Range": "bytes 0-9/100"},
         {"Content-Range": "bytes 5-9/100"},
         {"Content-Range": "bytes 5-24/100"},
-        {"Content-Range": "bytes 5-14/100", "Content-Encoding": "gzip"},
+        {
+            "Content-Range": "bytes 5-14/100",
+            "Content-Encoding": "gzip",
+            "x-goog-stored-content-encoding": "identity",
+        },
         {"Content-Range": "nonsense"},
         {},
     ],
@@ -365,6 +369,17 @@ def test_another_range_than_was_asked_for_is_refused(
     stub.fail("read", Reply(206, bytes(10), headers))
     with pytest.raises(ChunkUnavailableError, match="another range"):
         storage.read_into("s", 5, bytearray(10))
+
+
+@pytest.mark.parametrize("stored", [{"x-goog-stored-content-encoding": "gzip"}, {}])
+def test_an_object_that_is_stored_with_an_encoding_is_read_as_it_is_stored(
+    storage: GcsChunkStorage, stub: Stub, stored: dict[str, str]
+) -> None:
+    headers = {"Content-Range": "bytes 5-14/100", "Content-Encoding": "gzip", **stored}
+    stub.fail("read", Reply(206, b"0123456789", headers))
+    buffer = bytearray(10)
+    assert storage.read_into("s", 5, buffer) == 10
+    assert buffer == b"0123456789"
 
 
 def test_fewer_bytes_are_the_end_or_are_refused(storage: GcsChunkStorage, stub: Stub) -> None:
