@@ -15,6 +15,7 @@ from typing import IO, Any, NoReturn
 import click
 
 from siltstone.cli import (
+    append_command,
     attribute_commands,
     check_command,
     chunks_command,
@@ -98,7 +99,7 @@ def siltstone() -> None:
 for _verb in (
     write_commands.init,
     write_commands.create,
-    write_commands.append,
+    append_command.append,
     read_commands.cat,
     read_commands.tail,
     list_command.list_segments,

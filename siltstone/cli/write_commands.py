@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.dry_runs import tell_removals, tell_truncation
 from siltstone.cli.option_text import options_of
-from siltstone.cli.output import print_json, progress_bar, say
+from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.session import (
@@ -23,7 +20,6 @@ from siltstone.cli.session import (
     takeover_option,
 )
 from siltstone.store.manifest import CONTAINERS_MAX
-from siltstone.store.streams import StreamProgress
 
 
 @click.command()
@@ -95,37 +91,6 @@ def init(
         print_json({"settings": str(settings), "containers": containers})
     else:
         say(f"made a store: {settings}")
-
-
-@click.command()
-@click.argument("segment")
-@click.argument("file", type=PathText(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("--create", is_flag=True, help="Make the segment if there is none.")
-@takeover_option
-@json_option
-@pass_session
-def append(
-    session: Session, segment: str, file: str, *, create: bool, takeover: bool, as_json: bool
-) -> None:
-    """Append FILE, or standard input, to SEGMENT, in constant memory.
-
-    What arrives on a pipe is durable soon after it arrives. Prints where the bytes begin and how
-    many there are.
-    """
-    with session.open_owner(takeover=takeover) as store, _input(file) as stream:
-        target = store.create(segment, exist_ok=True) if create else store.segment(segment)
-        length = target.info().length
-        with progress_bar(segment, _size(stream), shown=not session.quiet) as advance:
-
-            def progress(made: StreamProgress) -> None:
-                advance(made.length)
-
-            made = target.append_from(stream, progress=progress)
-        offset = length if made.offset is None else made.offset
-    if as_json:
-        print_json({"segment": segment, "offset": offset, "length": made.length})
-    else:
-        say(f"{offset} {made.length}")
 
 
 @click.command()
@@ -253,15 +218,3 @@ def remove(
             store.segment(name).delete()
             if as_json:
                 print_json({"removed": name})
-
-
-def _input(file: str) -> BinaryIO:
-    """Open the input without a buffer, so that what arrives can be appended at once."""
-    if file == "-":
-        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
-    return open(file, "rb", buffering=0)
-
-
-def _size(stream: BinaryIO) -> int | None:
-    """Return how much is to come; ``None`` for what is not a regular file."""
-    return os.fstat(stream.fileno()).st_size or None
