@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from siltstone.cli.ended import goes_on
+from siltstone.cli.ended import goes_on, tells_done
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
@@ -327,7 +327,8 @@ def remove(
 
     if takeover and dry_run:
         raise click.UsageError("--takeover and --dry-run exclude each other")
-    remove_backups(place, generations, of, dry_run=dry_run, takeover=takeover)
+    with tells_done("removed") as removed:
+        remove_backups(place, generations, of, dry_run=dry_run, takeover=takeover, progress=removed)
     if as_json:
         print_json({"would_remove" if dry_run else "removed": list(generations)})
     done = "would remove" if dry_run else "removed"

@@ -1,13 +1,17 @@
-"""The end of a verb by a signal, and what a person is told of it."""
+"""The end of a verb by a signal or half-way, and what a person is told of it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 GOES_ON: Final = "the same command goes on where it stopped"
+
+
+NAMES_MAX: Final = 20
+"""So many of what was done are named; of more the count is told."""
 
 
 class Interrupted(BaseException):
@@ -29,6 +33,22 @@ def goes_on(*, when: bool = True) -> Iterator[None]:
     except (KeyboardInterrupt, Interrupted, Terminated) as stop:
         if when:
             stop.add_note(GOES_ON)
+        raise
+
+
+@contextmanager
+def tells_done(what: str) -> Iterator[Callable[[object], None]]:
+    """A verb with several targets: what ends it half-way says which of them are done.
+
+    The body gets what notes a target as done. ``what`` was done to it, such as "removed".
+    """
+    done: list[str] = []
+    try:
+        yield lambda target: done.append(str(target))
+    except BaseException as error:
+        if done:
+            more = [f"{len(done) - NAMES_MAX} more"] if len(done) > NAMES_MAX else []
+            error.add_note(f"{what} before that: {', '.join([*done[:NAMES_MAX], *more])}")
         raise
 
 

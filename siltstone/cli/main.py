@@ -169,14 +169,14 @@ def run(arguments: Sequence[str]) -> int:
         code_found = exit_code(error)
         if code_found is None:
             _complain("".join(traceback.format_exception(error)).rstrip())
-        _complain(f"siltstone: {_one_line(error)}")
+        _complain(f"siltstone: {'; '.join([_one_line(error), *_notes(error)])}")
         return ExitCode.FAILED if code_found is None else code_found
 
 
 def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
     """The end by a signal. What it met on its way to the loop was never begun: no warning."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    _complain(end_text(what, getattr(stop, "__notes__", ())))
+    _complain(end_text(what, _notes(stop)))
     return code
 
 
@@ -224,6 +224,10 @@ def _forget(file: IO[str]) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, file.fileno())
         os.close(nowhere)
+
+
+def _notes(error: BaseException) -> list[str]:
+    return [printable(note) for note in getattr(error, "__notes__", ())]
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import click
@@ -52,15 +51,11 @@ def recover(
             accept_loss=accept_loss and not dry_run,
             takeover=takeover,
             deep=deep,
+            tell=print_json if as_json else _tell,
         )
     except CorruptDataError:
         session.note("siltstone: siltstone salvage tells what chunks alone give back")
         raise
-    for report in reports:
-        if as_json:
-            print_json(dataclasses.asdict(report))
-        else:
-            _tell(report)
     open_ones = [report.container for report in reports if report.needs_recovery]
     if open_ones and not accept_loss and not dry_run:
         names = ", ".join(map(str, open_ones))

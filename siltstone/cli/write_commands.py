@@ -8,6 +8,7 @@ import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.dry_runs import tell_removals, tell_truncation
+from siltstone.cli.ended import tells_done
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
@@ -208,7 +209,10 @@ def remove(
         raise click.UsageError("name segments, or give --prefix")
     if prefix == "":
         raise click.UsageError("--prefix is empty, and so would choose every segment")
-    with session.open_changing(takeover=takeover, dry_run=dry_run) as store:
+    with (
+        tells_done("removed") as done,
+        session.open_changing(takeover=takeover, dry_run=dry_run) as store,
+    ):
         if prefix is not None:
             segments = tuple(info.name for info in store.list(prefix))
         if dry_run:
@@ -216,5 +220,6 @@ def remove(
             return
         for name in segments:
             store.segment(name).delete()
+            done(name)
             if as_json:
                 print_json({"removed": name})

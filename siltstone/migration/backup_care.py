@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +85,7 @@ def remove_backups(
     *,
     dry_run: bool = False,
     takeover: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Take generations away; what they alone named is garbage from then on.
 
@@ -94,6 +95,7 @@ def remove_backups(
         store: see ``backups_of``.
         dry_run: only look whether they are there.
         takeover: go on although somebody else is at work in the place.
+        progress: called with each that is gone, durably.
 
     Raises:
         StoreNotFoundError: there is none of a number; nothing was removed.
@@ -111,6 +113,7 @@ def remove_backups(
         for number in generations:
             taken.check()
             opened.forget(number)
+            progress(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

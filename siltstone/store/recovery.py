@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ def recover_store(
     accept_loss: bool = False,
     takeover: bool = False,
     deep: bool = False,
+    tell: Callable[[RecoveryReport], None] = lambda _: None,
 ) -> list[RecoveryReport]:
     """Say what would be lost if a store went on without its tier-1 logs, or let it go on.
 
@@ -41,6 +42,8 @@ def recover_store(
         accept_loss: write. Otherwise nothing is written and the reports tell what would happen.
         takeover: go on although a live owner of an older log is known; it is fenced.
         deep: read every byte of segments to tell what is lost; else presence and lengths.
+        tell: called with each report as soon as its container is done. Of one that was let go on
+            no other call tells again what it lost.
 
     Returns:
         One report for each container, in the order asked for.
@@ -66,14 +69,13 @@ def recover_store(
             recover_all = partial(_all, assembly, chosen, takeover=takeover, deep=deep)
             if assembly.manifest_lost:
                 # Looked at first: names of segments show whether no container is missing.
-                look = _all(assembly, range(count), accept_loss=False, takeover=False, deep=False)
-                dry = asyncio.run(look)
+                look = partial(_all, assembly, range(count), takeover=False, deep=False)
+                dry = asyncio.run(look(accept_loss=False, tell=lambda _: None))
                 check_count(dry, count)
                 if accept_loss:
                     with closing(assembly.new_storage()) as storage:
                         write_anew(storage, assembly.manifest)
-            reports = asyncio.run(recover_all(accept_loss=accept_loss))
-            return [replace(report, store=assembly.manifest_lost) for report in reports]
+            return asyncio.run(recover_all(accept_loss=accept_loss, tell=tell))
         finally:
             assembly.close()
     finally:
@@ -81,13 +83,21 @@ def recover_store(
 
 
 async def _all(
-    assembly: Assembly, chosen: Sequence[int], *, accept_loss: bool, takeover: bool, deep: bool
+    assembly: Assembly,
+    chosen: Sequence[int],
+    *,
+    accept_loss: bool,
+    takeover: bool,
+    deep: bool,
+    tell: Callable[[RecoveryReport], None],
 ) -> list[RecoveryReport]:
-    # One after the other: were one to fail, those before it are recovered and say so next time.
-    return [
-        await _one(assembly, index, accept_loss=accept_loss, takeover=takeover, deep=deep)
-        for index in chosen
-    ]
+    # One after the other: were one to fail, those before it are recovered, and were told.
+    reports = []
+    for index in chosen:
+        made = await _one(assembly, index, accept_loss=accept_loss, takeover=takeover, deep=deep)
+        reports.append(replace(made, store=assembly.manifest_lost))
+        tell(reports[-1])
+    return reports
 
 
 async def _one(
