@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from siltstone.container.check_calls import CheckCalls
 from siltstone.container.compaction import Compaction
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
-from siltstone.container.owner import Claimed, abandon, bridged, claim
+from siltstone.container.owner import LOG_POOL, Claimed, bridged, claim
+from siltstone.container.owner_end import end_owner
 from siltstone.container.parts import Parts
 from siltstone.container.pinning import PinCalls
 from siltstone.container.reading import Reading
@@ -41,6 +41,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
+    LogError,
     LostDataError,
     SiltstoneError,
     StorageFullError,
@@ -51,8 +52,7 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.operations.near_reads import Place
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.whole_calls import WholeClose, run_whole
-from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.core.whole_calls import WholeClose, closed_in_time
 
 logger = logging.getLogger(__name__)
 
@@ -175,29 +175,15 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent.
 
         Everything is freed even when a part of it fails, or when the caller is cancelled; the first
-        failure is raised.
+        failure is raised. What hangs is left behind; see ``end_owner``.
         """
         self._closed = True
         await self._closing.run(self._close)
 
     async def _close(self) -> None:
-        parts = self._parts
-        async with AsyncExitStack() as stack:
-            stack.callback(parts.storage.close)
-            stack.push_async_callback(parts.environment.run_blocking, INDEX_POOL, parts.index.close)
-            stack.push_async_callback(parts.pipeline.close_log)
-            stack.callback(parts.pipeline.shut)
-            stack.push_async_callback(parts.segments.close)
-            stack.push_async_callback(self._stop_pipeline)
-            self._stopped.set()
-            parts.journal.patient = False
-            if self._main is not None:
-                await self._main
-
-    async def _stop_pipeline(self) -> None:
-        """Send what was assigned, then end."""
-        self._parts.pipeline.stop()
-        await self._pipeline_task
+        self._stopped.set()
+        self._parts.journal.patient = False
+        await end_owner(self._parts, self._main, self._pipeline_task)
 
     # --- segments ---------------------------------------------------------------------------------
 
@@ -354,7 +340,7 @@ async def open_container(
     owner: str,
     takeover: bool,
     metrics: Metrics = NO_METRICS,
-    confirm: Callable[[], None] | None = None,
+    confirm: Callable[[ChunkStorage], None] | None = None,
 ) -> Container:
     """Claim a container and bring it up.
 
@@ -370,7 +356,8 @@ async def open_container(
         owner: what others are told about this owner.
         metrics: takes what is measured.
         takeover: claim although a live owner exists.
-        confirm: called behind the claim, before more is written; its errors end the opening.
+        confirm: looks at ``storage`` behind the claim, before more is written; its errors end the
+            opening.
 
     Raises:
         StoreInUseError: a live owner exists and ``takeover`` is false.
@@ -389,9 +376,11 @@ async def open_container(
         opened = Container(claimed, parts)
         await opened._boot(owner)
     except BaseException:
-        if opened is not None:
-            await opened.close()
-        else:
-            await run_whole(environment, INDEX_POOL, partial(abandon, log, storage))
+        with suppress(LogError, ChunkError):  # that something hangs is told by what came before
+            if opened is not None:
+                await opened.close()
+            else:
+                await closed_in_time(environment, LOG_POOL, log.close, "tier 1")
+                await chunks.close()
         raise
     return opened

@@ -15,6 +15,7 @@ from siltstone.container.import_views import ImportedChunk, ImportOutput, Import
 from siltstone.container.pipeline import Pipeline
 from siltstone.core.block_sums import patches
 from siltstone.core.chunk_names import is_ours
+from siltstone.core.late_work import finish
 from siltstone.core.layout_store import LayoutChange
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
@@ -23,7 +24,6 @@ from siltstone.core.records.import_row import ImportedPart, ImportRow
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.threads import finish
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.changes import put_counter, put_state
 from siltstone.metadata.import_rows import chunk_id_of, put_import, put_import_chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from siltstone.core.circuit import CircuitLimits
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.first_look import LOG_S, silent_log
+from siltstone.core.late_work import in_time
 from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.packing_storage import PackingSegmentStorage
@@ -75,18 +78,19 @@ async def claim(
     *,
     owner: str,
     takeover: bool,
-    confirm: Callable[[], None] | None = None,
+    confirm: Callable[[ChunkStorage], None] | None = None,
 ) -> Claimed:
     """Claim the log, above every epoch that the journal shows, and find what to boot from.
 
     Raises:
         StoreInUseError: a live owner holds it and ``takeover`` is false.
         LogLostError: the log is not the one that the journal belongs to, or older.
+        LogError: the log failed, or does not answer.
         FencedError: somebody else claimed it in the meantime.
         CorruptDataError: the journal is damaged beyond what recovery may pass over.
     """
     above = await list_epochs(storage, container)
-    first = await environment.run_blocking(LOG_POOL, lambda: _first(log))
+    first = await first_answer(environment, container, partial(_first, log))
     before = await recover_known(
         storage, environment, container, EPOCH_END, partial(is_used_log, log), LOG_POOL
     )
@@ -109,7 +113,7 @@ async def claim(
         ),
     )
     if confirm is not None:
-        await environment.run_blocking(LOG_POOL, confirm)
+        await storage.run("stat", "", confirm)
     try:
         return await _claimed(log, storage, environment, container, epoch, before, lineage)
     except LogLostError as error:
@@ -118,12 +122,6 @@ async def claim(
         if newest > epoch:
             raise FencedError("a newer epoch owns the log", epoch=newest) from error
         raise
-
-
-def abandon(log: FencedLog, storage: ChunkStorage) -> None:
-    """Close what an opening that failed has no more use for."""
-    log.close()
-    storage.close()
 
 
 async def _claimed(
@@ -152,6 +150,18 @@ async def _claimed(
         check_truncation(where, await read_frames(log, environment))
         raise
     return Claimed(epoch=epoch, found=where, log_first=first, log_end=end, dropped_tail=dropped)
+
+
+async def first_answer(environment: Environment, container: int, call: Callable[[], T]) -> T:
+    """Ask a log for the first time: one that hangs then must not hold whoever opens it.
+
+    Raises:
+        LogError: it does not answer.
+    """
+    work = asyncio.ensure_future(environment.run_blocking(LOG_POOL, call))
+    if not await in_time(work, LOG_S):
+        raise silent_log(container)
+    return work.result()
 
 
 def _first(log: FencedLog) -> int:

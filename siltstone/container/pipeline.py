@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from siltstone.container.batch import LOG_INDEX, TIME_BYTES, Batch, SealedPiece
+from siltstone.container.log_calls import LogCalls
 from siltstone.container.open_segment import OpenPiece, OpenSegment
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
-from siltstone.core.environment import Environment, Pool
+from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ClosedError,
     FencedError,
@@ -54,6 +55,7 @@ class Pipeline:
         on_frame: called, if set, with each acknowledged frame: its index, its bytes of users and of
             tables, how many wait for it, and the seconds that the log took.
         body_bytes_max: most bytes of a frame's body.
+        calls: those to the log.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Pipeline:
         self._pressure = pressure
         self._table_pressure = table_pressure
         self._on_failure = on_failure
-        self._pool = Pool(name=f"log-{id(self):x}", threads=1)
+        self.calls = LogCalls(environment)
         self._queue: deque[Batch] = deque()
         self._sending: Batch | None = None
         self.started = False
@@ -251,8 +253,7 @@ class Pipeline:
     def shut(self) -> None:
         """Refuse everything from now on: the container was closed."""
         self.accepting = False
-        if self.failure is None:
-            self.failure = ClosedError("container is closed")
+        self.failure = self.failure or ClosedError("container is closed")
 
     async def truncate(self, before_index: int) -> None:
         """Truncate the log, in turn with appends. Any failure is the end of this owner."""
@@ -262,7 +263,7 @@ class Pipeline:
             self.log_first = self._log.first()
 
         try:
-            await self._environment.run_blocking(self._pool, call)
+            await self.calls.run(call)
         except LogError as error:
             await self.end(error)
             raise self.closed_error() from error
@@ -270,7 +271,7 @@ class Pipeline:
     async def newest_epoch(self) -> int:
         """Ask the log for the highest epoch that anybody claimed. No answer ends this owner."""
         try:
-            return await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+            return await self.calls.run(self._log.newest_epoch)
         except LogError as error:
             # If the log was poisoned just before, why that was is what the caller has to know.
             await self.end(error)
@@ -286,7 +287,7 @@ class Pipeline:
 
     async def close_log(self) -> None:
         """Close the log, in turn with appends."""
-        await self._environment.run_blocking(self._pool, self._log.close)
+        await self.calls.run(self._log.close)
 
     async def _send(self, batch: Batch) -> None:
         made_ms = int(self._environment.time() * 1000)
@@ -300,8 +301,8 @@ class Pipeline:
         log = self._log
         self._sent_s = self._loop.time()
         try:
-            index = await self._environment.run_blocking(
-                self._pool, lambda: log.append(buffers, count=count, reserve=batch.relief)
+            index = await self.calls.run(
+                lambda: log.append(buffers, count=count, reserve=batch.relief)
             )
         except StorageFullError as error:
             self._pressure.release(size)
@@ -352,7 +353,7 @@ class Pipeline:
         newest = 0
         if self.failure is None and not isinstance(error, FencedError):
             try:
-                newest = await self._environment.run_blocking(self._pool, self._log.newest_epoch)
+                newest = await self.calls.run(self._log.newest_epoch)
             except SiltstoneError:
                 pass
             except asyncio.CancelledError:
@@ -393,8 +394,7 @@ class Pipeline:
                 self.replica.forget_assigned(piece.segment)
         self.replica.tables.drop_pending()
         self.replica.refresh_all()
-        for batch in batches:
-            for future in batch.futures:
-                if not future.done():
-                    future.set_exception(error())
-                    future.exception()
+        for future in [future for batch in batches for future in batch.futures]:
+            if not future.done():
+                future.set_exception(error())
+                future.exception()

@@ -1,8 +1,7 @@
 """The read-only open of a container: no claim, nothing written but a local index of its own.
 
 It starts like a boot and then follows the log. It never shows a length below one it has shown, and
-works beside an owner that flushes, truncates and deletes meanwhile: when something is gone, it
-looks again.
+works beside an owner that flushes, truncates and deletes: when something is gone, it looks again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.no_log import NoLog
-from siltstone.container.owner import LOG_POOL, bridged
+from siltstone.container.owner import LOG_POOL, bridged, first_answer
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reader_image import ReaderImage
@@ -47,7 +46,7 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.operations.near_reads import Place
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.uuid_text import uuid_text
-from siltstone.core.whole_calls import WholeClose
+from siltstone.core.whole_calls import WholeClose, closed_in_time
 from siltstone.core.words import MIB
 from siltstone.metadata.checkpoint import INDEX_POOL
 
@@ -149,10 +148,11 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         raise failure
 
     async def _build(self) -> View:
+        ask = partial(first_answer, self._environment, self._container)
         if self._reader is None:
-            self._reader = await self._blocking(self._log.open_read)
+            self._reader = await ask(self._log.open_read)
         reader = self._reader
-        self._log_facts = await self._blocking(lambda: facts_of(reader))
+        self._log_facts = await ask(partial(facts_of, reader))
         self._generation += 1
         folder = self._folder / f"{self._generation}"
         if isinstance(self._log, NoLog):
@@ -275,8 +275,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         limit: int = 1_000,
     ) -> list[tuple[bytes, TableValue]]:
         """See ``Reading.table_scan``."""
-        reading = await self._fresh()
-        return reading.table_scan(table, start, end, reverse=reverse, limit=limit)
+        return (await self._fresh()).table_scan(table, start, end, reverse=reverse, limit=limit)
 
     async def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
         """See ``TableSnapshots.take``. It ends early when this reader starts from a checkpoint."""
@@ -345,15 +344,16 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         await self._closing.run(self._close)
 
     async def _close(self) -> None:
+        end = partial(closed_in_time, self._environment)
         if self._view is not None:
             await self._view.segments.close()
-            await self._environment.run_blocking(INDEX_POOL, self._view.index.close)
+            await end(INDEX_POOL, self._view.index.close, "a reader's index")
         remove = partial(shutil.rmtree, self._folder, ignore_errors=True)
-        await self._environment.run_blocking(INDEX_POOL, remove)
+        await end(INDEX_POOL, remove, "the folder of a reader's index")
         if self._reader is not None:
-            await self._blocking(self._reader.close)
-        await self._blocking(self._log.close)
-        self._storage.close()
+            await end(LOG_POOL, self._reader.close, "tier 1")
+        await end(LOG_POOL, self._log.close, "tier 1")
+        await self._storage.close()
 
 
 async def open_reader(

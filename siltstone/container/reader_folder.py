@@ -10,14 +10,20 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from siltstone.core.first_look import first_look
+
 PREFIX = "reader-"
 
 
 def make_reader_folder(index_folder: Path) -> Path:
-    """Make an empty folder for one reader of the container whose owner uses ``index_folder``."""
+    """Make an empty folder for one reader of the container whose owner uses ``index_folder``.
+
+    Raises:
+        StoreError: the place of the index does not answer.
+    """
     parent = index_folder.parent
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        first_look(parent, lambda: parent.mkdir(parents=True, exist_ok=True))
         _remove_left_behind(parent)
         return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
     except OSError:

@@ -142,7 +142,7 @@ async def recover_container(
     finally:
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
-        chunks.close()
+        await chunks.close()
 
 
 class _Recovering:

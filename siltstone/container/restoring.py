@@ -121,8 +121,8 @@ async def restore_container(
     finally:
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
         await environment.run_blocking(INDEX_POOL, remove)
-        read.close()
-        chunks.close()
+        await read.close()
+        await chunks.close()
 
 
 class _Restoring:

@@ -14,10 +14,10 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.container.trouble import Trouble
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
+from siltstone.core.late_work import finish
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.segment_storage import ChunkedSegmentStorage
-from siltstone.core.threads import finish
 from siltstone.core.words import MIB, TABLE_LOG_ID
 from siltstone.journal.journal import Journal
 

@@ -144,3 +144,9 @@ def is_on_detour(storage: ChunkStorage) -> bool:
 def uri_of(storage: ChunkStorage, name: str) -> str | None:
     """See ``Addresses``; ``None`` where the storage has no such thing."""
     return storage.uri_of(name) if isinstance(storage, Addresses) else None
+
+
+def place_of(storage: ChunkStorage) -> str | None:
+    """The address of all chunks together, for people; ``None`` where there is none."""
+    uri = uri_of(storage, "x")
+    return uri and uri.removesuffix("x")

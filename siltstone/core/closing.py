@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from siltstone.core.errors import SiltstoneError
+
+
+@contextmanager
+def _beside(failure: BaseException | None) -> Iterator[None]:
+    """Close behind a block: what made that fail is what its caller has to know first.
+
+    That the close failed too, such as for storage that does not answer, is noted there.
+    """
+    try:
+        yield
+    except SiltstoneError as error:
+        if failure is None:
+            raise
+        failure.add_note(str(error))
+
 
 class Closing(ABC):
-    """The end of a ``with`` block closes it, also when the block failed."""
+    """The end of a ``with`` block closes it, also when the block failed.
+
+    What the block raised is raised on, with what closing raises as a note of it.
+    """
 
     @abstractmethod
     def close(self) -> None:
@@ -23,11 +44,12 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        with _beside(error):
+            self.close()
 
 
 class AsyncClosing(ABC):
-    """The end of an ``async with`` block closes it, also when the block failed."""
+    """The same for ``async with``."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -42,4 +64,5 @@ class AsyncClosing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        with _beside(error):
+            await self.close()

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from siltstone.core.bounded_calls import END_S, within
 from siltstone.core.pauses import current_stop
 from siltstone.core.pool_threads import PoolThreads
 
@@ -74,7 +75,7 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None:
-        """End the threads. Calls in progress are waited for."""
+        """End the threads. Calls in progress are waited for, but for those that hang."""
         ...
 
 
@@ -130,8 +131,9 @@ class SystemEnvironment:
         return threads.run(call)
 
     def close(self) -> None:
-        """End the threads of all pools."""
+        """End the threads of all pools, within ``END_S``."""
         with self._lock:
             pools, self._pools = list(self._pools.values()), {}
+        left_s = within(END_S)
         for threads in pools:
-            threads.close()
+            threads.close(left_s)

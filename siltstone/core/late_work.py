@@ -25,3 +25,40 @@ async def done_or_late(
     finally:
         timer.cancel()
         work.remove_done_callback(release)
+
+
+async def finish(work: asyncio.Future[T]) -> T:
+    """Wait for ``work`` although the caller is cancelled meanwhile, then cancel the caller."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not work.cancelled():
+            work.exception()
+        raise cancelled
+    return work.result()
+
+
+async def in_time(work: asyncio.Future[T], seconds: float) -> bool:
+    """Wait so long for ``work``; raise its error, or say whether it has ended.
+
+    What has not goes on, and nobody asks for its result.
+    """
+    try:
+        await asyncio.wait([work], timeout=seconds)
+    finally:
+        if not work.done():
+            work.add_done_callback(forget)
+    if work.done():
+        work.result()
+        return True
+    return False
+
+
+def forget(work: asyncio.Future[T]) -> None:
+    """Take the error of what ended, so that asyncio does not print it."""
+    if not work.cancelled():
+        work.exception()

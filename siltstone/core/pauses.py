@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -15,11 +15,37 @@ class StoppedError(Exception):
     """Nobody waits for this work any more: it ends where it would have paused."""
 
 
+class TimedCall(Protocol):
+    """A call in progress.
+
+    Attributes:
+        until: when it should have ended, on the monotonic clock.
+    """
+
+    until: float
+
+    def late_error(self) -> Exception:
+        """What is said of it when it has not."""
+        ...
+
+
 class Stop:
-    """Ends the pauses of whatever work was begun by it. Thread-safe."""
+    """Ends the pauses of whatever work was begun by it. Thread-safe.
+
+    Attributes:
+        calls: what its work does now and may take long. Who waits for the work looks at them by
+            ``check_calls``, so that none of them needs a thread of its own to be given up.
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self.calls: set[TimedCall] = set()
+
+    def check_calls(self, now_s: float) -> None:
+        """Raise the error of a call that should have ended by now."""
+        for call in list(self.calls):
+            if call.until < now_s:
+                raise call.late_error()
 
     def set(self) -> None:
         """End all pauses, those to come too. Idempotent."""

@@ -12,9 +12,12 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
+
+from siltstone.core.bounded_calls import END_S, within
 
 T = TypeVar("T")
 
@@ -35,8 +38,9 @@ def is_left(loop: asyncio.AbstractEventLoop) -> bool:
 class PoolThreads:
     """Threads that are made when they are needed, and used again. Thread-safe.
 
-    Whoever makes one closes it; otherwise the end of the process does, which waits for the calls in
-    progress.
+    Whoever makes one closes it; otherwise the end of the process does. Both wait for the calls in
+    progress, but not for ever: one that hangs keeps neither a store from being closed nor a process
+    from ending.
 
     Args:
         name: what the names of the threads begin with.
@@ -84,8 +88,14 @@ class PoolThreads:
             self._jobs.put((call, future, loop))
         return future
 
-    def close(self) -> None:
-        """End the threads when all calls are made, and wait for that. Idempotent."""
+    def close(self, left_s: Callable[[], float] | None = None) -> None:
+        """End the threads when all calls are made, and wait for that for a time. Idempotent.
+
+        A call that takes longer goes on, and its thread ends with it or with the process.
+
+        Args:
+            left_s: how many seconds are left of that time; ``None`` means ``END_S`` from now on.
+        """
         if os.getpid() != self._process:
             return  # a fork leaves the threads behind, and maybe the lock in the hands of one
         with self._lock:
@@ -93,13 +103,14 @@ class PoolThreads:
                 self._is_closed = True
                 for _ in self._threads:
                     self._jobs.put(None)
+        left_s = left_s or within(END_S)
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, left_s()))
         atexit.unregister(self._end)
 
     def _end(self) -> None:
         self._process_ends = True
-        self.close()
+        self.close(_end_of_process())
 
     def _start(self) -> None:
         name = f"{self._name}_{len(self._threads)}"
@@ -131,3 +142,9 @@ def _tell(future: asyncio.Future[Any], result: object, error: BaseException | No
         future.set_result(result)
     else:
         future.set_exception(error)
+
+
+@cache
+def _end_of_process() -> Callable[[], float]:
+    """How long the end of this process waits: for all pools together."""
+    return within(END_S)

@@ -10,21 +10,29 @@ asks for fewer calls, fewer are in flight, and those that it refused for that ar
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from siltstone.core.bandwidth import Bandwidth, BandwidthError
+from siltstone.core.bounded_calls import END_S
 from siltstone.core.cached_chunk_storage import cache_counts
 from siltstone.core.call_watch import NO_LIMITS, CallLimits, CallReport, CallWatch, measured
-from siltstone.core.chunk_care import delete_many, is_on_detour, sweep_leftovers, uri_of
+from siltstone.core.chunk_care import (
+    delete_many,
+    is_on_detour,
+    place_of,
+    sweep_leftovers,
+    uri_of,
+)
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat, ChunkStorage
 from siltstone.core.circuit import CircuitState
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome, StorageSuspendedError
 from siltstone.core.immediate_reads import immediate_reads
-from siltstone.core.late_work import done_or_late
+from siltstone.core.late_work import done_or_late, in_time
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
@@ -32,20 +40,7 @@ from siltstone.core.waits import POSTPONED, had_no_effect, wait_s
 
 T = TypeVar("T")
 
-
-async def finish(work: asyncio.Future[T]) -> T:
-    """Wait for ``work`` although the caller is cancelled meanwhile, then cancel the caller."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        if not work.cancelled():
-            work.exception()
-        raise cancelled
-    return work.result()
+logger = logging.getLogger(__name__)
 
 
 class _Sent(NamedTuple):
@@ -125,6 +120,16 @@ class AsyncChunkStorage:
     def uri_of(self, name: str) -> str | None:
         """See ``chunk_care.Addresses``."""
         return uri_of(self._storage, name)
+
+    @property
+    def place(self) -> str | None:
+        """See ``chunk_care.place_of``."""
+        return place_of(self._storage)
+
+    @property
+    def hanging(self) -> int:
+        """How many calls missed their deadline and have not ended since."""
+        return len(self._late)
 
     @property
     def healthy(self) -> bool:
@@ -217,6 +222,7 @@ class AsyncChunkStorage:
             operation=operation,
             outcome=Outcome.UNKNOWN,
             deadline_s=allowed_s,
+            storage=self.place,
         )
 
     def _check_sendable(self, operation: str, chunk: str) -> None:
@@ -226,6 +232,7 @@ class AsyncChunkStorage:
                 chunk=chunk,
                 operation=operation,
                 threads=self._threads,
+                storage=self.place,
             )
         circuit = self.watch.circuit
         if not circuit.admits(self._clock()):
@@ -234,6 +241,7 @@ class AsyncChunkStorage:
                 chunk=chunk,
                 operation=operation,
                 failures=circuit.failures,
+                storage=self.place,
             )
 
     async def _free_thread(self, operation: str, chunk: str, until: float) -> None:
@@ -379,7 +387,10 @@ class AsyncChunkStorage:
         """See ``ChunkStorage.free_space``."""
         return await self._call("free_space", "", self._storage.free_space)
 
-    def close(self) -> None:
-        """Close the binding. The environment ends the threads."""
+    async def close(self) -> None:
+        """Close the binding, or leave it if that hangs. The environment ends the threads."""
         self.metrics.close()
-        self._storage.close()
+        pool = Pool(name=f"{self._pool.name}-end", threads=1)
+        work = asyncio.ensure_future(self._environment.run_blocking(pool, self._storage.close))
+        if not await in_time(work, 0.0 if self._late else END_S):
+            logger.warning("long-term storage could not be closed: storage=%s", self.place)

@@ -19,9 +19,10 @@ from typing import TypeVar
 from siltstone.core.chunk_names import journal_file
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, LogError
+from siltstone.core.late_work import finish
 from siltstone.core.records.checkpoint import Checkpoint, SystemLayout, encode_checkpoint
 from siltstone.core.records.journal_batch import JournalBatch, encode_journal_batch
-from siltstone.core.threads import AsyncChunkStorage, finish
+from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB
 from siltstone.journal.retention import DurableCheckpoint, plan_deletion
 

@@ -32,6 +32,9 @@ _BUSY_SHARE: Final = 0.5
 _PATIENCE_S: Final = 0.25
 """What only reads and sums up is through with a pack in less."""
 
+_LOOK_S: Final = 1.0
+"""How often to look for a call to long-term storage that hangs, when nothing else happens."""
+
 _AHEAD: Final = 2
 """Packs that are taken before a thread is free for them, for each thread."""
 
@@ -110,6 +113,7 @@ async def _results(
             )
             if not done:
                 turns.waited = True
+                stop.check_calls(environment.monotonic())
             for one in done:
                 yield one.result()
     finally:
@@ -145,9 +149,9 @@ class _Turns:
         return min(self._threads, len(os.sched_getaffinity(0)))
 
     @property
-    def patience_s(self) -> float | None:
-        """When a pack has waited, if none is done before; ``None`` when that is known."""
-        return None if self.waited else _PATIENCE_S
+    def patience_s(self) -> float:
+        """When a pack has waited, if none is done before; later on, when to look at its calls."""
+        return _LOOK_S if self.waited else _PATIENCE_S
 
     def takes_all(self, pack: Sequence[Item]) -> bool:
         """Whether it has small items, and those before had nothing to wait for."""

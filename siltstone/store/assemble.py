@@ -21,18 +21,22 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.container.no_log import NoLog
+from siltstone.container.settings import ContainerSettings
 from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.block_cache import BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage, uncached
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.errors import CorruptDataError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
+from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.logged_chunk_storage import logged
@@ -108,7 +112,10 @@ class Assembly:
         from siltstone.container.container import open_container
 
         check_process()  # Ahead of the claim, which would fence whoever is better off.
-        folder = await self._run(lambda: self._folders.of_owner(index), keep)
+        folder = await self._run(
+            lambda: first_look(self.settings.index_folder, lambda: self._folders.of_owner(index)),
+            keep,
+        )
         metrics = self._metrics(index)
         log, storage = await self._run(lambda: self._log_and_storage(index, metrics), _close_both)
         return await open_container(
@@ -122,7 +129,7 @@ class Assembly:
             owner=self.owner,
             takeover=takeover,
             # A switch to another place takes the name away while it holds the logs.
-            confirm=lambda: check_there(uncached(storage)),
+            confirm=lambda found: check_there(uncached(found)),
         )
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
@@ -196,7 +203,8 @@ class Assembly:
         if folder is None:
             return storage
         if self._cache is None:
-            self._cache = BlockCache(folder, self.settings.cache_bytes, self.manifest.store_id)
+            made = partial(BlockCache, folder, self.settings.cache_bytes, self.manifest.store_id)
+            self._cache = first_look(folder, made)
         return CachedChunkStorage(storage, self._cache, is_data_chunk)
 
     def _log(self, index: int) -> FencedLog:
@@ -229,7 +237,8 @@ def open_storage(
     From the service outwards: the binding; the log of calls, if it is on; the meter, if there are
     metrics; the bandwidth, so that what is repeated counts too; the repetition of what may be
     repeated. A container adds the cache, so that what is there asks nobody, and the bridge
-    (``core/threads.py``) with deadlines and the bound on calls in flight.
+    (``core/threads.py``) with deadlines and the bound on calls in flight. A client that gets no
+    bridge, for callers that block, has deadlines here.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
     still comes in time.
@@ -252,7 +261,22 @@ def open_storage(
         deadline_s=container.storage_deadline_s / 2,
         throttled=bandwidths is None,
     )
-    return RetryingChunkStorage(storage, environment, retries)
+    storage = RetryingChunkStorage(storage, environment, retries)
+    if bandwidths is not None:
+        return storage
+    return with_deadline(storage, environment, container)
+
+
+def with_deadline(
+    storage: ChunkStorage, environment: Environment, settings: ContainerSettings
+) -> ChunkStorage:
+    """The same storage, with the deadlines of the settings, for callers that block."""
+    return DeadlineChunkStorage(
+        storage,
+        environment,
+        deadline_s=settings.storage_deadline_s,
+        rate_min=settings.storage_rate_min,
+    )
 
 
 def storage_of(path: Path | str, rate: int | None = None) -> ChunkStorage:

@@ -24,6 +24,7 @@ from siltstone.container.views import (
     SegmentInfo,
     closed_stats,
 )
+from siltstone.core.bounded_calls import off_loop
 from siltstone.core.closing import AsyncClosing
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
@@ -135,7 +136,11 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         """Close every container and free what the store holds. Idempotent.
 
         Nothing acknowledged is lost: what is not flushed stays in tier 1. All is freed although the
-        caller is cancelled meanwhile.
+        caller is cancelled meanwhile, but for calls that hang, which are left behind.
+
+        Raises:
+            ChunkUnavailableError: calls to long-term storage hang, and not all is flushed.
+            LogError: a call to tier 1 hangs, or failed; what was in flight is unknown.
         """
         self._closed = True
         await self._closing.run(self._end)
@@ -154,7 +159,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         finally:
             self._parts.close()
             if self._closes is not None:
-                self._closes.close()
+                await off_loop(self._closes.close)
 
     def segment(self, name: str) -> AsyncSegment:
         """Return a handle to a segment, which need not exist. Does no I/O.

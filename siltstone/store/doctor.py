@@ -20,6 +20,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreNotFoundError,
 )
+from siltstone.core.first_look import first_look_at_log
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
 from siltstone.core.uuid_text import uuid_text
@@ -127,7 +128,7 @@ class Doctor:
         """Whether tier 1 has what long-term storage relies on, and who holds it."""
         log = self._assembly.new_log(index)
         try:
-            holder = log.holder()
+            holder = first_look_at_log(index, log.holder)
             condition = condition_of(log)
             reader = log.open_read()
             try:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from siltstone.container.settings import ContainerSettings
+from siltstone.core.first_look import first_look
 from siltstone.store.contradictions import contradiction, shared_folder
 from siltstone.store.exposition import MetricsSettings
 from siltstone.store.plugin_options import first_of, validation_errors
@@ -123,8 +124,9 @@ def load_settings(
     Raises:
         StoreNotFoundError: there is no such file.
         SettingsError: the file is wrong; the message names file, line, key and reason.
+        StoreError: the file's place does not answer.
     """
-    file = find_settings_file(path)
+    file = first_look(path, lambda: find_settings_file(path))
     text = read_settings_file(file, os.environ if environment is None else environment)
     try:
         settings = Settings.model_validate(text.values)

@@ -15,6 +15,7 @@ from typing import Final
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkExistsError, StoreError, StoreExistsError
+from siltstone.core.first_look import first_look
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.store.assemble import Assembly
@@ -101,7 +102,7 @@ def fill_store(site: Site, origin: str, containers: int, fill: Callable[[NewStor
 def _draft(site: Site, origin: str, environment: SystemEnvironment) -> tuple[Path, bytes]:
     """The settings file of an earlier try, or a new one; and the id of the store in it."""
     place = site.place
-    if (place / FILE_NAME).exists():
+    if first_look(place, (place / FILE_NAME).exists):
         raise StoreExistsError("there is a store here already", path=place / FILE_NAME)
     drafts = sorted(place.glob(f"{_DRAFT}*")) if place.is_dir() else []
     for draft in drafts:

@@ -21,11 +21,13 @@ from siltstone.core.errors import (
     StoreError,
     StoreExistsError,
 )
+from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.uuid_text import uuid_text
 from siltstone.store.arguments import check_offset
+from siltstone.store.assemble import with_deadline
 from siltstone.store.effective_settings import load_settings
 from siltstone.store.manifest import CONTAINERS_MAX, create_manifest
 from siltstone.store.plugin_options import first_of, option_errors
@@ -153,7 +155,7 @@ def init_store(
 
 def _make(site: Site, manifest: StoreManifest) -> Path:
     place = site.place
-    refuse_used(site)
+    first_look(place, lambda: refuse_used(site))
     settings = place / FILE_NAME
     draft = place / f".{FILE_NAME}.{manifest.store_id.hex()}"
     with removed_on_failure() as made:
@@ -181,7 +183,8 @@ def storage_at(settings: Path) -> ChunkStorage:
     binding, options = effective.binding, effective.binding_options
     if errors := option_errors(effective.text, "long_term_storage", binding, options):
         raise first_of(errors)
-    return load_chunk_storage(binding, options)
+    storage = load_chunk_storage(binding, options)
+    return with_deadline(storage, SystemEnvironment(), effective.container)
 
 
 def make_folders(site: Site, made: list[Path]) -> None:

@@ -25,6 +25,7 @@ from siltstone.core.errors import (
     LogTruncatedError,
 )
 from siltstone.core.fenced_log import LogReader
+from siltstone.core.first_look import first_look_at_log
 from siltstone.core.pauses import Stop
 from siltstone.core.uuid_text import uuid_text
 from siltstone.journal.journal_views import JournalFileView, journal_file_view, journal_place
@@ -54,6 +55,9 @@ class Inspection:
 
     def log_head(self, container: int) -> LogHead:
         """A log at a glance. Raises ``LogError``, ``CorruptDataError``."""
+        return first_look_at_log(container, partial(self._log_head, container))
+
+    def _log_head(self, container: int) -> LogHead:
         with self._reader(container) as reader:
             log = self.assembly.new_log(container)
             try:
@@ -111,7 +115,8 @@ class Inspection:
             CorruptDataError: a frame is damaged.
         """
         with self._reader(container) as reader:
-            begin, misses = reader.first() if start is None else start, 0
+            first = first_look_at_log(container, reader.first)
+            begin, misses = first if start is None else start, 0
             while True:
                 try:
                     for frame in reader.read(begin):

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from siltstone.core.bounded_calls import off_loop
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.whole_calls import run_whole
@@ -57,6 +58,7 @@ async def open_async_store(
         FormatError: a newer version made the store.
         LogLostError: the log is not the one that the store was written with.
         LogError: the log refused, or did not answer.
+        StoreError: a folder of this machine does not answer, such as that of the settings file.
         ChunkError: long-term storage refused, or did not answer.
         CorruptDataError: what a container begins with is damaged or gone; see ``recover``.
         CapabilityError: long-term storage or the log can not do what a store needs.
@@ -89,7 +91,7 @@ async def open_async_store(
             raise
     except BaseException:
         if environment is None:
-            world.close()
+            await off_loop(world.close)
         raise
     return AsyncStore(
         assembly, slots, read_only=read_only, closes=world if environment is None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +18,10 @@ from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SettingsError
+from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
-from siltstone.store.assemble import paced
+from siltstone.store.assemble import paced, with_deadline
 from siltstone.store.effective_settings import resolved_options
 from siltstone.store.plugin_options import first_of, option_errors, validation_errors
 from siltstone.store.sections import Section
@@ -57,9 +59,10 @@ def find_place(path: Path | str) -> Place:
 
     Raises:
         SettingsError: the file is wrong, or this is the folder of a store.
+        StoreError: the path does not answer.
     """
     found = Path(path).expanduser().absolute()
-    if not found.is_file():
+    if not first_look(found, found.is_file):
         if (found / FILE_NAME).exists():
             raise SettingsError(f"{found}: this is the folder of a store, choose one beside it")
         return Place(path=str(found), binding="nfs", options={"path": str(found)})
@@ -93,19 +96,28 @@ def open_place(
 
     Raises:
         SettingsError: there is no such binding, its options are wrong, or there is no folder.
+        StoreError: the folder does not answer.
     """
     if place.binding == "nfs" and place.path == place.options.get("path"):
-        if make:
-            try:
-                Path(place.path).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise SettingsError(f"{place.path}: {error.strerror}") from error
-        elif not Path(place.path).is_dir():
-            raise SettingsError(f"{place.path}: there is no such folder")
-    storage = load_chunk_storage(place.binding, place.options)
-    if rate is not None:
-        storage = paced(storage, environment, rate)
+        first_look(place.path, partial(_check_folder, Path(place.path), make=make))
     retries = Retries(
         attempts=place.attempts, deadline_s=_DEFAULTS.storage_deadline_s / 2, throttled=True
     )
-    return RetryingChunkStorage(storage, environment, retries)
+    storage = with_deadline(
+        RetryingChunkStorage(
+            load_chunk_storage(place.binding, place.options), environment, retries
+        ),
+        environment,
+        _DEFAULTS,
+    )
+    return storage if rate is None else paced(storage, environment, rate)
+
+
+def _check_folder(folder: Path, *, make: bool) -> None:
+    if make:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"{folder}: {error.strerror}") from error
+    elif not folder.is_dir():
+        raise SettingsError(f"{folder}: there is no such folder")

@@ -91,7 +91,10 @@ class Store(LivingHandle, Closing):
         return self._store.closed or self._loop.forked
 
     def close(self) -> None:
-        """Close the store; nothing acknowledged is lost. Idempotent; nothing in a forked child."""
+        """Close the store; nothing acknowledged is lost. Idempotent; nothing in a forked child.
+
+        Raises as ``AsyncStore.close``; the store is closed then as well.
+        """
         if self.closed:
             self._loop.close()
             return

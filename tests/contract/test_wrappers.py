@@ -16,6 +16,7 @@ from siltstone.core.block_cache import SLOT_BYTES, BlockCache
 from siltstone.core.cached_chunk_storage import CachedChunkStorage
 from siltstone.core.chunk_care import Addresses, BulkDeletes, Detours, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
 from siltstone.core.metered_chunk_storage import MeteredChunkStorage
@@ -29,6 +30,7 @@ from tests.contract.services import BucketService, FolderService
 
 WRAPPERS = [
     CachedChunkStorage,
+    DeadlineChunkStorage,
     FaultyChunkStorage,
     LimitedChunkStorage,
     MeteredChunkStorage,
@@ -73,6 +75,25 @@ def limited(storage: ChunkStorage) -> ChunkStorage:
     up, down = Bandwidth(environment, 2**40), Bandwidth(environment, 2**40)
     bandwidths = Bandwidths(up=up, down=down, longest_s=30.0)
     return LimitedChunkStorage(storage, environment, bandwidths)
+
+
+def with_deadline(storage: ChunkStorage) -> ChunkStorage:
+    """A deadline that no check reaches."""
+    return DeadlineChunkStorage(storage, SystemEnvironment(), deadline_s=600.0)
+
+
+class TestDeadlineMemory(ChunkStorageContract):
+    @pytest.fixture
+    def service(self) -> ChunkService:
+        return BucketService(wrap=with_deadline)
+
+
+class TestDeadlineNfs(ChunkStorageContract):
+    missing = frozenset({"concat"})
+
+    @pytest.fixture
+    def service(self, tmp_path: Path) -> ChunkService:
+        return FolderService(root=tmp_path / "chunks", wrap=with_deadline)
 
 
 class TestLimitedMemory(ChunkStorageContract):

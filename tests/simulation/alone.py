@@ -67,7 +67,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
         _check_cut(cut, storage)
     finally:
         cut.index.close()
-        chunks.close()
+        await chunks.close()
 
 
 def _check_cut(cut: Cut, storage: MemoryChunkStorage) -> None:

@@ -11,23 +11,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 from siltstone.core.remote.deadline import Deadline, DeadlineError
+from siltstone.core.spare_threads import start_thread
 
 T = TypeVar("T")
 END_S: Final = 5.0
 """How long closing waits for calls."""
-IDLE_MAX: Final = 16
-"""So many threads of this process wait for work."""
 HANGING_MAX: Final = 64
 """So many threads may be lost to calls that hang; then nothing more is sent."""
-
-_Job = tuple[Callable[[], None], Callable[[], None] | None]
-
-_idle: list[SimpleQueue[_Job]] = []
-"""Those that wait. A process that was forked makes no calls, so it misses none of them."""
 
 
 class StoppedError(Exception):
@@ -176,32 +169,3 @@ class Calls:
         if self._is_closing:
             with self._left:
                 self._left.notify_all()
-
-
-def start_thread(work: Callable[[], None], tell: Callable[[], None] | None = None) -> None:
-    """Run ``work``, then ``tell``, on a thread that does not keep the process from ending.
-
-    Threads are used again: what the SDK does for a new one takes as long as a small read. Whoever
-    is told finds the thread free.
-    """
-    try:
-        queue = _idle.pop()
-    except IndexError:
-        queue = SimpleQueue()
-        threading.Thread(target=_serve, args=(queue,), name="hdfs", daemon=True).start()
-    queue.put((work, tell))
-
-
-def _serve(queue: SimpleQueue[_Job]) -> None:
-    is_kept = True
-    while is_kept:
-        work, tell = queue.get()
-        work()
-        del work  # a thread that waits keeps nothing alive
-        is_kept = len(_idle) < IDLE_MAX
-        if is_kept:
-            # Ahead: or the next call of whoever is told finds none, and one more is made for it.
-            _idle.append(queue)
-        if tell is not None:
-            tell()
-        del tell

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hdfs_native import WriteOptions
 
-from siltstone.bindings.hdfs.calls import GivenUpError, Turn, start_thread
+from siltstone.bindings.hdfs.calls import GivenUpError, Turn
 from siltstone.bindings.hdfs.errors import is_held, meaning, translated
 from siltstone.bindings.hdfs.service import Service
 from siltstone.bindings.hdfs.web import copies_told
@@ -27,6 +27,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.remote.body import pieces
 from siltstone.core.remote.target import Target
+from siltstone.core.spare_threads import start_thread
 from siltstone.core.words import MIB, Buffer
 
 if TYPE_CHECKING:

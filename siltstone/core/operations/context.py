@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from siltstone.core.block_reads import SCRATCH, Scratch
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.errors import CorruptDataError, OffsetError, SegmentNotFoundError
+from siltstone.core.late_work import finish
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.operations.chunk_memory import ChunkMemory
 from siltstone.core.operations.mishaps import Mishaps
@@ -17,7 +18,7 @@ from siltstone.core.operations.settings import SegmentStorageSettings
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.threads import AsyncChunkStorage, finish
+from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.verified_blocks import VerifiedBlocks
 from siltstone.core.words import TABLE_LOG_ID
 

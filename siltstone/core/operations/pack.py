@@ -17,6 +17,7 @@ from typing import TypeVar
 from siltstone.core.block_sums import patches
 from siltstone.core.chunk_storage import Buffer
 from siltstone.core.errors import Outcome, SiltstoneError
+from siltstone.core.late_work import finish
 from siltstone.core.layout_store import LayoutChange, NewChunk, PackingLayoutStore
 from siltstone.core.operations.context import Context
 from siltstone.core.operations.create import create_chunk
@@ -28,7 +29,6 @@ from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.threads import finish
 from siltstone.core.words import ROWS_PER_SLICE
 
 PACKED_COUNT_MIN = 2

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from siltstone.core.errors import OffsetError
+from siltstone.core.late_work import finish
 from siltstone.core.layout_store import LayoutChange, PackingLayoutStore
 from siltstone.core.operations.concat import CONCAT_EXTENTS_MAX, plan_concat
 from siltstone.core.operations.context import Context
@@ -19,7 +20,6 @@ from siltstone.core.operations.placing import has_placed, placed_end, plan_show
 from siltstone.core.operations.sealing import newly_closed, seal_all
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.threads import finish
 
 
 async def run_publish(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from siltstone.container.attributes import check_limits
@@ -15,6 +16,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import MIB
+from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.migration.salvage.reading import read_piece
 from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, Target
 from siltstone.store.async_segment import AsyncSegment
@@ -100,7 +102,8 @@ async def _bring_table(table: SalvagedTable, store: AsyncStore) -> int:
     copy = await _begun(table.target, table.plan, attributes, store)
 
     async def read(offset: int, length: int) -> bytes:
-        return await asyncio.to_thread(_read_file, table.lines, offset, length)
+        call = partial(_read_file, table.lines, offset, length)
+        return await store.environment.run_blocking(INDEX_POOL, call)
 
     return await _filled(copy, table.target, table.length, read)
 

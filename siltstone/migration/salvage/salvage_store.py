@@ -103,7 +103,7 @@ async def _salvage(
             await store.close()
         return replace(report, copied=copied, done=done)
     finally:
-        storage.close()
+        await storage.close()
 
 
 async def _look(

@@ -52,10 +52,16 @@ def check(log: Log, *names: str) -> None:
     for name in names:
         storage.create(name, [b"x"])
     bridge = AsyncChunkStorage(storage, environment, threads=1)
+
+    async def checked() -> None:
+        try:
+            await Fence(cast(Pipeline, log), bridge, CONTAINER).check()
+        finally:
+            await bridge.close()
+
     try:
-        asyncio.run(Fence(cast(Pipeline, log), bridge, CONTAINER).check())
+        asyncio.run(checked())
     finally:
-        bridge.close()
         environment.close()
 
 

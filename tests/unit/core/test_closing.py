@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from siltstone.core.closing import AsyncClosing, Closing
+from siltstone.core.errors import SiltstoneError
 
 
 class Door(Closing):
@@ -33,6 +34,35 @@ def test_the_end_of_a_block_closes() -> None:
     with pytest.raises(KeyError), door:
         raise KeyError("of the block")
     assert door.closed == 2
+
+
+class StuckDoor(Closing):
+    def close(self) -> None:
+        raise SiltstoneError("the door is stuck")
+
+
+class AsyncStuckDoor(AsyncClosing):
+    async def close(self) -> None:
+        raise SiltstoneError("the door is stuck")
+
+
+def test_what_the_block_raised_is_not_hidden_by_its_end() -> None:
+    with pytest.raises(SiltstoneError, match="stuck"), StuckDoor():
+        pass
+    with pytest.raises(KeyError) as caught, StuckDoor():
+        raise KeyError("of the block")
+    assert caught.value.__notes__ == ["the door is stuck"]
+
+    async def whole() -> None:
+        with pytest.raises(SiltstoneError, match="stuck"):
+            async with AsyncStuckDoor():
+                pass
+        with pytest.raises(KeyError) as caught:
+            async with AsyncStuckDoor():
+                raise KeyError("of the block")
+        assert caught.value.__notes__ == ["the door is stuck"]
+
+    asyncio.run(whole())
 
 
 def test_the_end_of_an_async_block_closes() -> None:

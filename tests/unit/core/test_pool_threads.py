@@ -117,6 +117,24 @@ def test_closing_waits_for_what_was_asked_for_and_takes_no_more() -> None:
     assert sorted(made) == list(range(20))
 
 
+def test_closing_does_not_wait_for_a_call_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siltstone.core.pool_threads.END_S", 0.01)
+    pool, goes_on, ended = PoolThreads("test", 1), threading.Event(), threading.Event()
+
+    def call() -> None:
+        goes_on.wait(WAIT_S)
+        ended.set()
+
+    async def main() -> None:
+        pool.run(call)
+        pool.close()
+        assert not ended.is_set()
+
+    asyncio.run(main())
+    goes_on.set()
+    assert ended.wait(WAIT_S)
+
+
 def test_a_call_outlives_its_loop(pool: PoolThreads) -> None:
     goes_on, ended = threading.Event(), threading.Event()
 
@@ -182,6 +200,29 @@ def test_the_end_of_the_process_waits_for_calls_and_for_nothing_else(before: str
         timeout=WAIT_S,
     )
     assert (done.stdout, done.stderr) == ("made\n", "")
+
+
+HANGS = """
+import asyncio, threading
+from siltstone.core import pool_threads
+
+pool_threads.END_S = 0.01
+pools = [pool_threads.PoolThreads("test", 1) for _ in range(3)]
+
+async def main():
+    for pool in pools:
+        pool.run(threading.Event().wait)
+
+asyncio.run(main())
+print("over", flush=True)
+"""
+
+
+def test_the_end_of_the_process_waits_for_no_call_that_hangs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, check=True, timeout=WAIT_S
+    )
+    assert (done.stdout, done.stderr) == ("over\n", "")
 
 
 def test_a_fork_can_end_without_the_threads(pool: PoolThreads) -> None:

@@ -343,7 +343,7 @@ def test_real_threads_and_another_storage() -> None:
         assert recovered
         assert recovered.layouts == store.snapshot()
         assert (recovered.batches, recovered.safe_index, recovered.newest_index) == (20, 3, 9)
-        storage.close()
+        await storage.close()
         environment.close()
 
     asyncio.run(run())

@@ -13,6 +13,7 @@ import pytest
 
 from siltstone.bindings.hdfs import calls as module
 from siltstone.bindings.hdfs.calls import Calls, GivenUpError, StoppedError, Turn
+from siltstone.core import spare_threads
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 
 
@@ -37,7 +38,7 @@ def test_calls_one_after_the_other_share_a_thread(monkeypatch: pytest.MonkeyPatc
             time.sleep(0.01)
             super().append(queue)
 
-    monkeypatch.setattr(module, "_idle", Slow())
+    monkeypatch.setattr(spare_threads, "_idle", Slow())
     calls = Calls()
     threads = {calls.call(lambda _: threading.get_ident(), Deadline(120)) for _ in range(5)}
     assert len(threads) == 1
