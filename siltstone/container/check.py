@@ -218,7 +218,8 @@ def _segment_findings(reading: Reading, name: str, segment_id: int) -> list[Find
     extents = rows.extents(segment_id, 0, layout.storage_length, 1 << 31)
     try:
         check_layout(layout, extents)
-        fault = times_fault(reading.replica.tables, segment_id, layout.storage_length)
+        tables, start = reading.replica.tables, state.start_offset
+        fault = times_fault(tables, segment_id, start, layout.storage_length)
     except CorruptDataError as error:
         return [_damage(where, str(error))]
     return [] if fault is None else [_damage(where, fault)]

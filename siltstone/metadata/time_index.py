@@ -70,9 +70,7 @@ def plan_times(
     """
     parts = [part for part in appended if part.end > begin and part.offset < end]
     plan = _Plan(segment_id, known, begin, parts[0].time_ms, start)
-    for part in parts:
-        # What begins below was cut by a move before: no append begins at ``begin`` then.
-        plan.pass_over(part, min(part.end, end), is_border=part.offset >= begin)
+    plan.pass_over(parts, begin, end)
     return plan.entries(end)
 
 
@@ -114,19 +112,31 @@ class _Plan:
         if row is not None and row.fall > start:
             self._fall, self._falls = row.fall, row.falls
 
-    def pass_over(self, part: Appended, end: int, *, is_border: bool) -> None:
-        """Take the next append, of which what is below ``end`` counts."""
-        if is_border:
-            falls = self._latest_ms - part.time_ms >= STEP_MS
-            long = end - self._last_offset >= STEP_BYTES
-            due = falls or long or part.time_ms - self._last_ms >= STEP_MS
-            if due and part.offset > self._last_offset:
-                self._put(part.offset)
-            # A run ends at a row; without one, what was there counts on.
-            if falls and self._falls < FALLS_MAX and self._ends_at(part.offset):
-                self._fall, self._falls = part.offset, self._falls + 1
-                self._latest_ms = self._last_ms = part.time_ms
-        self._latest_ms = max(self._latest_ms, part.time_ms)
+    def pass_over(self, parts: Sequence[Appended], begin: int, end: int) -> None:
+        """Take the appends in order; what is not below ``end`` does not count."""
+        latest_ms, last_ms, last_offset = self._latest_ms, self._last_ms, self._last_offset
+        for part in parts:
+            time_ms = part.time_ms
+            falls = latest_ms - time_ms >= STEP_MS
+            long = (part.end if part.end < end else end) - last_offset >= STEP_BYTES
+            # What begins below was cut by a move before: no append begins at ``begin`` then.
+            if (falls or long or time_ms - last_ms >= STEP_MS) and part.offset >= begin:
+                self._latest_ms = latest_ms
+                self._end_step(part, falls=falls)
+                latest_ms, last_ms = self._latest_ms, self._last_ms
+                last_offset = self._last_offset
+            if time_ms > latest_ms:
+                latest_ms = time_ms
+        self._latest_ms = latest_ms
+
+    def _end_step(self, part: Appended, *, falls: bool) -> None:
+        """Let a row say what lies below an append that is too far away, or of another clock."""
+        if part.offset > self._last_offset:
+            self._put(part.offset)
+        # A run ends at a row; without one, what was there counts on.
+        if falls and self._falls < FALLS_MAX and self._ends_at(part.offset):
+            self._fall, self._falls = part.offset, self._falls + 1
+            self._latest_ms = self._last_ms = part.time_ms
 
     def _ends_at(self, offset: int) -> bool:
         return bool(self._rows) and self._rows[-1].offset == offset
@@ -223,15 +233,19 @@ def flushed_before(tables: Tables, segment_id: int, start: int, end: int, time_m
     return found
 
 
-def times_fault(tables: Tables, segment_id: int, flushed: int) -> str | None:
-    """What contradicts itself among the rows of a segment; ``None`` when nothing does."""
+def times_fault(tables: Tables, segment_id: int, start: int, flushed: int) -> str | None:
+    """What contradicts itself among the rows of a segment; ``None`` when nothing does.
+
+    Rows of what lies below ``start`` go some time after the truncation, and bound nothing.
+    """
     low, end = time_key(segment_id, 0), time_key(segment_id + 1, 0)
     last: TimeRow | None = None
     while page := _rows(tables.scan(METADATA_TABLE, low, end)):
         for row in page:
             if row.offset > flushed:
                 return f"an append time at {row.offset}, beyond the flushed length {flushed}"
-            if last is not None and row.time_ms < last.time_ms and row.fall != last.offset:
+            falls = last is not None and last.offset > start and row.time_ms < last.time_ms
+            if last is not None and falls and row.fall != last.offset:
                 return f"the append time at {row.offset} falls from {last.time_ms} to {row.time_ms}"
             last = row
         low = time_key(segment_id, page[-1].offset) + b"\0"
