@@ -98,10 +98,15 @@ class Ground:
             next_chunk_id=self.rows.pending_counter(CounterKind.CHUNK_ID),
             chunk=lambda chunk_id: self.rows.pending_chunk(chunk_id) or self.rows.chunk(chunk_id),
             epoch_row=self.rows.epoch,
-            now_s=await self.pins.clock.now_s(),
+            now_s=0.0,
             all_epochs=all_epochs,
         )
-        return plan_page(stats, known, full=len(stats) == PAGE)
+        full = len(stats) == PAGE
+        page = plan_page(stats, known, full=full)
+        if not page.young:
+            return page
+        # Storage is asked for its time only where that matters.
+        return plan_page(stats, replace(known, now_s=await self.pins.clock.now_s()), full=full)
 
     def waiting(self, page: SweepPage) -> set[int]:
         """Chunk ids among the old ones of ``page`` that a task is to delete already."""
