@@ -33,12 +33,14 @@ from siltstone.cli import (
     write_commands,
 )
 from siltstone.cli.backup_commands import backup
+from siltstone.cli.completion import COMPLETE_VARIABLE, complete
 from siltstone.cli.copy_command import copy
 from siltstone.cli.ended import Interrupted, Terminated, end_text
 from siltstone.cli.exit_codes import ExitCode, exit_code
 from siltstone.cli.garbage_commands import gc
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migrate_commands import migrate
+from siltstone.cli.named_values import complete_names
 from siltstone.cli.output import printable
 from siltstone.cli.process import end_at_once
 from siltstone.cli.retention_commands import retention
@@ -137,14 +139,13 @@ for _verb in (
 ):
     siltstone.add_command(_verb)
 add_common_options(siltstone)
+complete_names(siltstone)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command with ``arguments`` and return its exit code; errors are one line of text."""
     try:
-        code = siltstone.main(
-            list(arguments), prog_name="siltstone", standalone_mode=False, obj=Session()
-        )
+        code = _called(arguments)
         sys.stdout.flush()
         return int(code or 0)
     except click.exceptions.Exit as stop:
@@ -171,6 +172,16 @@ def run(arguments: Sequence[str]) -> int:
             _complain("".join(traceback.format_exception(error)).rstrip())
         _complain(f"siltstone: {'; '.join([_one_line(error), *_notes(error)])}")
         return ExitCode.FAILED if code_found is None else code_found
+
+
+def _called(arguments: Sequence[str]) -> int | None:
+    asked = os.environ.get(COMPLETE_VARIABLE)
+    if asked:  # click would answer too, and then raise SystemExit
+        return complete(siltstone, asked, Session())
+    code: int | None = siltstone.main(
+        list(arguments), prog_name="siltstone", standalone_mode=False, obj=Session()
+    )
+    return code
 
 
 def _stopped(what: str, stop: BaseException, code: ExitCode) -> ExitCode:
