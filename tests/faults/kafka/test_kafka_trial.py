@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from services.free_port import free_port
 from siltstone.cli.main import run
-from tests.architecture.source_tree import ROOT
 from tests.faults.kafka.log_case import KafkaCase
-
-PAGE = (ROOT / "docs" / "tier1" / "kafka.md").read_text(encoding="utf-8")
+from tests.unit.docs.pages import run_trial
 
 
 class TestTrial(KafkaCase):
     def test_the_block_of_the_page_makes_a_store(self, tmp_path: Path) -> None:
-        (block,) = re.findall(r"```text\n(siltstone init ./trial .*?)```", PAGE, re.DOTALL)
-        block = block.replace("localhost:9092", self.broker.endpoint)
-        block = block.replace("topic=trial", f"topic={self.topic}")
-        command = f'siltstone() {{ {shlex.quote(sys.executable)} -m siltstone "$@"; }}\n{block}'
-        ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stderr
-        assert ran.stdout.splitlines()[-1] == "hello"
+        told = {"localhost:9092": self.broker.endpoint, "topic=trial": f"topic={self.topic}"}
+        assert run_trial(tmp_path, "tier1/kafka.md", told).splitlines()[-1] == "hello"
         assert f"{self.topic}-0" in self.outside_topics()
 
     def outside_topics(self) -> list[str]:

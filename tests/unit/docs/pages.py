@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +32,30 @@ def follow(here: Path, page: str, **names: object) -> dict[str, Any]:
     for code in blocks(page, "python"):
         exec(compile(moved(code, here), page, "exec"), names)
     return names
+
+
+def run_trial(here: Path, page: str, told: Mapping[str, str], **variables: str) -> str:
+    """Run the one block of a page that makes a store ``./trial``; return what it prints.
+
+    Args:
+        here: the folder to run in.
+        page: below ``docs``.
+        told: what stands in the page for a server, and what the test has instead.
+        variables: of the shell.
+    """
+    (block,) = (text for text in blocks(page, "text") if "init ./trial" in text)
+    for old, new in told.items():
+        assert old in block
+        block = block.replace(old, new)
+    command = f'siltstone() {{ {sys.executable} -m siltstone "$@"; }}\n{block}'
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=here,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
