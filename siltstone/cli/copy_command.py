@@ -96,8 +96,9 @@ def _copy(
     as_json: bool,
 ) -> list[SegmentInfo]:
     """Copy, and return the segments as they were when that began."""
-    from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, lacking_bytes
+    from siltstone.pipelines.copy_plan import CONFLICT, UNREADABLE
     from siltstone.pipelines.copy_segments import copy as run_copy
+    from siltstone.pipelines.copy_segments import lacking_bytes
     from siltstone.pipelines.owned_store import owned_store
     from siltstone.pipelines.store_view import store_view
     from siltstone.pipelines.work import FAILED, OK, SAME

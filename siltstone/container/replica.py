@@ -16,7 +16,7 @@ from siltstone.container.open_segment import OpenSegment, WriterMemory
 from siltstone.container.tail import TableTail, TableTailRecord, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError
+from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.piece import (
@@ -236,6 +236,7 @@ class Replica:
 
         Raises:
             CorruptDataError: the frame does not continue what is there.
+            LogLostError: it has other bytes for offsets that have some.
             FormatError: it holds something newer than this version.
         """
         for append in self._apply_tables(logged(frame)):
@@ -284,6 +285,14 @@ class Replica:
         end = piece.offset + len(piece.data)
         if segment is None or end <= segment.length:
             return
+        if segment.tail and piece.offset < segment.length:
+            raise LogLostError(
+                "the log has other bytes than were read of it before: it was put back to an older "
+                "copy, and somebody went on with that",
+                segment=segment.name,
+                start=piece.offset,
+                end=segment.length,
+            )
         if piece.offset > segment.length:
             raise CorruptDataError(
                 "the log has a gap",

@@ -13,6 +13,12 @@ from siltstone.pipelines.work import in_groups
 MARK: Final = "siltstone.copy-of"
 """The attribute by which a segment of the target is known as a copy, and of what."""
 
+CONFLICT: Final = "conflict"
+"""The target has something else under this name, or lacks what the source has not any more."""
+
+UNREADABLE: Final = "unreadable"
+"""The source is damaged there; nothing of it was copied."""
+
 PART_BYTES: Final = 32 * MIB
 """What one task copies of a segment at most: a killed job does again what it was at."""
 

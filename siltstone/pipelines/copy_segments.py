@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -19,28 +19,24 @@ from siltstone.container.import_views import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
+    ImportSessionError,
     ImportTicket,
 )
 from siltstone.container.views import SegmentInfo
-from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
-    AttributeLimitError,
     CapabilityError,
-    CorruptDataError,
-    SegmentNotFoundError,
     SettingsError,
-    SiltstoneError,
 )
 from siltstone.core.words import container_of
 from siltstone.pipelines.copy_plan import (
-    MARK,
+    UNREADABLE,
     Lack,
-    Origin,
     groups_of,
     problem_of,
     sessions_of,
 )
-from siltstone.pipelines.copy_recovered import difference_since
+from siltstone.pipelines.copy_starts import noted_differs, starts, target_info
+from siltstone.pipelines.copy_work import CopyItem, CopyWork
 from siltstone.pipelines.import_sessions import (
     NotedRanges,
     in_one_of_two,
@@ -49,27 +45,16 @@ from siltstone.pipelines.import_sessions import (
     session_name,
 )
 from siltstone.pipelines.owned_store import OwnedStore
-from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
+from siltstone.pipelines.segment_ranges import plan_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import (
-    FAILED,
     OK,
     SAME,
     Executor,
     Outcome,
     PipelineError,
-    Step,
     packed,
-    share_of,
 )
-from siltstone.pipelines.worker_store import worker_store
-from siltstone.store.import_writer import ImportTarget, ImportWriter
-
-CONFLICT: Final = "conflict"
-"""The target has something else under this name, or lacks what the source has not any more."""
-
-UNREADABLE: Final = "unreadable"
-"""The source is damaged there; nothing of it was copied."""
 
 LIFETIME_S: Final = 7 * 86_400.0
 """Of a session that nobody ends; its chunks are deleted then."""
@@ -77,60 +62,6 @@ LIFETIME_S: Final = 7 * 86_400.0
 
 Came = dict[str, list[tuple[int, tuple[ImportedChunk, ...]]]]
 """Chunks of each segment, with the offset where they begin."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyItem:
-    """Ranges that one task copies into one session.
-
-    Attributes:
-        ticket: of the session.
-        number: of the task in it.
-        parts: the ranges.
-    """
-
-    ticket: ImportTicket
-    number: int
-    parts: tuple[SegmentRange, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes that are copied."""
-        return sum(part.size for part in self.parts)
-
-    @property
-    def subject(self) -> str:
-        """What an outcome calls it."""
-        return f"{self.ticket.name}/{self.number}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyWork:
-    """Copies ranges.
-
-    Attributes:
-        source: the settings file of the source.
-        uuid: of the source.
-        target: the settings file of the target.
-        target_uuid: its uuid.
-        rate: bytes a second that all openings together read; ``None`` for no limit.
-    """
-
-    source: str
-    uuid: str
-    target: str
-    target_uuid: str
-    rate: int | None
-
-    @contextmanager
-    def open(self, openings: int = 1) -> Iterator[Step]:
-        """Open the source's long-term storage, and see that the target is the one that is meant."""
-        rate = share_of(self.rate, openings)
-        with (
-            ImportTarget(self.target, self.target_uuid) as target,
-            closing(worker_store(self.source, self.uuid, rate)) as storage,
-        ):
-            yield partial(_copied, self, storage, target)
 
 
 def copy(
@@ -168,8 +99,7 @@ def copy(
         )
     lacks: dict[int, list[Lack]] = {}
     done: list[SegmentInfo] = []
-    for info in segments:
-        found = _prepared(view, target, info)
+    for info, found in starts(view, target, segments):
         if isinstance(found, Outcome):
             yield found
         elif found < info.length:
@@ -199,51 +129,15 @@ def lacking_bytes(view: StoreView, target: OwnedStore, segments: Sequence[Segmen
     """Bytes that a copy would move now, about."""
     total = 0
     for info in segments:
-        there = _target_info(target, info.name)
+        there = target_info(target, info.name)
         found = info.start_offset if there is None else problem_of(info, there, view.uuid)
         total += info.length - found if isinstance(found, int) else 0
     return total
 
 
-def _target_info(target: OwnedStore, name: str) -> SegmentInfo | None:
-    container = target.containers[container_of(name, len(target.containers))]
-    try:
-        return target.loop.run(container.info(name))
-    except SegmentNotFoundError:
-        return None
-
-
-def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> Outcome | int:
-    """Make the segment in the target if it is not there; return where the copy goes on."""
-    there = _target_info(target, info.name)
-    if there is not None:
-        found = problem_of(info, there, view.uuid)
-        if isinstance(found, int):
-            try:
-                found = difference_since(view, target, info, there) or found
-            except CorruptDataError as error:
-                return Outcome(subject=info.name, status=UNREADABLE, message=str(error))
-        if isinstance(found, str):
-            return Outcome(subject=info.name, status=CONFLICT, message=found)
-        return found
-    origin = Origin(
-        store=view.uuid,
-        segment_id=info.segment_id,
-        base=info.start_offset,
-        lineage=view.lineage_of(info),
-    )
-    attributes = {**info.attributes, MARK: origin.text()}
-    container = target.containers[container_of(info.name, len(target.containers))]
-    try:
-        target.loop.run(container.create(info.name, exist_ok=False, attributes=attributes))
-    except AttributeLimitError as error:
-        return Outcome(subject=info.name, status=CONFLICT, message=str(error))
-    return info.start_offset
-
-
 def _sealed(target: OwnedStore, info: SegmentInfo) -> bool:
     """Seal the copy of a sealed segment, which is whole; whether there was nothing to do."""
-    there = _target_info(target, info.name)
+    there = target_info(target, info.name)
     if not info.sealed or there is None or there.sealed:
         return True
     container = target.containers[container_of(info.name, len(target.containers))]
@@ -284,6 +178,10 @@ def _session(
     ranges = [(part.info.name, part.start, part.stop - part.start) for one in parts for part in one]
     try:
         with NotedRanges(target.path, ticket, ranges) as noted:
+            if noted_differs(view, [lack.info for lack in lacks], noted):
+                raise ImportSessionError(
+                    "the source has other bytes now than were copied", session=ticket.name
+                )
             came: Came = {}
             for (segment, start), chunks in noted.known.items():
                 came.setdefault(segment, []).append((start, chunks))
@@ -379,22 +277,3 @@ def _in_order(
             "not all that was copied came back", segment=lack.info.name, offset=position
         )
     return tuple(chunks)
-
-
-def _copied(work: CopyWork, storage: ChunkStorage, target: ImportTarget, item: CopyItem) -> Outcome:
-    made: list[tuple[str, int, tuple[ImportedChunk, ...], str]] = []
-    try:
-        with ImportWriter(target, item.ticket, partition=item.number, attempt=0) as writer:
-            for part in item.parts:
-                # A chunk holds bytes of one segment, in their order.
-                pieces = partial(read_range, work.source, storage, part)
-                try:
-                    chunks = tuple(writer.write_chunks(part.start, part.stop, pieces))
-                except CorruptDataError as error:
-                    # Of this segment; the others of the task go on.
-                    made.append((part.segment, part.start, (), str(error)))
-                else:
-                    made.append((part.segment, part.start, chunks, ""))
-    except (SiltstoneError, OSError) as error:
-        return Outcome(subject=item.subject, status=FAILED, message=str(error))
-    return Outcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))

@@ -16,6 +16,7 @@ from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneErro
 from siltstone.core.packages import install_hint
 from siltstone.core.posix import SystemFileCalls
 from siltstone.core.words import MIB
+from siltstone.pipelines.export_ends import check_end
 from siltstone.pipelines.export_layout import (
     ExportHead,
     Form,
@@ -125,7 +126,9 @@ def plan_export(
 
     Raises:
         SettingsError: the form and the records do not go together, or pyarrow is missing.
-        StoreError: the folder holds another export of a segment, or one from before a recovery.
+        StoreError: the folder holds another export of a segment, or one from before a recovery; or
+            the store has not the last bytes of it any more, as its tier 1 was put back.
+        CorruptDataError: these are damaged in the store.
         OSError: the folder, or the service of the bucket, gives no answer.
         CapabilityError: a name is too long for a folder.
     """
@@ -148,6 +151,7 @@ def plan_export(
         )
         place = root / folder_name(info.name)
         write_head(place, head)
+        check_end(view, info, place, head)
         end = last_line_end(view, info) if records is Records.LINES else info.length
         for start, stop in _missing(place, head, info.start_offset, end, file_bytes):
             part = plan_range(view, info, start, stop, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -16,8 +16,15 @@ from siltstone.container.segment_life import same_segment
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.views import SegmentInfo
 from siltstone.core.counted import counted
-from siltstone.core.errors import ChunkError, SegmentNotFoundError, SiltstoneError, StoreError
+from siltstone.core.errors import (
+    ChunkError,
+    CorruptDataError,
+    SegmentNotFoundError,
+    SiltstoneError,
+    StoreError,
+)
 from siltstone.core.words import container_of
+from siltstone.pipelines.last_block import Bytes, sums_of
 from siltstone.pipelines.open_store import OpenStore
 
 logger = logging.getLogger(__name__)
@@ -129,6 +136,15 @@ class StoreView:
         """Some bytes of a segment, for planning; see ``Reading.read``."""
         name = info.name
         return self._store.ask(name, lambda container: container.read(name, offset, length))
+
+    def sums(self, ranges: Sequence[Bytes]) -> list[int | CorruptDataError | None]:
+        """See ``sums_of``."""
+
+        async def read(info: SegmentInfo, start: int, end: int) -> bytes:
+            container = await self._store.container_of(info.name)
+            return await container.read(info.name, start, end - start)
+
+        return self._store.run(sums_of(ranges, read))
 
     def images(self, containers: Collection[int] | None = None) -> list[ContainerImage]:
         """All that is acknowledged of containers, of each at one moment after this call began.

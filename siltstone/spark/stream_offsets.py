@@ -16,6 +16,19 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastRead:
+    """The bytes right before a position, by which another history of the segment is noticed.
+
+    Attributes:
+        length: how many.
+        sum: their CRC32C.
+    """
+
+    length: int
+    sum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """How far one segment was read.
 
@@ -24,12 +37,15 @@ class Position:
         offset: everything that begins below it was read.
         done: the segment is sealed and was read to its end.
         first: where the query began to read it; ``None`` in a checkpoint that does not say so.
+        last: the last bytes before ``offset``; ``None`` where there were none, and in a checkpoint
+            that does not say so.
     """
 
     segment_id: int
     offset: int
     done: bool = False
     first: int | None = None
+    last: LastRead | None = None
 
 
 Positions = Mapping[str, Position]
@@ -50,8 +66,16 @@ def offset_of(positions: Positions, lineages: Lineages) -> dict[str, Any]:
 
 
 def _fields(position: Position) -> dict[str, Any]:
-    fields = {"id": position.segment_id, "offset": position.offset, "done": position.done}
-    return fields if position.first is None else fields | {"first": position.first}
+    fields: dict[str, Any] = {
+        "id": position.segment_id,
+        "offset": position.offset,
+        "done": position.done,
+    }
+    if position.first is not None:
+        fields["first"] = position.first
+    if position.last is not None:
+        fields["last"] = {"length": position.last.length, "sum": position.last.sum}
+    return fields
 
 
 def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
@@ -70,9 +94,14 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
                 offset=int(one["offset"]),
                 done=bool(one["done"]),
                 first=int(one["first"]) if "first" in one else None,
+                last=_last(one["last"]) if "last" in one else None,
             )
             for name, one in offset["segments"].items()
         }
+
+
+def _last(fields: Mapping[str, Any]) -> LastRead:
+    return LastRead(length=int(fields["length"]), sum=int(fields["sum"]))
 
 
 def lineages_of(offset: Mapping[str, Any]) -> dict[int, str]:

@@ -20,6 +20,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.words import container_of
 from siltstone.pipelines.open_store import OpenStore
+from siltstone.spark.last_read import LastReads
 from siltstone.spark.options import SEGMENTS_MAX, Mode, Split, check_read
 from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
@@ -46,6 +47,7 @@ class StreamPlan:
         self._store: OpenStore | None = None
         self._targets: dict[str, tuple[int, int]] | None = None
         self._turn = 0
+        self._last_reads = LastReads()
 
     def first_offset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins now."""
@@ -64,7 +66,8 @@ class StreamPlan:
         Raises:
             SegmentTruncatedError: bytes that were not read are truncated.
             SegmentNotFoundError: a segment that was not read to its end is deleted.
-            LogLostError: the store was recovered with loss since ``start``, or is another one.
+            LogLostError: the store was recovered with loss since ``start``, or its tier 1 was put
+                back to an older copy, or it is another one.
         """
         return self._run(partial(self._next, start, max_bytes, max_rows))
 
@@ -92,7 +95,9 @@ class StreamPlan:
         return self._store.run(work(self._store))
 
     async def _first(self, store: OpenStore) -> dict[str, Any]:
-        positions = await self._first_positions(store)
+        infos = await self._infos(store)
+        positions = await self._first_positions(infos, store)
+        positions = await self._last_reads.noted(store, infos, {}, positions)
         return offset_of(positions, await _lineages(store, positions))
 
     async def _next(
@@ -103,7 +108,10 @@ class StreamPlan:
         store: OpenStore,
     ) -> dict[str, Any]:
         known = await _followed(start, store)
-        positions = await self._next_positions(known, max_bytes, max_rows, store)
+        infos = await self._infos(store)
+        await self._last_reads.check(store, infos, known)
+        positions = await self._next_positions(infos, known, max_bytes, max_rows, store)
+        positions = await self._last_reads.noted(store, infos, known, positions)
         return offset_of(positions, await _lineages(store, positions))
 
     async def _infos(self, store: OpenStore) -> dict[str, SegmentInfo]:
@@ -120,8 +128,9 @@ class StreamPlan:
                 continue
         return found
 
-    async def _first_positions(self, store: OpenStore) -> dict[str, Position]:
-        infos = await self._infos(store)
+    async def _first_positions(
+        self, infos: Mapping[str, SegmentInfo], store: OpenStore
+    ) -> dict[str, Position]:
         for name in self._options.read.segments:
             if name not in infos:
                 raise SegmentNotFoundError("no such segment", segment=name)
@@ -140,12 +149,12 @@ class StreamPlan:
 
     async def _next_positions(
         self,
+        infos: Mapping[str, SegmentInfo],
         start: Mapping[str, Position],
         max_bytes: int | None,
         max_rows: int | None,
         store: OpenStore,
     ) -> dict[str, Position]:
-        infos = await self._infos(store)
         positions: dict[str, Position] = {}
         reach: dict[str, int] = {}
         for name in sorted(start.keys() | infos.keys()):
@@ -232,6 +241,8 @@ class StreamPlan:
     ) -> list[tuple[RecordRange, ...]]:
         begun, wanted = await _followed(start, store), await _followed(end, store)
         infos = await self._infos(store)
+        await self._last_reads.check(store, infos, begun)
+        await self._last_reads.check(store, infos, wanted)
         skip = self._options.on_truncation is OnTruncation.SKIP
         spans = []
         for name, until in wanted.items():
@@ -300,7 +311,7 @@ def _begun(start: Position | None, until: Position) -> Position | None:
     if start is None or start.segment_id != until.segment_id:
         start = None
     if until.first is not None and (start is None or start.offset == start.first):
-        return replace(until, offset=until.first)
+        return replace(until, offset=until.first, last=None)
     return start
 
 

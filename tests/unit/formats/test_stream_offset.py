@@ -17,6 +17,7 @@ if missing_packages():
 
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.spark.stream_offsets import (
+    LastRead,
     Position,
     lineages_of,
     offset_of,
@@ -32,6 +33,8 @@ POSITIONS = st.dictionaries(
         offset=st.integers(0, 2**63),
         done=st.booleans(),
         first=st.none() | st.integers(0, 2**63),
+        last=st.none()
+        | st.builds(LastRead, length=st.integers(1, 2**18), sum=st.integers(0, 2**32 - 1)),
     ),
     max_size=5,
 )
@@ -41,7 +44,8 @@ LINEAGE = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 def test_the_example() -> None:
     data = example("stream-offset.md")
-    positions = {"a": Position(segment_id=7, offset=12, first=5)}
+    last = LastRead(length=7, sum=0x01020304)
+    positions = {"a": Position(segment_id=7, offset=12, first=5, last=last)}
     assert positions_of(json.loads(data)) == positions
     assert lineages_of(json.loads(data)) == {0: LINEAGE}
     assert json.dumps(offset_of(positions, {0: LINEAGE})).encode() == data

@@ -24,16 +24,18 @@ from siltstone.core.errors import SettingsError
 from siltstone.core.words import GIB, MIB, container_of
 from siltstone.pipelines import copy_plan
 from siltstone.pipelines.copy_plan import (
+    CONFLICT,
     GROUP_BYTES,
     PART_BYTES,
     SESSION_BYTES,
+    UNREADABLE,
     Lack,
     Origin,
     groups_of,
     origin_of,
     sessions_of,
 )
-from siltstone.pipelines.copy_segments import CONFLICT, UNREADABLE, copy
+from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view

@@ -9,8 +9,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import StoreError
-from siltstone.pipelines.copy_plan import MARK, origin_of
-from siltstone.pipelines.copy_segments import CONFLICT
+from siltstone.pipelines.copy_plan import CONFLICT, MARK, origin_of
 from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import OK, SAME

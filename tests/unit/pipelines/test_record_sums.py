@@ -13,7 +13,8 @@ import siltstone
 from siltstone.cli.main import run
 from siltstone.core.errors import StoreError
 from siltstone.core.words import BLOCK_BYTES
-from siltstone.pipelines.copy_segments import UNREADABLE, copy
+from siltstone.pipelines.copy_plan import UNREADABLE
+from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.record_sums import plan_sums, record_sums

@@ -12,7 +12,7 @@ import siltstone
 from siltstone.core.errors import LogLostError
 from siltstone.migration.move_objects import MoveWork
 from siltstone.pipelines.compact import MergeWork
-from siltstone.pipelines.copy_segments import CopyWork
+from siltstone.pipelines.copy_work import CopyWork
 from siltstone.pipelines.export import ExportWork
 from siltstone.pipelines.look_up import find_window
 from siltstone.pipelines.open_store import OpenStore

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import siltstone
+from siltstone.core.checksums import crc32c
 from siltstone.core.errors import LogLostError
 from siltstone.store.recovery import recover_store
 from tests.unit.spark.test_stream import Stream
 
 Make = Callable[..., Stream]
+
+SUM = crc32c(b"flushed\n")
 
 
 @pytest.fixture
@@ -143,3 +146,72 @@ def test_another_store_at_the_same_path_is_refused(make: Make, folder: Path) -> 
     stream.restart()
     with pytest.raises(LogLostError, match="or is another one"):
         stream.batch()
+
+
+def put_back(folder: Path, lost: Callable[[], object]) -> None:
+    """Let a store that is killed forget what came of ``lost``: it gets an older tier 1."""
+    with siltstone.open(folder) as store:
+        store.segment("{x}a").append(b"kept\n")
+        shutil.copytree(folder / "tier1", folder / "tier1-older")
+        store.segment("{x}a").append(b"lost\n")
+        lost()
+        shutil.copytree(folder / "chunks", folder / "chunks-older")
+    for name in ("tier1", "chunks"):
+        shutil.rmtree(folder / name)
+        (folder / f"{name}-older").rename(folder / name)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("other", [b"new\nand more\n", b"other lines\n"])
+def test_a_stream_does_not_go_on_behind_bytes_that_tier_1_forgot(
+    make: Make, folder: Path, other: bytes, restarted: bool
+) -> None:
+    stream = make(segment="{x}a")
+
+    def lost() -> None:
+        assert stream.values() == ["flushed", "kept", "lost"]
+
+    put_back(folder, lost)
+    append(folder, "{x}a", other)
+    if restarted:
+        stream.restart()
+    with pytest.raises(LogLostError, match=r"put back to an older copy.*=\{x\}a start=\d+ end=18"):
+        stream.batch()
+    assert make(segment="{x}a").values() == ["flushed", "kept", *other.decode().splitlines()]
+
+
+def test_a_batch_that_was_planned_before_tier_1_forgot_is_not_planned_again(
+    make: Make, folder: Path
+) -> None:
+    stream = make(segment="{x}a")
+    planned: list[Any] = []
+    put_back(folder, lambda: planned.append(stream.plan()))
+    append(folder, "{x}a", b"new\nand more\n")
+    stream.restart()
+    ((start, end),) = planned
+    with pytest.raises(LogLostError, match="put back to an older copy"):
+        stream.rows_between(start, end)
+
+
+def test_a_checkpoint_without_sums_goes_on(make: Make, folder: Path) -> None:
+    stream = make(segment="{x}a")
+    assert stream.values() == ["flushed"]
+    assert stream.offset["segments"]["{x}a"].pop("last") == {"length": 8, "sum": SUM}
+    append(folder, "{x}a", b"more\n")
+    stream.restart()
+    assert stream.values() == ["more"]
+
+
+def test_truncation_takes_nothing_from_what_was_compared(make: Make, folder: Path) -> None:
+    stream = make(segment="{x}a")
+    assert stream.values() == ["flushed"]
+    before = stream.offset
+    with siltstone.open(folder) as store:
+        store.segment("{x}a").truncate(5)
+        store.flush()
+    stream.restart()
+    assert stream.batch() == []
+    assert stream.offset == before
+    append(folder, "{x}a", b"more\n")
+    assert stream.values() == ["more"]
+    assert stream.offset["segments"]["{x}a"]["last"]["length"] == 8
