@@ -15,7 +15,6 @@ import pytest
 
 from siltstone.container.reader import ReadContainer
 from siltstone.core.records.task import TaskKind
-from siltstone.core.words import MIB
 from siltstone.metadata.time_index import STEP_MS
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.unit.container.container_world import Owner, World, with_settings, world
@@ -148,7 +147,7 @@ class Play:
                 assert found <= max(part.offset, self.start)
         if all(part.is_right for part in readable):
             old = [part.end for part in readable if part.time_ms < time_ms - 2 * STEP_MS]
-            assert found >= max(old, default=0) - MIB
+            assert found >= max(old, default=0)
 
 
 @pytest.mark.parametrize("seed", range(6))
