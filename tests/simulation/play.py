@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from tests.processor_limit import processor_limit
 from tests.simulation.story import Story
 from tests.simulation.world import World
+
+SEED_S = 120.0
+"""Of the processor; a seed takes a few. On virtual time, only this tells one that does not end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ def play(seed: int, *, kafka: bool = False) -> Played:
     """
     world = World(seed, kafka=kafka)
     try:
-        with _no_collection():
+        with _no_collection(), processor_limit(SEED_S):
             _run(world)
     except Exception as group:  # noqa: BLE001 - told with its seed, and raised
         error = _innermost(group)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processor_limit import HOURS_S
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.play import play
 from tests.soak import shared
@@ -35,6 +36,9 @@ SOAK_SEEDS = int(os.environ.get("SILTSTONE_SOAK_SEEDS", "3000"))
 SOAK_PARTS = 10
 
 ROOT = Path(__file__).parents[2]
+
+# Each seed has a limit of its own, of the processor.
+pytestmark = pytest.mark.timeout(HOURS_S)
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, BATCH))
@@ -103,7 +107,6 @@ def test_every_rule_to_leave_out_has_its_place() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds(part: int) -> None:
     for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
@@ -111,7 +114,6 @@ def test_many_seeds(part: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(SOAK_PARTS))
 def test_many_seeds_over_kafka(part: int) -> None:
     for seed in shared(range(SOAK_FIRST + part, SOAK_FIRST + SOAK_SEEDS, SOAK_PARTS)):
