@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from siltstone.container.import_views import ImportSessionError as ImportSessionError
     from siltstone.container.import_views import ImportTicket as ImportTicket
     from siltstone.container.import_views import ReleasedAdoption as ReleasedAdoption
+    from siltstone.container.import_views import ReplacedIs as ReplacedIs
     from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
     from siltstone.container.recovery_report import RecoveryState as RecoveryState
     from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from siltstone.core.errors import LogError as LogError
     from siltstone.core.errors import LogLostError as LogLostError
     from siltstone.core.errors import LostDataError as LostDataError
+    from siltstone.core.errors import NotFlushedError as NotFlushedError
     from siltstone.core.errors import OffsetError as OffsetError
     from siltstone.core.errors import Outcome as Outcome
     from siltstone.core.errors import OutcomeUnknownError as OutcomeUnknownError
@@ -170,6 +172,7 @@ _PLACES = {
     "ImportTicket": (_IMPORTS, "ImportTicket"),
     "ImportedChunk": (_IMPORTS, "ImportedChunk"),
     "ImportedSegment": (_IMPORTS, "ImportedSegment"),
+    "ReplacedIs": (_IMPORTS, "ReplacedIs"),
     "ReleasedAdoption": (_IMPORTS, "ReleasedAdoption"),
     "ImportState": ("siltstone.core.records.import_row", "ImportState"),
     "ImportWriter": (f"{_STORE}.import_writer", "ImportWriter"),
@@ -226,6 +229,7 @@ __all__ = [
     "LogError",
     "LogLostError",
     "LostDataError",
+    "NotFlushedError",
     "OffsetError",
     "Outcome",
     "OutcomeUnknownError",
@@ -238,6 +242,7 @@ __all__ = [
     "ReleasedAdoption",
     "Remove",
     "RemoveRange",
+    "ReplacedIs",
     "RetentionCut",
     "RetentionRule",
     "SafeModeError",

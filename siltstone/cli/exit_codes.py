@@ -45,6 +45,7 @@ EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.SegmentNotSealedError, ExitCode.CONFLICT),
     (errors.SegmentTruncatedError, ExitCode.CONFLICT),
     (errors.OffsetError, ExitCode.CONFLICT),
+    (errors.NotFlushedError, ExitCode.CONFLICT),
     (errors.SequenceError, ExitCode.CONFLICT),
     (errors.TableTruncatedError, ExitCode.CONFLICT),
     (errors.ConditionFailedError, ExitCode.CONFLICT),

@@ -15,7 +15,12 @@ from dataclasses import replace
 from siltstone.container.appender import Appender
 from siltstone.container.commits import Committer
 from siltstone.container.import_build import HiddenSegments
-from siltstone.container.import_views import ImportedChunk, ImportMode, ImportOutput
+from siltstone.container.import_views import (
+    ImportedChunk,
+    ImportMode,
+    ImportOutput,
+    ReplacedIs,
+)
 from siltstone.container.joins import Joins
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.pipeline import Pipeline
@@ -26,6 +31,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     AppendTooLargeError,
     BackPressureError,
+    ConditionFailedError,
     CorruptDataError,
     SegmentExistsError,
     SegmentNotFoundError,
@@ -271,7 +277,7 @@ class Publisher:
                 await self._segments.publish(moving, entries)
             else:
                 await self._pipeline.update(entries(), relief=False)
-        except SegmentExistsError:
+        except (SegmentExistsError, ConditionFailedError):
             await self._pipeline.barrier()
             raise
         for joining in moving:
@@ -306,6 +312,7 @@ class Publisher:
         state = self._rows.pending_state(found)
         if old is None or state is None or found != old.segment_id:
             raise _ChangedError
+        _check_replaced(output, old)
         attributes = self._rows.pending_attributes(found)
         entries = [each for each in deletion_entries(state) if each != remove_name(state.name)]
         entries += self._naming(output, part)
@@ -340,6 +347,17 @@ class Publisher:
             old.writable = False
             if self._replica.by_name.get(name) is old:
                 del self._replica.by_name[name]
+
+
+def _check_replaced(output: ImportOutput, old: OpenSegment) -> None:
+    """Refuse to take away bytes of which the caller does not know, also those in flight."""
+    current = ReplacedIs(segment=output.segment, segment_id=old.segment_id, length=old.assigned)
+    if output.replaced not in (None, current):
+        raise ConditionFailedError(
+            "segment was appended to, or made anew, since it was to be replaced",
+            condition=output.replaced,
+            current=current,
+        )
 
 
 def _pairs(

@@ -94,6 +94,23 @@ class ImportedChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedIs:
+    """Condition of an import: what it replaces is what its caller saw, and no byte more.
+
+    A segment that was deleted since is no reason to refuse.
+
+    Attributes:
+        segment: its name.
+        segment_id: of the segment that had the name; ``None`` when there was none.
+        length: bytes that were ever appended to it.
+    """
+
+    segment: str
+    segment_id: int | None = None
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutput:
     """What one segment gets.
 
@@ -104,6 +121,7 @@ class ImportOutput:
         start: the first readable offset of a new segment, where its bytes begin.
         sealed: whether a new segment is sealed; ``None`` as the mode says.
         attributes: of a new segment, from the same step on; ``CREATE`` only.
+        replaced: what may be replaced; ``None`` takes whatever has the name. ``REPLACE`` only.
     """
 
     segment: str
@@ -112,8 +130,13 @@ class ImportOutput:
     start: int = 0
     sealed: bool | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    replaced: ReplacedIs | None = None
 
     def __post_init__(self) -> None:
+        if self.replaced is not None and (
+            self.mode is not ImportMode.REPLACE or self.replaced.segment != self.segment
+        ):
+            raise ValueError(f"{self.segment}: a condition is for the segment that is replaced")
         if self.start < 0:
             raise ValueError(f"{self.segment}: a segment begins at 0 or above, not {self.start}")
         if self.mode is ImportMode.APPEND and (self.start or self.sealed is not None):

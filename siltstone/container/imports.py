@@ -156,6 +156,7 @@ class Imports:
             LostDataError, CorruptDataError: a chunk is gone, or is not what was said of it.
             SegmentExistsError: a segment that is to be made exists.
             SegmentSealedError: a segment that is to be appended to is sealed.
+            ConditionFailedError: a segment is not what an output says that it replaces.
             BackPressureError: segments could not be held long enough.
             ChunkError: long-term storage failed.
             LogError: whether it took place is unknown; a repeat tells.

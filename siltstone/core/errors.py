@@ -184,6 +184,18 @@ class OffsetError(SegmentError):
         self.actual = actual
 
 
+class NotFlushedError(SegmentError):
+    """Bytes that were acknowledged are in no chunk yet, where all of them were asked for.
+
+    Attributes:
+        unflushed: how many bytes.
+    """
+
+    def __init__(self, message: str, *, segment: str, unflushed: int) -> None:
+        super().__init__(message, segment=segment, unflushed=unflushed)
+        self.unflushed = unflushed
+
+
 class SegmentNameError(SegmentError, ValueError):
     """The name is empty, too long, reserved, or holds a NUL byte."""
 
@@ -272,8 +284,10 @@ class ConditionFailedError(SiltstoneError):
         current: what was found instead: a version, an offset, or ``None`` for absence.
     """
 
-    def __init__(self, *, condition: object, current: object) -> None:
-        super().__init__("condition failed", condition=condition, current=current)
+    def __init__(
+        self, message: str = "condition failed", *, condition: object, current: object
+    ) -> None:
+        super().__init__(message, condition=condition, current=current)
         self.condition = condition
         self.current = current
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -25,8 +24,6 @@ TTL: Final = "1d"
 CONNECT: Final = "pyspark.sql.connect."
 """Where the classes of Spark Connect are, which can not be imported without its packages."""
 
-_log = logging.getLogger(__name__)
-
 
 def files(
     spark: SparkSession,
@@ -37,7 +34,7 @@ def files(
     at: int | Mapping[str, int] | None = None,
     ttl: str | float | timedelta = TTL,
     verify: bool = True,
-    flush: bool = False,
+    flushed_only: bool = False,
 ) -> list[str]:
     """Return paths by which Spark's own readers read segments, one for each, in order of names.
 
@@ -46,8 +43,9 @@ def files(
     segment as it is now, for as long as ``ttl`` says: a pin keeps its chunks meanwhile, whatever is
     truncated, deleted or merged. There is no renewal; a later call gives later paths.
 
-    Only what is flushed is in chunks and so in the files. A warning is logged for a segment of
-    which more is acknowledged.
+    Only what is flushed is in chunks and so in the files. A store that is open for writing flushes
+    the segments first, so the files hold all that was acknowledged. With any other one, a segment
+    that is not flushed to its end is refused, unless ``flushed_only`` or ``at`` says what to show.
 
     Args:
         spark: a session that knows ``silt://``, such as ``siltstone.spark.session()``.
@@ -59,13 +57,15 @@ def files(
         at: show an older length, one for all segments or by name; at most the flushed length.
         ttl: how long the paths may be read, such as ``"6h"``, or in seconds; at most 30 days.
         verify: compare every block that is read with its checksum.
-        flush: flush the segments first; needs a store that is open for writing.
+        flushed_only: show what is flushed already, and leave out the rest; neither flush nor
+            refuse.
 
     Raises:
         SettingsError: the jar is missing, or the session does not know it; ``match`` or ``ttl`` is
             wrong.
         CapabilityError: chunks of this long-term storage have no address that Spark knows.
-        ReadOnlyError: ``flush``, and the store is not open for writing.
+        NotFlushedError: bytes are not flushed, the store is not open for writing, and neither
+            ``flushed_only`` nor ``at`` is said.
 
     And what ``Store.publish_files`` and ``siltstone.open`` raise.
     """
@@ -80,7 +80,12 @@ def files(
 
     def published(opened: Store) -> PublishedFiles:
         return opened.publish_files(
-            texts, match=how, ttl_s=_seconds(ttl), verify=verify, at=lengths, flush=flush
+            texts,
+            match=how,
+            ttl_s=_seconds(ttl),
+            verify=verify,
+            at=lengths,
+            flushed_only=flushed_only,
         )
 
     if isinstance(store, Store):
@@ -90,13 +95,6 @@ def files(
         containers = _containers(store, texts) if named else None
         with open_store(store, read_only=True, containers=containers) as opened:
             found = published(opened)
-    for file in found.files:
-        if file.unflushed and file.segment not in (lengths or {}):
-            _log.warning(
-                "%d bytes of segment %s are not flushed, and not in its file",
-                file.unflushed,
-                file.segment,
-            )
     return [file.path for file in found.files]
 
 

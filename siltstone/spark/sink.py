@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -14,14 +15,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    MapType,
-    StringType,
-    StructType,
-    VariantType,
-)
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from siltstone.container.import_views import (
     ImportBatch,
@@ -32,19 +26,13 @@ from siltstone.container.import_views import (
     ImportSessionError,
     ImportTicket,
 )
-from siltstone.core.environment import SystemEnvironment
-from siltstone.core.errors import (
-    Outcome,
-    SegmentNotFoundError,
-    SegmentSealedError,
-    SettingsError,
-    SiltstoneError,
-)
+from siltstone.core.errors import Outcome, SettingsError, SiltstoneError
 from siltstone.spark.columns import VALUE
-from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, container_for, owned
+from siltstone.spark.key_text import check_key
+from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, owned
 from siltstone.spark.task_writer import Written, write_task
 from siltstone.spark.write_options import Outputs, WriteOptions
-from siltstone.store.store import Store
+from siltstone.spark.write_session import WriteSession, open_session
 
 LIFETIME: Final = timedelta(days=7)
 """No job that is still to be committed is older."""
@@ -53,12 +41,9 @@ BATCH_LIFETIME: Final = timedelta(days=1)
 
 _log = logging.getLogger(__name__)
 
-_WITHOUT_TEXT: Final = (ArrayType, MapType, StructType, VariantType)
-"""What no name of a segment can be made of."""
 
-
-def check_columns(options: WriteOptions, schema: StructType) -> None:
-    """Check what is to be written.
+def check_columns(options: WriteOptions, schema: StructType) -> DataType | None:
+    """Check what is to be written, and return the type of its keys; ``None`` without any.
 
     Raises:
         SettingsError: it is not a column ``value`` of strings or bytes, and the key column, of a
@@ -75,60 +60,24 @@ def check_columns(options: WriteOptions, schema: StructType) -> None:
         raise SettingsError(
             f"column {VALUE!r} is STRING or BINARY, not {kinds[VALUE].simpleString()}"
         )
-    if options.key and isinstance(kinds[options.key], _WITHOUT_TEXT):
-        raise SettingsError(
-            f"key column {options.key!r} is {kinds[options.key].simpleString()}, which has no "
-            "text; cast it to STRING"
-        )
-
-
-def open_session(options: WriteOptions, lifetime: timedelta, *, anew: bool) -> ImportTicket:
-    """Claim the container for a moment and open an import session there.
-
-    Args:
-        options: of the write.
-        lifetime: of the session.
-        anew: whether nothing of it can be published yet, as of a batch of a stream that is
-            planned again: then a segment that takes no bytes is refused at once.
-
-    Raises:
-        StoreInUseError: somebody else owns it; no task was run.
-        SegmentSealedError: the segment is sealed.
-        SettingsError: the segments might not share a container.
-        SiltstoneError: whatever opening a store raises.
-    """
-    several = options.outputs is not Outputs.ONE
-    container = container_for(options.store, options.segment, several=several)
-    environment = SystemEnvironment()
-    try:
-        name = f"spark/{environment.uuid().hex()}"
-    finally:
-        environment.close()
-    with owned(options.store, container, PLAN_WAIT_S) as store:
-        if anew and not several and options.import_mode is ImportMode.APPEND:
-            _check_open(store, options.segment)
-        return store.open_import(name, options.segment, lifetime=lifetime)
-
-
-def _check_open(store: Store, segment: str) -> None:
-    try:
-        sealed = store.segment(segment).info().sealed
-    except SegmentNotFoundError:
-        return
-    if sealed:
-        raise SegmentSealedError("segment is sealed", segment=segment)
+    if options.key:
+        check_key(options.key, kinds[options.key])
+        return kinds[options.key]
+    return None
 
 
 def publish(
-    options: WriteOptions, ticket: ImportTicket, written: Sequence[Written], batch: int | None
+    options: WriteOptions, session: WriteSession, written: Sequence[Written], batch: int | None
 ) -> None:
     """Give to segments what these tasks brought, in one step. Repeatable.
 
     Raises what opening a store and ``Store.commit_import`` raise, and
 
         ImportSessionError: the batch, or a later one, was published with other contents.
+        ConditionFailedError: what is to be replaced has changed since the write was planned.
     """
-    outputs = list(_outputs(options, written))
+    ticket = session.ticket
+    outputs = list(_outputs(options, session, written))
     stream = None
     if batch is not None:
         stream = ImportBatch(query=written[0].query, number=batch, target=options.segment)
@@ -180,19 +129,25 @@ def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatc
     )
 
 
-def _outputs(options: WriteOptions, written: Sequence[Written]) -> Iterator[ImportOutput]:
+def _outputs(
+    options: WriteOptions, session: WriteSession, written: Sequence[Written]
+) -> Iterator[ImportOutput]:
     """What each segment gets: the chunks of the partitions in their order."""
     found: dict[str, list[ImportedChunk]] = {}
     for each in sorted(written, key=lambda one: one.partition):
         for part, chunks in each.parts:
             found.setdefault(part, []).extend(chunks)
     if options.outputs is Outputs.ONE:
-        single = tuple(found.get("", ()))
-        yield ImportOutput(segment=options.segment, chunks=single, mode=options.import_mode)
-        return
+        found = {"": found.get("", [])}
+    replaces = options.import_mode is ImportMode.REPLACE
     for part, all_of_it in sorted(found.items()):
         segment = options.segment_of(part)
-        yield ImportOutput(segment=segment, chunks=tuple(all_of_it), mode=options.import_mode)
+        yield ImportOutput(
+            segment=segment,
+            chunks=tuple(all_of_it),
+            mode=options.import_mode,
+            replaced=session.replaced(segment) if replaces else None,
+        )
 
 
 def give_up(options: WriteOptions, ticket: ImportTicket) -> None:
@@ -213,21 +168,21 @@ class SegmentWriter(DataSourceArrowWriter):
     """Writes a data frame. Made when the job is planned; then pickled to its tasks and its end."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        check_columns(options, schema)
+        self._key_type = check_columns(options, schema)
         self._options = options
-        self._ticket = open_session(options, LIFETIME, anew=True)
+        self._session = open_session(options, LIFETIME, anew=True)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        return write_task(self._options, self._ticket, iterator)
+        return write_task(self._options, self._session, self._key_type, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the attempts brought that Spark took, in one step."""
-        publish(self._options, self._ticket, _written(messages), None)
+        publish(self._options, self._session, _written(messages), None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what any attempt brought. After a commit it changes nothing."""
-        give_up(self._options, self._ticket)
+        give_up(self._options, self._session.ticket)
 
 
 class SegmentStreamWriter(DataSourceStreamArrowWriter):
@@ -238,14 +193,14 @@ class SegmentStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        check_columns(options, schema)
+        self._key_type = check_columns(options, schema)
         self._options = options
-        self._ticket: ImportTicket | None = None
+        self._session: WriteSession | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._ticket is None:
+        if self._session is None:
             try:
-                self._ticket = open_session(self._options, BATCH_LIFETIME, anew=False)
+                self._session = open_session(self._options, BATCH_LIFETIME, anew=False)
             except SiltstoneError as error:
                 # Spark passes this kind on as it is.
                 raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
@@ -253,17 +208,19 @@ class SegmentStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        assert self._ticket is not None, "it came here pickled"
-        return write_task(self._options, self._ticket, iterator)
+        assert self._session is not None, "it came here pickled"
+        return write_task(self._options, self._session, self._key_type, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a batch, unless it was published before."""
         written = _written(messages)
         if written:
-            publish(self._options, written[0].ticket, written, batchId)
+            seen = {name: one for each in written for name, one in each.session.seen.items()}
+            session = replace(written[0].session, seen=seen)
+            publish(self._options, session, written, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Delete what the batch brought. A batch that was published stays so."""
         written = _written(messages)
         if written:
-            give_up(self._options, written[0].ticket)
+            give_up(self._options, written[0].session.ticket)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,20 +10,25 @@ import pyarrow
 import pyarrow.compute
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import DataType, YearMonthIntervalType
 
-from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.container.import_views import ImportedChunk
 from siltstone.core.records.import_row import PARTS_MAX
 from siltstone.core.words import MIB
 from siltstone.spark.arrow_bytes import encoded
 from siltstone.spark.columns import VALUE
+from siltstone.spark.key_text import KeyColumn, unpacked
 from siltstone.spark.settling import settle
 from siltstone.spark.write_options import Outputs, WriteOptions
+from siltstone.spark.write_session import WriteSession
 from siltstone.store.import_writer import ImportPart, ImportWriter
 
 HELD_BYTES_MAX: Final = 64 * MIB
 """Of all keys of a task together: beyond it the largest becomes a chunk."""
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
+ANSI_PROPERTY: Final = "spark.sql.ansi.enabled"
+"""Has no value unless the session says something else than Spark, which is ``true``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +36,24 @@ class Written(WriterCommitMessage):
     """What a task made.
 
     Attributes:
-        ticket: of the session.
+        session: with what concerns the segments of the parts.
         partition: number of the partition.
         query: id of the streaming query; empty in a batch.
         parts: what stands behind the segment's name (nothing, a partition or a key), and the chunks
             for it.
     """
 
-    ticket: ImportTicket
+    session: WriteSession
     partition: int
     query: str
     parts: tuple[tuple[str, tuple[ImportedChunk, ...]], ...]
 
 
 def write_task(
-    options: WriteOptions, ticket: ImportTicket, batches: Iterable[pyarrow.RecordBatch]
+    options: WriteOptions,
+    session: WriteSession,
+    key_type: DataType | None,
+    batches: Iterator[pyarrow.RecordBatch],
 ) -> Written:
     """Write the rows of one task straight to long-term storage.
 
@@ -57,36 +65,45 @@ def write_task(
     partition = 0 if context is None else context.partitionId()
     attempt = 0 if context is None else context.taskAttemptId()
     query = "" if context is None else context.getLocalProperty(QUERY_PROPERTY) or ""
-    with ImportWriter(options.store, ticket, partition=partition, attempt=attempt) as writer:
+    keys = None
+    if key_type is not None:
+        plain = None if context is None else context.getLocalProperty(ANSI_PROPERTY)
+        keys = KeyColumn(name=options.key, kind=key_type, ansi=plain != "false")
+    with ImportWriter(
+        options.store, session.ticket, partition=partition, attempt=attempt
+    ) as writer:
         settle()
-        parts = _Parts(options, writer, f"{partition:05d}")
-        for batch in batches:
+        parts = _Parts(options, keys, writer, f"{partition:05d}")
+        for batch in unpacked(batches) if isinstance(key_type, YearMonthIntervalType) else batches:
             parts.write(batch)
-        return Written(ticket=ticket, partition=partition, query=query, parts=tuple(parts.finish()))
+        made = tuple(parts.finish())
+        names = [options.segment_of(name) for name, _ in made]
+        return Written(session=session.of(names), partition=partition, query=query, parts=made)
 
 
 class _Parts:
     """The parts that a task writes: one, or one for each key."""
 
-    def __init__(self, options: WriteOptions, writer: ImportWriter, partition: str) -> None:
+    def __init__(
+        self, options: WriteOptions, keys: KeyColumn | None, writer: ImportWriter, partition: str
+    ) -> None:
         self._options = options
+        self._keys = keys
         self._writer = writer
         self._parts: dict[str, ImportPart] = {}
-        if options.outputs is not Outputs.KEY:
+        if keys is None:
             self._single = partition if options.outputs is Outputs.PARTITION else ""
             self._parts[self._single] = writer.new_part()
 
     def write(self, batch: pyarrow.RecordBatch) -> None:
         values = batch.column(VALUE)
-        if self._options.outputs is not Outputs.KEY:
+        if self._keys is None:
             for data in encoded(values, self._options.mode):
                 self._parts[self._single].write(data)
             return
-        keys = batch.column(self._options.key).cast(pyarrow.string())
-        if keys.null_count:
-            raise ValueError(f"a key in column {self._options.key!r} is null")
-        for key in keys.unique().to_pylist():
-            rows = values.filter(pyarrow.compute.equal(keys, key))
+        texts, codes = self._keys.texts(batch)
+        for code, key in enumerate(texts):
+            rows = values.filter(pyarrow.compute.equal(codes, code))
             for data in encoded(rows, self._options.mode):
                 self._part(key).write(data)
         self._bound()

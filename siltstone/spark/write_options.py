@@ -49,11 +49,13 @@ class WriteOptions:
     import_mode: ImportMode = ImportMode.APPEND
 
     def segment_of(self, part: str) -> str:
-        """The segment that gets the rows of one partition or key.
+        """The segment that gets the rows of one partition or key, or all rows.
 
         Raises:
             SegmentNameError: there can be none of that name.
         """
+        if self.outputs is Outputs.ONE:
+            return self.segment
         return check_segment_name(f"{self.segment}/{part}")
 
 

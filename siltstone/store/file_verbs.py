@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from siltstone.core.chunk_names import file_manifest
 from siltstone.core.errors import (
     CapabilityError,
+    NotFlushedError,
     OffsetError,
     SegmentNotFoundError,
     SegmentTruncatedError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.pinning import PinnedMaps
     from siltstone.container.reading import Reading
+    from siltstone.container.views import SegmentInfo
     from siltstone.core.environment import Environment
     from siltstone.core.records.store_manifest import StoreManifest
     from siltstone.store.container_slot import ContainerSlot
@@ -49,7 +51,7 @@ class PublishedFile:
         segment: its name.
         offset: in the segment, of the first byte of the file.
         length: bytes of the file.
-        unflushed: bytes behind it that are acknowledged and in no chunk yet.
+        unflushed: bytes behind it that were acknowledged and in no chunk yet.
     """
 
     path: str
@@ -82,6 +84,11 @@ class FileVerbs:
     _here: tuple[ContainerSlot, ...]
 
     @property
+    def read_only(self) -> bool:
+        """Whether nothing is owned and nothing written."""
+        raise NotImplementedError
+
+    @property
     def environment(self) -> Environment:
         """Gives time and chance."""
         raise NotImplementedError
@@ -100,13 +107,14 @@ class FileVerbs:
         ttl_s: float = TTL_S,
         verify: bool = True,
         at: Mapping[str, int] | None = None,
-        flush: bool = False,
+        flushed_only: bool = False,
     ) -> PublishedFiles:
         """Write a manifest by which ``silt://`` shows segments as files, for a time.
 
         All segments of one container are shown as of one moment. Until the manifest expires a pin
-        keeps their chunks. Only what is flushed is shown. A store that is open read-only can do
-        this beside its owner: it writes pins and the manifest to long-term storage, and no more.
+        keeps their chunks. Files show what is in chunks, so an owner flushes the segments first. A
+        store that is open read-only can do this beside its owner: it writes pins and the manifest
+        to long-term storage, and no more, and so refuses segments with bytes that are not flushed.
 
         Args:
             segments: texts that choose segments, as ``match`` says.
@@ -114,15 +122,17 @@ class FileVerbs:
             ttl_s: seconds until it expires, above 0 and at most 30 days.
             verify: readers compare each block with its sum.
             at: by name the length at which a segment is shown, instead of its flushed length.
-            flush: flush the segments first; only an owner can.
+            flushed_only: show what is flushed already and leave out the rest; neither flush nor
+                refuse.
 
         Raises:
             SegmentNotFoundError: there is none of this name, or none that the text chooses.
             SegmentTruncatedError: ``at`` lies below the readable range of a segment.
             OffsetError: ``at`` lies beyond the flushed length.
+            NotFlushedError: the store is open read-only, a segment without ``at`` has bytes that
+                are not flushed, and ``flushed_only`` is not said.
             CapabilityError: long-term storage has no address that Spark knows; or bytes in place
                 have no sums, and ``verify`` asks for them.
-            ReadOnlyError: ``flush``, and the store was opened read-only.
             TypeError: ``at`` is something else.
             ValueError: no segment is asked for, or ``ttl_s`` or ``at`` is out of range.
             ChunkError: long-term storage did not answer.
@@ -133,9 +143,12 @@ class FileVerbs:
             raise ValueError(f"ttl is above 0 and at most {timedelta(seconds=TTL_S_MAX)}")
         lengths = _lengths(at)
         slots = self._slots_for(segments, match)
-        for slot, texts in slots if flush else ():
-            for name in await self._names(slot, texts, match):
-                await slot.container.flush(name)
+        for slot, texts in () if flushed_only else slots:
+            for info in await self._infos(slot, texts, match):
+                if not self.read_only:
+                    await slot.container.flush(info.name)
+                elif info.name not in lengths:
+                    _check_flushed(info)
         now_ms = int(self.environment.time() * 1000)
         expires_ms = now_ms + int(ttl_s * 1000)
         pinned = []
@@ -165,16 +178,19 @@ class FileVerbs:
             slots.setdefault(slot.index, (slot, []))[1].append(name)
         return [slots[index] for index in sorted(slots)]
 
-    async def _names(
+    async def _infos(
         self, slot: ContainerSlot, segments: Sequence[str], match: NameMatch
-    ) -> list[str]:
-        found = []
+    ) -> list[SegmentInfo]:
+        """What is acknowledged of each chosen segment of one container."""
+        if match is NameMatch.NAME:
+            return [await slot.container.info(name) for name in dict.fromkeys(segments)]
+        found = {}
         for text in segments:
             prefix, last = fixed_prefix(text, match), ""
             while page := await slot.container.list_segments(prefix, last, PAGE):
-                found += [info.name for info in page if chooses(text, match, info.name)]
+                found |= {one.name: one for one in page if chooses(text, match, one.name)}
                 last = page[-1].name
-        return list(dict.fromkeys(found))
+        return list(found.values())
 
     async def _written(
         self, container: Container, head: ManifestHead, pinned: Sequence[PinnedMaps]
@@ -253,6 +269,17 @@ def _chosen(reading: Reading, text: str, match: NameMatch) -> list[str]:
         found += [info.name for info in page if chooses(text, match, info.name)]
         last = page[-1].name
     return found
+
+
+def _check_flushed(info: SegmentInfo) -> None:
+    unflushed = info.length - max(info.flushed_length, info.start_offset)
+    if unflushed:
+        raise NotFlushedError(
+            "files would lack bytes that are not flushed: let the owner flush them, as "
+            "'siltstone flush' does, or say flushed_only=True",
+            segment=info.name,
+            unflushed=unflushed,
+        )
 
 
 def _check_length(reading: Reading, name: str, length: int | None) -> None:

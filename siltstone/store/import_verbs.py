@@ -104,6 +104,7 @@ class ImportVerbs:
             LostDataError, CorruptDataError: a chunk is gone, or not what was said of it.
             SegmentExistsError: a segment that is to be made exists.
             SegmentSealedError: a segment that is to be appended to is sealed.
+            ConditionFailedError: a segment is not what an output says that it replaces.
             BackPressureError: segments could not be held long enough.
             StoreError: objects are taken in place, and a container of the store is not open
                 here, so nobody can tell whether it has one of them.

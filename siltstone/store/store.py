@@ -283,12 +283,17 @@ class Store(LivingHandle, Closing):
         ttl_s: float = TTL_S,
         verify: bool = True,
         at: Mapping[str, int] | None = None,
-        flush: bool = False,
+        flushed_only: bool = False,
     ) -> PublishedFiles:
         """Let ``silt://`` show segments as files, for a time. See ``AsyncStore.publish_files``."""
         return self._loop.run(
             self._store.publish_files(
-                segments, match=match, ttl_s=ttl_s, verify=verify, at=at, flush=flush
+                segments,
+                match=match,
+                ttl_s=ttl_s,
+                verify=verify,
+                at=at,
+                flushed_only=flushed_only,
             )
         )
 

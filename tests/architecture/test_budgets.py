@@ -13,7 +13,9 @@ from tests.architecture.source_tree import modules
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
-FILES_OVER: Mapping[str, int] = {}
+FILES_OVER: Mapping[str, int] = {
+    "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
+}
 """Path: the lines that this file may have."""
 
 FUNCTIONS_OVER: Mapping[str, int] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 from pathlib import Path
 
 import pyarrow
@@ -148,21 +147,19 @@ def test_folders_and_patterns_over_names(
     assert only.endswith(".silt/tree/a/2")
 
 
-def test_what_is_not_flushed_is_told_and_flushed_on_request(
-    spark: SparkSession,
-    store: siltstone.Store,
-    segment: Segment,
-    caplog: pytest.LogCaptureFixture,
+def test_files_hold_all_that_was_acknowledged_unless_less_was_asked_for(
+    spark: SparkSession, store: siltstone.Store, folder: Path, segment: Segment
 ) -> None:
     fill(segment, b"a\n")
     segment.append(b"b\nc\n")
-    with caplog.at_level(logging.WARNING, logger="siltstone.spark.segment_files"):
-        assert spark.read.text(files(spark, store, segment.name)).count() == 1
-    assert [record.getMessage() for record in caplog.records] == [
-        f"4 bytes of segment {segment.name} are not flushed, and not in its file"
-    ]
-    assert spark.read.text(files(spark, store, segment.name, flush=True)).count() == 3
-    assert spark.read.text(files(spark, store, segment.name, at=2)).count() == 1
+    with pytest.raises(siltstone.NotFlushedError, match="flushed_only=True"):
+        files(spark, folder, segment.name)
+    for place in (folder, store):
+        few = files(spark, place, segment.name, flushed_only=True)
+        assert spark.read.text(few).count() == 1
+    assert spark.read.text(files(spark, folder, segment.name, at=2)).count() == 1
+    assert spark.read.text(files(spark, store, segment.name)).count() == 3
+    assert spark.read.text(files(spark, folder, segment.name)).count() == 3
 
 
 def test_a_frame_shows_one_length_beside_a_writer(

@@ -228,7 +228,8 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
             if (range.getOffset() < 0 || range.getLength() < 0) {
                 throw new IllegalArgumentException("a range begins below 0 or has no length: " + range);
             }
-            if (range.getOffset() + range.getLength() > file.length()) {
+            // A sum of the two could wrap around.
+            if (range.getOffset() > file.length() - range.getLength()) {
                 throw new EOFException("a range ends behind the file of " + file.length() + " bytes: " + range);
             }
             local = local && isLocal(range.getOffset(), range.getOffset() + range.getLength());

@@ -11,9 +11,11 @@ from siltstone.container.import_views import (
     ImportMode,
     ImportOutput,
     ImportSessionError,
+    ReplacedIs,
 )
 from siltstone.core.errors import (
     AttributeLimitError,
+    ConditionFailedError,
     CorruptDataError,
     FencedError,
     LostDataError,
@@ -179,6 +181,45 @@ def test_a_new_segment_takes_the_name_of_an_old_one() -> None:
 
     with world(settings=SETTINGS) as made:
         made.run(story(made))
+
+
+def test_a_segment_is_replaced_only_as_it_was_seen() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("s")
+        await owner.container.append("s", b"seen")
+        ticket = await opened(owner, "job")
+        chunks = bring(made.new_storage(), ticket, [b"abc"])
+        info = await owner.container.info("s")
+        seen = ReplacedIs(segment="s", segment_id=info.segment_id, length=4)
+        output = replace(gives("s", chunks, ImportMode.REPLACE), replaced=seen)
+        late = owner.container.append("s", b"late")  # assigned, and in flight
+        with pytest.raises(ConditionFailedError) as refused:
+            await owner.container.imports.commit("job", [output])
+        assert await late == 4
+        assert refused.value.current == replace(seen, length=8)
+        none = replace(output, replaced=ReplacedIs(segment="s"))
+        with pytest.raises(ConditionFailedError):
+            await owner.container.imports.commit("job", [none])
+        assert await content(owner, "s") == b"seenlate"
+        now = replace(output, replaced=replace(seen, length=8))
+        await owner.container.imports.commit("job", [now])
+        await owner.container.imports.commit("job", [output])  # a repeat finds it done
+        assert await content(owner, "s") == b"abc"
+        await made.check(owner)
+        await close_quietly(owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(story(made))
+
+
+@pytest.mark.parametrize(
+    ("mode", "segment"),
+    [(ImportMode.APPEND, "s"), (ImportMode.CREATE, "s"), (ImportMode.REPLACE, "t")],
+)
+def test_a_condition_is_for_the_segment_that_is_replaced(mode: ImportMode, segment: str) -> None:
+    with pytest.raises(ValueError, match="condition"):
+        ImportOutput(segment="s", chunks=(), mode=mode, replaced=ReplacedIs(segment=segment))
 
 
 def test_several_segments_get_theirs_in_one_step_or_none_does() -> None:

@@ -102,7 +102,8 @@ class Sink:
     def held_open(self) -> Iterator[None]:
         """Let the store stay open: to claim it for each step of many jobs takes long."""
         with siltstone.open(self.folder) as store, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("siltstone.spark.sink.owned", lambda *_: nullcontext(store))
+            for module in ("sink", "write_session"):
+                patch.setattr(f"siltstone.spark.{module}.owned", lambda *_: nullcontext(store))
             yield
 
     def content(self, segment: str = "s") -> list[str]:

@@ -276,6 +276,79 @@ def test_an_overwrite_puts_the_new_content_in_place_of_the_old(sink: Sink) -> No
     assert sink.content() == []
 
 
+def appended(sink: Sink, segment: str, row: str) -> None:
+    with siltstone.open(sink.folder) as store:
+        store.create(segment, exist_ok=True).append(row.encode() + b"\n")
+
+
+@pytest.mark.parametrize("held", [["old"], []], ids=["old", "none"])
+def test_an_overwrite_takes_no_bytes_away_that_came_while_it_ran(
+    sink: Sink, held: list[str]
+) -> None:
+    for row in held:
+        appended(sink, "s", row)
+    job = sink.planned(overwrite=True)
+    message = sink.task(job, 0, ["new"])
+    appended(sink, "s", "acknowledged")
+    with pytest.raises(siltstone.ConditionFailedError, match="appended to"):
+        job.commit([message])
+    job.abort([message])
+    assert sink.content() == [*held, "acknowledged"]
+    again = sink.planned(overwrite=True)
+    again.commit([sink.task(again, 0, ["new"])])
+    assert sink.content() == ["new"]
+
+
+def test_an_overwrite_does_not_replace_what_took_the_name_while_it_ran(sink: Sink) -> None:
+    appended(sink, "s", "one")
+    first, second = sink.planned(overwrite=True), sink.planned(overwrite=True)
+    second.commit([sink.task(second, 0, ["two"])])
+    with pytest.raises(siltstone.ConditionFailedError, match="made anew"):
+        first.commit([sink.task(first, 0, ["six"])])
+    assert sink.content() == ["two"]
+    third = sink.planned(overwrite=True)
+    with siltstone.open(sink.folder) as store:
+        store.segment("s").delete()
+    third.commit([sink.task(third, 0, ["three"])])
+    assert sink.content() == ["three"], "nothing is lost of what was deleted"
+
+
+def test_an_overwrite_of_keys_looks_at_those_that_it_replaces(sink: Sink) -> None:
+    for key in "ab":
+        appended(sink, f"keys/{key}", "old")
+    job = sink.planned(overwrite=True, key="k", segment="keys")
+    messages = [sink.task(job, 0, ["new"], keys=["a"])]
+    appended(sink, "keys/b", "acknowledged")
+    job.commit(messages)
+    job = sink.planned(overwrite=True, key="k", segment="keys")
+    messages = [sink.task(job, 0, ["newer", "newer"], keys=["a", "c"])]
+    appended(sink, "keys/c", "acknowledged")
+    with pytest.raises(siltstone.ConditionFailedError, match="keys/c"):
+        job.commit(messages)
+    assert [sink.content(f"keys/{key}") for key in "abc"] == [
+        ["new"],
+        ["old", "acknowledged"],
+        ["acknowledged"],
+    ]
+
+
+def test_a_batch_of_a_complete_stream_takes_no_bytes_away_that_came_while_it_ran(
+    sink: Sink,
+) -> None:
+    def planned() -> SegmentStreamWriter:
+        return sent(sink.ending(overwrite=True))
+
+    for number in range(2):
+        messages = [sink.task(planned(), 0, [f"batch {number}"], query="q")]
+        sink.ending(overwrite=True).commit(messages, number)
+        assert sink.content() == [f"batch {number}"]
+    messages = [sink.task(planned(), 0, ["batch 2"], query="q")]
+    appended(sink, "s", "acknowledged")
+    with pytest.raises(siltstone.ConditionFailedError):
+        sink.ending(overwrite=True).commit(messages, 2)
+    assert sink.content() == ["batch 1", "acknowledged"]
+
+
 def test_each_partition_or_key_gets_a_segment_of_its_own(sink: Sink) -> None:
     parts = sink.planned(outputs="partition", segment="parts")
     parts.commit([sink.task(parts, number, [f"row {number}"]) for number in (0, 2)])

@@ -10,8 +10,8 @@ import siltstone
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import (
     CapabilityError,
+    NotFlushedError,
     OffsetError,
-    ReadOnlyError,
     SegmentNotFoundError,
     SegmentTruncatedError,
 )
@@ -52,7 +52,9 @@ def contents(folder: Path, found: PublishedFiles) -> dict[str, bytes]:
     return {file.segment: content(manifest, file) for file in manifest.files}
 
 
-def test_files_hold_what_is_flushed(store: siltstone.Store, folder: Path, name: str) -> None:
+def test_files_hold_all_that_was_acknowledged_or_what_is_flushed(
+    store: siltstone.Store, folder: Path, name: str
+) -> None:
     names = [f"{name}/{part}" for part in ("a", "a/b", "_c d", "empty")]
     data = {each: each.encode() * 50_000 for each in names[:3]} | {names[3]: b""}
     for each in names:
@@ -63,10 +65,10 @@ def test_files_hold_what_is_flushed(store: siltstone.Store, folder: Path, name: 
             segment.append(data[each][1_000:])
             segment.flush()
         segment.append(b"tail")
-    found = store.publish_files(names)
+    found = store.publish_files(names, flushed_only=True)
     assert contents(folder, found) == data
     assert {file.segment: file.unflushed for file in found.files} == dict.fromkeys(names, 4)
-    by_prefix = store.publish_files([f"{name}/"], match=NameMatch.PREFIX, flush=True)
+    by_prefix = store.publish_files([f"{name}/"], match=NameMatch.PREFIX)
     whole = {each: text + b"tail" for each, text in data.items()}
     assert contents(folder, by_prefix) == whole
     by_glob = store.publish_files([f"{name}/?"], match=NameMatch.GLOB)
@@ -80,11 +82,33 @@ def test_a_reader_publishes_beside_the_owner(
     segment.flush()
     with siltstone.open(folder, read_only=True) as reader:
         found = reader.publish_files([segment.name])
-        with pytest.raises(ReadOnlyError):
-            reader.publish_files([segment.name], flush=True)
     assert contents(folder, found) == {segment.name: b"abc"}
     assert not [finding for finding in store.check() if "files" in finding.where]
     assert not [finding for finding in store.sweep() if "files" in finding.name]
+
+
+def test_a_reader_refuses_to_leave_out_what_is_not_flushed_unless_it_is_told_to(
+    store: siltstone.Store, folder: Path, name: str
+) -> None:
+    names = [f"{name}/{part}" for part in "ab"]
+    for each in names:
+        store.create(each).append(b"abc")
+        store.flush()
+    store.segment(names[1]).append(b"tail")
+    pins = sorted((folder / "chunks" / "system" / "pins").glob("*"))
+    with siltstone.open(folder, read_only=True) as reader:
+        for texts, match in ((names, NameMatch.NAME), ([f"{name}/"], NameMatch.PREFIX)):
+            with pytest.raises(NotFlushedError, match="siltstone flush") as refused:
+                reader.publish_files(texts, match=match)
+            assert (refused.value.segment, refused.value.unflushed) == (names[1], 4)
+        assert sorted((folder / "chunks" / "system" / "pins").glob("*")) == pins, "none is left"
+        assert contents(folder, reader.publish_files(names[:1])) == {names[0]: b"abc"}
+        for found in (
+            reader.publish_files(names, flushed_only=True),
+            reader.publish_files(names, at={names[1]: 3}),
+        ):
+            assert contents(folder, found) == dict.fromkeys(names, b"abc")
+    assert store.segment(names[1]).info().flushed_length == 3
 
 
 def test_an_older_length_and_a_later_start(
@@ -97,12 +121,13 @@ def test_an_older_length_and_a_later_start(
     found = store.publish_files([segment.name], at={segment.name: 7})
     assert contents(folder, found) == {segment.name: b"3456"}
     assert [(file.offset, file.length) for file in found.files] == [(3, 4)]
-    for wrong, error in ((2, SegmentTruncatedError), (11, OffsetError), (99, OffsetError)):
+    segment.append(b"tail")
+    for wrong, error in ((2, SegmentTruncatedError), (15, OffsetError), (99, OffsetError)):
         with pytest.raises(error):
-            store.publish_files([segment.name], at={segment.name: wrong})
-    segment.truncate(12)
-    found = store.publish_files([segment.name])
-    assert [(file.offset, file.length, file.unflushed) for file in found.files] == [(12, 0, 2)]
+            store.publish_files([segment.name], at={segment.name: wrong}, flushed_only=True)
+    segment.truncate(16)
+    found = store.publish_files([segment.name], flushed_only=True)
+    assert [(file.offset, file.length, file.unflushed) for file in found.files] == [(16, 0, 2)]
 
 
 def test_what_is_wrong_is_refused(store: siltstone.Store, segment: siltstone.Segment) -> None:
