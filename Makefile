@@ -37,7 +37,7 @@ demo: $(SELF) $(SPARK) jar ## the flights demo: load, read back, query with Spar
 	$(BIN)/python -m examples.flights $(ARGS)
 
 # The jar tells of which sources it is, so nothing is compiled twice. Without javac all but silt:// works; CI must have it.
-jar: | $(SPARK)
+jar: | $(SELF)
 	@$(BIN)/python siltstone/spark/jvm/jar.py || test "$${CI:-}" != true
 
 # The tests of Spark, which share one session, run beside the others: each of the two often waits for something that is no processor.

@@ -1,4 +1,4 @@
-"""The file system ``silt://`` for Spark: Java, compiled by ``make setup``, shipped in the wheel."""
+"""The file system ``silt://`` for Spark: Java, compiled when a wheel is built, and part of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Making the jar of ``silt://`` with ``javac``, and telling whether it is that of its sources.
 
-Uses the standard library alone, so that ``make`` can run it as a script.
+Uses the standard library alone, so that ``make`` can run it as a script, and the build of a wheel,
+which has no pyspark: what the sources need to know of Hadoop is declared in ``hadoop_api``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,10 @@ FOLDER: Final = Path(__file__).parent
 JAR: Final = FOLDER / "silt.jar"
 CLASS_NAME: Final = "siltstone.SiltFileSystem"
 RELEASE: Final = "17"
+_HADOOP_API: Final = "hadoop_api"
+_WAY_OUT: Final = (
+    "install a JDK of release 17 or newer and compile it: python -m siltstone.spark.jvm.jar"
+)
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _BEGINNING: Final = (1980, 1, 1, 0, 0, 0)
 _COMPILE_S: Final = 120.0
@@ -35,20 +39,20 @@ def find_jar() -> Path:
         JarError: it was never built, or from other sources than those beside it.
     """
     if not JAR.is_file():
-        raise JarError(f"there is no {JAR}: it is built by 'make setup', which needs javac 17+")
+        raise JarError(f"there is no {JAR}; {_WAY_OUT}")
     with zipfile.ZipFile(JAR) as archive:
         if f"Sources: {sources_digest()}" not in archive.read(_MANIFEST).decode().split("\r\n"):
-            raise JarError(f"{JAR} is older than its sources; run 'make setup', which needs javac")
+            raise JarError(f"{JAR} is older than its sources; {_WAY_OUT}")
     return JAR
 
 
 def build_jar() -> Path:
-    """Compile the sources against the jars inside pyspark, unless the jar is up to date.
+    """Compile the sources, unless the jar is up to date.
 
     The same sources and compiler give the same bytes.
 
     Raises:
-        JarError: there is no ``javac`` or no pyspark, or the sources do not compile.
+        JarError: there is no ``javac``, or the sources do not compile, or the folder takes no file.
     """
     try:
         return find_jar()
@@ -61,7 +65,8 @@ def build_jar() -> Path:
         classes = Path(name) / "classes"
         command = [
             compiler, "--release", RELEASE, "-Xlint:all", "-Werror", "-encoding", "UTF-8",
-            "-cp", str(_hadoop()), "-d", str(classes), *map(str, _sources()),
+            "-implicit:none", "-sourcepath", str(FOLDER / _HADOOP_API), "-d", str(classes),
+            *map(str, sorted(FOLDER.glob("*.java"))),
         ]  # fmt: skip
         try:
             run = subprocess.run(
@@ -71,11 +76,14 @@ def build_jar() -> Path:
             raise JarError(f"javac did not do its work: {error}") from error
         if run.returncode:
             raise JarError(f"javac failed:\n{run.stdout}{run.stderr}")
-        # Whole or not at all: others may look for it at the same time.
-        with tempfile.NamedTemporaryFile(dir=FOLDER, prefix=".silt-", delete=False) as draft:
-            _pack(classes, Path(draft.name))
-        Path(draft.name).chmod(0o644)
-        Path(draft.name).replace(JAR)
+        try:
+            # Whole or not at all: others may look for it at the same time.
+            with tempfile.NamedTemporaryFile(dir=FOLDER, prefix=".silt-", delete=False) as draft:
+                _pack(classes, Path(draft.name))
+            Path(draft.name).chmod(0o644)
+            Path(draft.name).replace(JAR)
+        except OSError as error:
+            raise JarError(f"{JAR} can not be written: {error}") from error
     return JAR
 
 
@@ -88,15 +96,7 @@ def sources_digest() -> str:
 
 
 def _sources() -> list[Path]:
-    return sorted(FOLDER.glob("*.java"))
-
-
-def _hadoop() -> Path:
-    spec = find_spec("pyspark")
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        for found in Path(place).glob("jars/hadoop-client-api-*.jar"):
-            return found
-    raise JarError("there is no pyspark to compile against")
+    return sorted([*FOLDER.glob("*.java"), *(FOLDER / _HADOOP_API).rglob("*.java")])
 
 
 def _pack(classes: Path, jar: Path) -> None:

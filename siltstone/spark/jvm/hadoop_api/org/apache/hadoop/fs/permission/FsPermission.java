@@ -1,0 +1,5 @@
+package org.apache.hadoop.fs.permission;
+
+public class FsPermission {
+    public FsPermission(short mode) {}
+}
