@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.words import GIB, MIB, check_segment_name
+from siltstone.spark.catalog_tables import check_options
 from siltstone.store.arguments import OFFSET_MAX
 
 RANGE_BYTES_MAX: Final = GIB
@@ -136,6 +137,7 @@ def parse_options(given: Mapping[str, str], known: tuple[str, ...] = KNOWN) -> R
 
 
 def _check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    check_options(options)
     if unknown := sorted(options.keys() - {name.lower() for name in known}):
         hint = "; load() takes no path: say .option('store', path)" if "path" in unknown else ""
         raise SettingsError(

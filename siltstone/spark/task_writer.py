@@ -16,6 +16,7 @@ from siltstone.container.import_views import ImportedChunk
 from siltstone.core.records.import_row import PARTS_MAX
 from siltstone.core.words import MIB
 from siltstone.spark.arrow_bytes import encoded
+from siltstone.spark.catalog_tables import QUERY, check_task
 from siltstone.spark.columns import VALUE
 from siltstone.spark.key_text import KeyColumn, unpacked
 from siltstone.spark.settling import settle
@@ -26,7 +27,6 @@ from siltstone.store.import_writer import ImportPart, ImportWriter
 HELD_BYTES_MAX: Final = 64 * MIB
 """Of all keys of a task together: beyond it the largest becomes a chunk."""
 
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
 ANSI_PROPERTY: Final = "spark.sql.ansi.enabled"
 """Has no value unless the session says something else than Spark, which is ``true``."""
 
@@ -58,13 +58,16 @@ def write_task(
     """Write the rows of one task straight to long-term storage.
 
     Raises:
+        SettingsError: the rows are for a table of Spark's catalog.
         ValueError: a value or a key is null, or there are too many keys.
         ChunkError: long-term storage failed; another attempt begins anew.
     """
     context = TaskContext.get()
+    if context is not None:
+        check_task(context)
     partition = 0 if context is None else context.partitionId()
     attempt = 0 if context is None else context.taskAttemptId()
-    query = "" if context is None else context.getLocalProperty(QUERY_PROPERTY) or ""
+    query = "" if context is None else context.getLocalProperty(QUERY) or ""
     keys = None
     if key_type is not None:
         plain = None if context is None else context.getLocalProperty(ANSI_PROPERTY)

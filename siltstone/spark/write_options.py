@@ -11,6 +11,7 @@ from typing import Final
 from siltstone.container.import_views import ImportMode
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.core.words import check_segment_name
+from siltstone.spark.catalog_tables import check_options
 from siltstone.spark.options import Mode, choice
 
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation"})
@@ -69,6 +70,7 @@ def parse_write_options(given: Mapping[str, str], *, overwrite: bool) -> WriteOp
         SettingsError: an option is unknown, missing or out of its range; the message names it.
     """
     options = {name.lower(): str(value) for name, value in given.items()}
+    check_options(options)
     if unknown := sorted(options.keys() - set(KNOWN) - SPARK_OPTIONS):
         hint = "; save() takes no path: say .option('store', path)" if "path" in unknown else ""
         raise SettingsError(
