@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.migration import backup_care
+from siltstone.migration.backup_place import BackupPlace
 from siltstone.store import recovery
 from siltstone.store.segment import Segment
 from tests.unit.cli.conftest import Command
@@ -59,14 +59,14 @@ def test_generations_that_are_gone_are_told(
     place = str(tmp_path / "backups")
     for _ in range(2):
         assert command("backup", "create", place).code == 0
-    real = backup_care.BackupPlace.forget
+    real = BackupPlace.forget
 
     def forget(opened: Any, number: int) -> None:
         if number == 2:
             raise OSError(5, "the disk is gone")
         real(opened, number)
 
-    monkeypatch.setattr(backup_care.BackupPlace, "forget", forget)
+    monkeypatch.setattr(BackupPlace, "forget", forget)
     ran = command("backup", "remove", place, "1", "2")
     assert ran.code == 1
     assert ran.err.endswith("; removed before that: 1\n")

@@ -85,7 +85,7 @@ CASES: dict[str, Case] = {
         lambda s, g: g.writer("w").append(b"x", sequence=-1),
     ),
     "register a writer without a name": (ValueError, lambda s, g: g.writer("")),
-    "read into what is read-only": (TypeError, lambda s, g: g.read_into(4, b"x")),  # type: ignore[arg-type]
+    "read into what is read-only": (TypeError, lambda s, g: g.read_into(4, b"x")),
     "an empty name": (SegmentNameError, lambda s, g: s.segment("")),
     "a long name": (SegmentNameError, lambda s, g: s.segment("x" * 1025)),
     "a name with NUL": (SegmentNameError, lambda s, g: s.segment("a\0b")),
