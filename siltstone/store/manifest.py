@@ -22,6 +22,7 @@ from siltstone.core.records.store_manifest import (
     decode_store_manifest,
     encode_store_manifest,
 )
+from siltstone.core.simplified_layout import SIMPLIFIED, holds_simplified
 from siltstone.core.uuid_text import uuid_text
 
 MANIFEST_NAME: Final = "system/store"
@@ -60,6 +61,10 @@ def read_manifest(storage: ChunkStorage, name: str = MANIFEST_NAME) -> StoreMani
     """
     found = read_manifest_at(storage, name)
     if found is None:
+        if (simplified := holds_simplified(storage)) is not None:
+            raise StoreNotFoundError(
+                f"long-term storage holds no store: {SIMPLIFIED}", found=simplified
+            )
         raise StoreNotFoundError("long-term storage holds no store", missing=name)
     return found
 

@@ -14,6 +14,7 @@ from siltstone.core.chunk_care import Addresses, list_every
 from siltstone.core.chunk_names import is_ours
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import StoreError
+from siltstone.core.simplified_layout import SIMPLIFIED, is_simplified
 from siltstone.core.words import GIB
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import check_rule, segment_for
@@ -82,7 +83,8 @@ def plan_files(
 
     Raises:
         OSError: one can not be looked at; its name is told.
-        StoreError: something is no regular file, or does not lie where it must.
+        StoreError: something is no regular file, does not lie where it must, or is of the layout
+            that Pravega has had since 0.9.
         SegmentNameError: no segment can have the name that the rule gives.
         ValueError: the rule seems to misspell a field.
     """
@@ -97,7 +99,8 @@ def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> l
     last ``/`` of its prefix.
 
     Raises:
-        StoreError: there is none of a prefix, or one has a key that no chunk can have.
+        StoreError: there is none of a prefix, one has a key that no chunk can have, or is of the layout
+            that Pravega has had since 0.9.
         ChunkError: long-term storage did not answer.
     """
     return _by_segment(rule, _listed(storage, prefixes))
@@ -160,6 +163,9 @@ def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedS
     check_rule(rule)
     segments: dict[str, list[Source]] = {}
     for path, source in found:
+        # By the whole path: the name of a journal says nothing without the folders above.
+        if is_simplified(source.path):
+            raise StoreError(f"a file is no segment: {SIMPLIFIED}", file=source.path)
         segments.setdefault(segment_for(rule, path), []).append(source)
     return [PlannedSegment(name=name, sources=tuple(some)) for name, some in segments.items()]
 

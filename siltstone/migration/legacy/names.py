@@ -25,6 +25,7 @@ from siltstone.core.errors import StoreError
 from siltstone.core.legacy_layout import HEADER as HEADER
 from siltstone.core.legacy_layout import chunk_of as chunk_of
 from siltstone.core.legacy_layout import header_of as header_of
+from siltstone.core.simplified_layout import SIMPLIFIED, is_simplified
 
 REPLACING: Final = ".replace.tmp"
 
@@ -39,7 +40,6 @@ _STATE = re.compile(r"(.+)\$state[12]?", re.DOTALL)
 _STATE_ON_HDFS = re.compile(_STATE.pattern + _BEHIND, re.DOTALL)
 _BOOKS: Final = "_system/containers/metadata"
 """With the number of a container behind it, which is no offset."""
-_NEWER = re.compile(r".+\.E-[0-9]+-O-[0-9]+\.[0-9a-fA-F-]{36}", re.DOTALL)
 
 
 class LegacyLayoutError(StoreError):
@@ -153,8 +153,8 @@ def naming_of(keys: Collection[str], where: str, known: Collection[str] = ()) ->
     """
     seen: dict[str, str] = {}
     for key in keys:
-        if _NEWER.fullmatch(key):
-            seen.setdefault("chunked", key)
+        if is_simplified(key):
+            seen.setdefault("simplified", key)
         elif _ON_HDFS.fullmatch(key):
             seen.setdefault(Naming.HDFS, key)
         elif _ON_FILES.fullmatch(key):
@@ -163,10 +163,8 @@ def naming_of(keys: Collection[str], where: str, known: Collection[str] = ()) ->
         raise LegacyLayoutError(
             "files of several layouts are mixed", where=where, files=sorted(seen.values())
         )
-    if "chunked" in seen:
-        raise LegacyLayoutError(
-            "this is the layout that followed the legacy one", where=seen["chunked"]
-        )
+    if "simplified" in seen:
+        raise LegacyLayoutError(SIMPLIFIED, where=where, found=seen["simplified"])
     naming = Naming(next(iter(seen))) if seen else _naming_by_names(keys, known)
     naming = naming or _naming_by_states(keys)
     if naming is None:
