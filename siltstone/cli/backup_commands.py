@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from siltstone.migration.backup_place import FoundGeneration
     from siltstone.migration.restore_backup import RestoreReport
     from siltstone.migration.verify_backup import VerifyReport
-    from siltstone.store.initialisation import Site
+    from siltstone.store.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -359,7 +359,7 @@ def gc(
 def site_from(folder: Path, choice: dict[str, Any]) -> Site:
     """Where a new store lies, by what ``new_store_options`` gave, which is taken out of it."""
     from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
-    from siltstone.store.initialisation import site_of
+    from siltstone.store.site import site_of
 
     model = plugin_settings(BINDINGS_GROUP, choice["binding"])
     log_model = plugin_settings(TIER1_GROUP, choice["log"])

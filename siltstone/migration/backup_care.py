@@ -89,6 +89,9 @@ def remove_backups(
 ) -> None:
     """Take generations away; what they alone named is garbage from then on.
 
+    Numbers only grow, so one below the newest that is not there was removed before, as by a call
+    that died.
+
     Args:
         place: settings file of the place, or a folder.
         generations: their numbers.
@@ -98,7 +101,7 @@ def remove_backups(
         progress: called with each that is gone, durably.
 
     Raises:
-        StoreNotFoundError: there is none of a number; nothing was removed.
+        StoreNotFoundError: there never was one of a number; nothing was removed.
         StoreInUseError: somebody else makes, removes or collects backups here.
     """
     with ExitStack() as stack:
@@ -106,11 +109,11 @@ def remove_backups(
         taken = None if dry_run else stack.enter_context(turn(opened, takeover=takeover))
         there = {found.number for found in opened.generations()}
         for number in generations:
-            if number not in there:
+            if number > max(there, default=0):
                 raise StoreNotFoundError("there is no such backup", generation=number)
         if taken is None:
             return
-        for number in generations:
+        for number in sorted(there.intersection(generations)):
             taken.check()
             opened.forget(number)
             progress(number)

@@ -9,7 +9,6 @@ replaces the settings. Nothing else changes at the old place.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -31,25 +30,25 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.migration.backup import Progress
 from siltstone.migration.backup_place import delete, put
 from siltstone.migration.move_objects import MoveItem, MoveWork
 from siltstone.migration.move_rows import contents_of, doubted, mark_names
+from siltstone.migration.move_settings import (
+    MOVED_NAME,
+    is_switched,
+    manifest_at,
+    replace_settings,
+    same_place,
+)
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.store_view import StoreView, store_view
 from siltstone.pipelines.work import FAILED, OK, Executor, PipelineError, packed
 from siltstone.store.assemble import Assembly, assembled, open_storage
 from siltstone.store.effective_settings import EffectiveSettings, load_settings
-from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME, read_manifest_at
-
-MOVED_NAME: Final = "system/store-moved"
-"""The store manifest at an old place that is not the store's any more."""
-
-BEFORE: Final = ".before-switch"
-"""Behind the name of the settings file: what it was before a switch."""
+from siltstone.store.manifest import COPY_NAME, MANIFEST_NAME
 
 _OURS: Final = ("data/", "import/", "system/")
 _NAMES: Final = (MANIFEST_NAME, COPY_NAME, MOVED_NAME)
@@ -124,7 +123,9 @@ def switch_storage(
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> MoveReport:
-    """Let a store that nobody has open go on at a new place. A call that died may be repeated.
+    """Let a store that nobody has open go on at a new place.
+
+    A call that died may be repeated; behind one that did all it does nothing.
 
     Args:
         store: settings file of the store, or its folder. Afterwards the file is the other one, and
@@ -140,14 +141,17 @@ def switch_storage(
         FencedError: somebody took a container over meanwhile; nothing was switched.
         CorruptDataError, PipelineError, ChunkError, SettingsError: see ``copy_storage``.
     """
-    old, new = _checked(store, settings)
     environment = SystemEnvironment()
+    old, new = load_settings(store), load_settings(settings)
+    if same_place(old, new) and is_switched(old, environment):
+        return MoveReport(objects=0, size=0, copied=0, copied_bytes=0, removed=0, settings=old.file)
+    old, new = _checked(store, settings)
     with ExitStack() as stack:
         stack.enter_context(closing(environment))
         source = stack.enter_context(closing(open_storage(old, environment)))
         target = stack.enter_context(closing(open_storage(new, environment)))
-        moved = _manifest_at(source, MOVED_NAME)
-        if moved is not None and _manifest_at(source, MANIFEST_NAME) is None:
+        moved = manifest_at(source, MOVED_NAME)
+        if moved is not None and manifest_at(source, MANIFEST_NAME) is None:
             # A call died here; nobody could open the store since, so the new place is still whole.
             _check_begun(target, moved)
             _name(target, moved)
@@ -157,7 +161,7 @@ def switch_storage(
                 report = _rest(old, new, source, target, executor or LocalExecutor(), progress)
                 _unname(source, assembly.manifest, check)
                 _name(target, assembly.manifest)
-    _replace(old.file, new.file)
+    replace_settings(old.file, new.file)
     return MoveReport(
         objects=report.objects,
         size=report.size,
@@ -183,7 +187,7 @@ def _checked(
     for key, (one, other) in same.items():
         if one != other:
             raise SettingsError(f"{new.file}: {key} is another one than in {old.file.name}")
-    if (old.binding, dict(old.binding_options)) == (new.binding, dict(new.binding_options)):
+    if same_place(old, new):
         raise SettingsError(f"{new.file}: long_term_storage is the one of {old.file.name}")
     return old, new
 
@@ -195,9 +199,9 @@ def _begin(target: ChunkStorage, manifest: StoreManifest) -> bool:
         StoreError: it holds a store, or something else.
     """
     for name in (COPY_NAME, MOVED_NAME):
-        found = _manifest_at(target, name)
+        found = manifest_at(target, name)
         if found is not None and found.store_id == manifest.store_id:
-            if _manifest_at(target, MANIFEST_NAME) is None:
+            if manifest_at(target, MANIFEST_NAME) is None:
                 _put(target, COPY_NAME, manifest)
                 return False
             break
@@ -340,7 +344,7 @@ def _check(logs: Iterable[FencedLog]) -> None:
 
 def _check_begun(target: ChunkStorage, manifest: StoreManifest) -> None:
     """Refuse another new place than the one of the call that died. Raises ``StoreError``."""
-    found = (_manifest_at(target, name) for name in (COPY_NAME, MANIFEST_NAME))
+    found = (manifest_at(target, name) for name in (COPY_NAME, MANIFEST_NAME))
     if not any(one is not None and one.store_id == manifest.store_id for one in found):
         raise StoreError("the store was moved already, and this is not its new place")
 
@@ -368,30 +372,8 @@ def _name(target: ChunkStorage, manifest: StoreManifest) -> None:
 
 def _put(storage: ChunkStorage, name: str, manifest: StoreManifest) -> None:
     """Give a manifest a name, which may have it already, or half of it from a call that died."""
-    found = _manifest_at(storage, name)
+    found = manifest_at(storage, name)
     if found is None:
         put(storage, name, [encode_store_manifest(manifest)])
     elif found.store_id != manifest.store_id:
         raise StoreError("another store has this name here", object=name)
-
-
-def _manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
-    """The manifest of a name; ``None`` when there is none, or not the whole of it."""
-    try:
-        return read_manifest_at(storage, name)
-    except CorruptDataError:
-        return None
-
-
-def _replace(old: Path, new: Path) -> None:
-    """Let ``old`` have the content of ``new``, at once; what it had stays beside it."""
-    before = old.with_name(old.name + BEFORE)
-    draft = old.with_name(f".{old.name}.switch")
-    with draft.open("wb") as file:
-        file.write(new.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    before.unlink(missing_ok=True)
-    before.hardlink_to(old)
-    draft.replace(old)
-    sync_folder(SystemFileCalls(), str(old.parent))

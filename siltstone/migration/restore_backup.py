@@ -22,6 +22,7 @@ from siltstone.core.errors import (
     CorruptDataError,
     SettingsError,
     StoreError,
+    StoreNotFoundError,
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.records.backup import Backup, BackupChunk, BackupContainer
@@ -39,10 +40,10 @@ from siltstone.migration.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, PipelineError, packed
-from siltstone.store.filling import NewStore, fill_store
-from siltstone.store.initialisation import Site, site_of
+from siltstone.store.filling import NewStore, begun, fill_store
 from siltstone.store.manifest import COPY_NAME
 from siltstone.store.place_settings import Place, find_place, open_place
+from siltstone.store.site import Site, site_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +81,15 @@ def restore_backup(
     """Make a new store from a generation, and open it once.
 
     The store that was backed up is not looked at and may be gone. A call that died leaves no store;
-    the same call again goes on. Containers that are not in the generation begin empty.
+    the same call again goes on, with the generation that it began with, also if there is a newer
+    one by now; behind a call that did all it brings nothing. Containers that are not in the
+    generation begin empty.
 
     Args:
         place: settings file of the place, or a folder.
         target: where the new store will be, as ``site_of`` says it; a folder alone stands for the
             binding ``nfs`` and the log ``file`` in it. Its storage and its logs must be empty.
-        generation: which one; ``None`` means the newest.
+        generation: which one; ``None`` means the newest, or the one that a call began here with.
         store: uuid of the store that was backed up; see ``backups_of``.
         executor: where chunks are brought; ``None`` means threads of this process.
         rate: bytes a second from the place, at least 1; ``None`` means no limit.
@@ -95,7 +98,8 @@ def restore_backup(
         progress: told how far it is.
 
     Raises:
-        StoreExistsError: something is here already.
+        StoreExistsError: something is here already, or another generation was begun.
+        StoreInUseError: another call makes a store here.
         StoreNotFoundError: there is no such backup, or it was removed meanwhile.
         CorruptDataError: the backup is damaged; ``where`` names an object.
         StoreError: chunks are absent from the backup; or the folder can not be written.
@@ -106,10 +110,10 @@ def restore_backup(
     """
     site = target if isinstance(target, Site) else site_of(target)
     with backups_of(place, store, rate=rate) as opened:
-        backup = opened.generation(generation)
+        backup = opened.generation(_begun(opened, site) if generation is None else generation)
         chosen = executor or LocalExecutor()
         work = _Restoring(opened, backup, find_place(place), chosen, rate, progress)
-        origin = f"{opened.store_id.hex()[:8]}-{backup.generation}"
+        origin = f"{_origin(opened)}{backup.generation}"
         try:
             work.look(allow_missing=allow_missing)
             settings = fill_store(site, origin, backup.container_count, work.fill)
@@ -124,6 +128,30 @@ def restore_backup(
             found=work.found,
             missing=work.missing,
         )
+
+
+def _origin(opened: BackupPlace) -> str:
+    """What a store is made from, up to the generation."""
+    return f"{opened.store_id.hex()[:8]}-"
+
+
+def _begun(opened: BackupPlace, site: Site) -> int | None:
+    """The generation that an unfinished call makes a store of here; ``None`` without one.
+
+    Raises:
+        StoreNotFoundError: it was removed meanwhile.
+    """
+    origin, stem = begun(site) or "", _origin(opened)
+    number = origin.removeprefix(stem)
+    if origin == number or not number.isdecimal():
+        return None
+    if int(number) not in {found.number for found in opened.generations()}:
+        raise StoreNotFoundError(
+            "a store was begun here of a backup that was removed since: remove what it has made",
+            generation=number,
+            path=site.place,
+        )
+    return int(number)
 
 
 class _Restoring:

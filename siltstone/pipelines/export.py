@@ -206,7 +206,7 @@ def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
 
 
 def _write_bytes(draft: Path, pieces: Iterable[memoryview]) -> None:
-    with draft.open("xb", buffering=0) as file:
+    with draft.open("wb", buffering=0) as file:
         write_stream_durably(SystemFileCalls(), file.fileno(), pieces, 0)
 
 

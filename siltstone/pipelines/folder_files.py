@@ -1,13 +1,21 @@
-"""Files that appear whole or not at all, in a folder that several workers fill at a time."""
+"""Files that appear whole or not at all, in a folder that several workers fill at a time.
+
+A draft is locked as long as its writer lives, and its name says on which machine: whoever comes to
+the same folder there removes those of writers that died. On other machines a day has to pass.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import platform
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 
@@ -18,16 +26,59 @@ DRAFT_SUFFIX: Final = ".draft"
 DRAFT_KEPT_S: Final = 86_400.0
 """A draft that was not touched for so long belongs to nobody who lives."""
 
+_NONCE_DIGITS: Final = 24
+
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """Yield where to write what shall become ``path``; see ``publish``. It is gone at the end."""
+    """Yield an empty file to write what shall become ``path`` to; see ``publish``.
+
+    It is gone at the end, and so are those that writers of ``path`` left here who were killed.
+    """
     make_folder(SystemFileCalls(), str(path.parent))
-    draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{uuid.uuid4().hex}{DRAFT_SUFFIX}")
-    try:
-        yield draft
-    finally:
-        draft.unlink(missing_ok=True)
+    _remove_left(path.parent.glob(f"{DRAFT_PREFIX}{escape(path.name)}.{_machine()}*{DRAFT_SUFFIX}"))
+    nonce = uuid.uuid4().hex[:_NONCE_DIGITS]
+    draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{_machine()}{nonce}{DRAFT_SUFFIX}")
+    with draft.open("xb") as file:
+        try:
+            with suppress(OSError):  # where there are no locks a draft is kept for a day
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            # Whoever looked at it before the lock has removed it.
+            draft.touch()
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def is_left(path: Path) -> bool:
+    """Whether ``path`` was published by a writer that was killed before its draft was gone."""
+    left = path.parent.glob(f"{DRAFT_PREFIX}{escape(path.name)}.{_machine()}*{DRAFT_SUFFIX}")
+    return any(draft.samefile(path) and not _is_locked(draft) for draft in left)
+
+
+def _is_locked(draft: Path) -> bool:
+    with draft.open("r+b") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _machine() -> str:
+    """Eight digits that stand for this machine."""
+    return f"{crc32(platform.node().encode()):08x}"
+
+
+def _remove_left(drafts: Iterable[Path]) -> int:
+    """Remove those drafts of this machine whose writers are gone; return how many."""
+    count = 0
+    for draft in drafts:
+        with suppress(OSError), draft.open("r+b") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
+            count += 1
+    return count
 
 
 def publish(draft: Path, path: Path) -> bool:
@@ -44,7 +95,7 @@ def publish(draft: Path, path: Path) -> bool:
 
 def remove_old_drafts(folder: Path, now_s: float) -> int:
     """Remove drafts of writers that died; return how many."""
-    count = 0
+    count = _remove_left(folder.glob(f"**/{DRAFT_PREFIX}*.{_machine()}*{DRAFT_SUFFIX}"))
     for draft in folder.glob(f"**/{DRAFT_PREFIX}*{DRAFT_SUFFIX}"):
         try:
             if draft.stat().st_mtime < now_s - DRAFT_KEPT_S:

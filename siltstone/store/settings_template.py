@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, get_args
 
 import yaml
@@ -28,6 +30,7 @@ uuid: "%s"
 
 """
 
+_MADE_FROM: Final = "# Made from "
 
 CHUNKS_BESIDE: Final[Mapping[str, Any]] = {"path": f"./{CHUNKS_FOLDER}"}
 """Options of the binding ``nfs`` that keep the chunks in a folder beside the settings."""
@@ -41,6 +44,7 @@ def settings_text(
     options: Mapping[str, Any] = CHUNKS_BESIDE,
     log: str = "file",
     log_options: Mapping[str, Any] = LOG_BESIDE,
+    made_from: str | None = None,
 ) -> str:
     """Return the settings file of a new store, whose index is in a folder beside it.
 
@@ -50,8 +54,11 @@ def settings_text(
         options: what stands under its name: plain values by key.
         log: name of the tier-1 log.
         log_options: what stands under its name.
+        made_from: what the store was filled from; ``None`` if it began empty.
     """
     parts = [_HEAD % uuid]
+    if made_from is not None:
+        parts.append(f"{_MADE_FROM}{made_from}\n\n")
     parts.append("# Where the chunks settle, the bytes of all segments.\n")
     chosen = {"long_term_storage": {"binding": binding, binding: dict(options)}}
     parts.append(yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True, width=1_000_000))
@@ -68,6 +75,15 @@ def settings_text(
             parts.append(f"\n# {(section.__doc__ or '').splitlines()[0]}\n")
             parts.append(f"#{name}:\n{_keys(section)}")
     return "".join(parts)
+
+
+def made_from_of(settings: Path) -> str | None:
+    """What a settings file says its store was filled from; ``None`` if it says nothing."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in settings.read_text(encoding="utf-8").splitlines():
+            if line.startswith(_MADE_FROM):
+                return line.removeprefix(_MADE_FROM)
+    return None
 
 
 def default_text(info: FieldInfo) -> str:

@@ -63,7 +63,7 @@ def test_a_failed_init_leaves_nothing(
     def fail(path: Path) -> None:
         raise SiltstoneError("no")
 
-    monkeypatch.setattr("siltstone.store.initialisation.open_store", fail)
+    monkeypatch.setattr("siltstone.store.filling.open_store", fail)
     with pytest.raises(SiltstoneError, match="no"):
         siltstone.init(tmp_path / "store", binding="gcs", options=options(stub))
     assert stub.contents() == {}

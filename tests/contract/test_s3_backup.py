@@ -21,7 +21,7 @@ from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK
-from siltstone.store.initialisation import site_of
+from siltstone.store.site import site_of
 from tests.contract.s3_services import new_bucket
 from tests.contract.seeing import Seeing
 from tests.contract.test_s3_store import options, variables

@@ -164,7 +164,7 @@ def test_a_failed_init_leaves_nothing(
     def fail(path: Path) -> None:
         raise SiltstoneError("no")
 
-    monkeypatch.setattr("siltstone.store.initialisation.open_store", fail)
+    monkeypatch.setattr("siltstone.store.filling.open_store", fail)
     bucket, raw = new_bucket(versitygw)
     with pytest.raises(SiltstoneError, match="no"):
         siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))

@@ -15,7 +15,7 @@ from siltstone.core.errors import OffsetError, SegmentNameError, SegmentNotFound
 from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
-from siltstone.pipelines.folder_files import draft_of, publish
+from siltstone.pipelines.folder_files import draft_of, is_left, publish
 from siltstone.store.segment import Segment
 from siltstone.store.store import Store
 
@@ -86,9 +86,14 @@ def plan_export(
         for name, place in places
     ]
     _check_folders(planned)
-    for file in planned:
-        if file.target.is_dir() or (not overwrite and file.target.exists()):
+    for number, file in enumerate(planned):
+        if file.target.is_dir():
             raise _exists(file.target)
+        if not overwrite and file.target.exists():
+            if not is_left(file.target):
+                raise _exists(file.target)
+            # A call that was killed had just made it, and this one does so again.
+            planned[number] = replace(file, overwrite=True)
     return planned
 
 
@@ -155,7 +160,7 @@ def _write(
     segment: Segment, file: PlannedFile, draft: Path, progress: Callable[[int], None]
 ) -> None:
     pieces = _pieces(segment, file, progress)
-    with naming(str(file.target)), draft.open("xb", buffering=0) as stream:
+    with naming(str(file.target)), draft.open("wb", buffering=0) as stream:
         write_stream_durably(SystemFileCalls(), stream.fileno(), pieces, 0)
         same_segment(file.segment_id, segment.info())
         os.fsync(stream.fileno())

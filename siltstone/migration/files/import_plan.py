@@ -99,8 +99,8 @@ def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> l
     last ``/`` of its prefix.
 
     Raises:
-        StoreError: there is none of a prefix, one has a key that no chunk can have, or is of the layout
-            that Pravega has had since 0.9.
+        StoreError: there is none of a prefix, or one has a key that no chunk can have, or is of the
+            layout that Pravega has had since 0.9.
         ChunkError: long-term storage did not answer.
     """
     return _by_segment(rule, _listed(storage, prefixes))

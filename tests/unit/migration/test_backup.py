@@ -30,7 +30,7 @@ from siltstone.migration.backup_care import collect_backups, list_backups, remov
 from siltstone.migration.restore_backup import restore_backup
 from siltstone.migration.verify_backup import verify_backups
 from siltstone.store import place_settings
-from siltstone.store.initialisation import site_of
+from siltstone.store.site import site_of
 from tests.unit.migration.backups import content, content_of, damage, files, noise, tmp_path
 from tests.unit.pipelines.stores import make_store
 
@@ -177,7 +177,8 @@ def test_generations_go_and_what_they_alone_named_is_collected(
     with pytest.raises(StoreNotFoundError, match="no such backup"):
         remove_backups(place, [2, 9])
     assert len(list_backups(place)) == 3
-    remove_backups(place, [1])
+    for _ in range(2):  # the second call says that it is done
+        remove_backups(place, [1])
     planned = collect_backups(place, dry_run=True)
     assert len(files(place)) == len(all_of_it) - 2
     done = collect_backups(place)
@@ -325,8 +326,8 @@ def test_whatever_of_a_backup_is_damaged_or_gone_is_named(
             assert found[0].generations == (1,)
             assert found[0].status == ("missing" if kind == "gone" else "damaged"), (name, kind)
             target = tmp_path / f"new{number}{kind}"
-            if "/generations/" in name:
-                # It is there twice.
+            if "/generations/" in name or whole.startswith(b"MANIFEST-"):
+                # It is there twice; or it names the manifest, which its own name does too.
                 restore_backup(place, target)
                 assert content_of(target) == expected
             else:

@@ -1,0 +1,149 @@
+"""Verbs that write in several steps, killed ahead of each name that they make, change or remove.
+
+Injected: SIGKILL. What must hold: the same command goes on and ends with 0, what it made is right,
+and nothing is left of what it worked with.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.cli.main import run
+from siltstone.migration.backup import create_backup
+from siltstone.migration.move_settings import BEFORE
+from tests.faults.kill.dying_verb import ended
+from tests.memory_folder import folder_in_memory
+
+CONTENT = b"some bytes" * 100
+STEPS_MAX = 400
+"""Far more than any of them takes."""
+
+
+def every(stride: int) -> pytest.MarkDecorator:
+    """Every so many steps; each of them where there is time."""
+    soaked = pytest.param(1, marks=pytest.mark.soak)
+    return pytest.mark.parametrize("stride", [stride, soaked], ids=["some", "all"])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    with folder_in_memory(tmp_path) as folder:
+        yield folder
+
+
+def make_store(folder: Path) -> None:
+    siltstone.init(folder)
+    with siltstone.open(folder) as store:
+        store.create("a").append(CONTENT)
+
+
+def content(folder: Path) -> bytes:
+    with siltstone.open(folder) as store:
+        return store.segment("a").read(0, len(CONTENT) + 1)
+
+
+def hidden(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob(".*")]
+
+
+def repeated(
+    arguments: list[str], place: Path, prepare: Callable[[], None], *, stride: int
+) -> Iterator[int]:
+    """Kill the command at every ``stride``-th step, in a fresh place; repeat it; yield the step."""
+    for step in range(0, STEPS_MAX, stride):
+        for path in place.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        prepare()
+        code = ended(arguments, step)
+        assert code in (0, -9)
+        if code == 0:
+            return
+        assert run(arguments) == 0, step
+        assert not hidden(place), step
+        yield step
+    pytest.fail("it never came to its end")
+
+
+@every(5)
+def test_init(place: Path, stride: int) -> None:
+    folder = place / "store"
+    for step in repeated(["init", str(folder)], place, lambda: None, stride=stride):
+        with siltstone.open(folder) as store:
+            assert not list(store.list()), step
+    assert run(["init", str(folder)]) == 4, "a store that is there is never taken for a new one"
+
+
+@every(5)
+def test_export(place: Path, tmp_path: Path, stride: int) -> None:
+    make_store(tmp_path / "store")
+    target = place / "out" / "a"
+    arguments = ["--store", str(tmp_path / "store"), "export", "a", "--overwrite", str(target)]
+    for step in repeated(arguments, place, lambda: None, stride=stride):
+        assert target.read_bytes() == CONTENT, step
+
+
+@every(37)
+def test_restore(place: Path, tmp_path: Path, stride: int) -> None:
+    make_store(tmp_path / "store")
+    backups, folder = tmp_path / "backups", place / "new"
+    create_backup(tmp_path / "store", backups)
+    arguments = ["backup", "restore", str(backups), str(folder)]
+    for step in repeated(arguments, place, lambda: None, stride=stride):
+        assert content(folder) == CONTENT, step
+    assert run(arguments) == 0, "all was done"
+    create_backup(tmp_path / "store", backups)
+    assert run(arguments) == 4, "there is another generation here than the newest"
+    assert run([*arguments, "--generation", "1"]) == 0
+
+
+def test_a_restore_goes_on_beside_a_newer_generation(place: Path, tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    backups, folder = tmp_path / "backups", place / "new"
+    create_backup(tmp_path / "store", backups)
+    arguments = ["backup", "restore", str(backups), str(folder)]
+    assert ended(arguments, 12) == -9
+    assert not (folder / "siltstone.yaml").exists()
+    create_backup(tmp_path / "store", backups)
+    assert run([*arguments, "--generation", "2"]) == 4
+    assert run(arguments) == 0
+    assert content(folder) == CONTENT
+    assert not hidden(folder)
+
+
+@every(17)
+def test_storage_switch(place: Path, tmp_path: Path, stride: int) -> None:
+    make_store(tmp_path / "store")
+    folder = place / "store"
+
+    def prepare() -> None:
+        shutil.copytree(tmp_path / "store", folder)
+        written = (folder / "siltstone.yaml").read_text("utf-8")
+        (folder / "new.yaml").write_text(written.replace("./chunks", "./elsewhere"), "utf-8")
+
+    arguments = ["--store", str(folder), "storage", "switch", str(folder / "new.yaml")]
+    for step in repeated(arguments, place, prepare, stride=stride):
+        assert content(folder) == CONTENT, step
+        assert "./chunks" in (folder / f"siltstone.yaml{BEFORE}").read_text("utf-8"), step
+    assert run(arguments) == 0, "all was done"
+
+
+@every(23)
+def test_a_switch_back_by_the_settings_from_before(place: Path, stride: int) -> None:
+    folder = place / "store"
+
+    def prepare() -> None:
+        make_store(folder)
+        written = (folder / "siltstone.yaml").read_text("utf-8")
+        (folder / "new.yaml").write_text(written.replace("./chunks", "./elsewhere"), "utf-8")
+        assert run(["--store", str(folder), "storage", "switch", str(folder / "new.yaml")]) == 0
+
+    back = str(folder / f"siltstone.yaml{BEFORE}")
+    arguments = ["--store", str(folder), "storage", "switch", back]
+    for step in repeated(arguments, place, prepare, stride=stride):
+        assert content(folder) == CONTENT, step
+        assert "./elsewhere" in Path(back).read_text("utf-8"), step
