@@ -184,7 +184,7 @@ class FileVerbs:
         """What is acknowledged of each chosen segment of one container."""
         if match is NameMatch.NAME:
             return [await slot.container.info(name) for name in dict.fromkeys(segments)]
-        found = {}
+        found: dict[str, SegmentInfo] = {}
         for text in segments:
             prefix, last = fixed_prefix(text, match), ""
             while page := await slot.container.list_segments(prefix, last, PAGE):
