@@ -56,7 +56,7 @@ def each_container(
     except ChunkUnavailableError:
         raise
     except (SiltstoneError, OSError):
-        with open_inspection(session.store_path()) as inspection:
+        with open_inspection(session.for_reading()[0]) as inspection:
             indexes = inspection.containers
     found: list[T | UnopenedContainer] = []
     for index in indexes:

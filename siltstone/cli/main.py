@@ -51,6 +51,7 @@ from siltstone.cli.standard_files import fill_closed_files, write_whole
 from siltstone.cli.storage_commands import storage
 from siltstone.cli.table_commands import table
 from siltstone.cli.verb_options import add_common_options
+from siltstone.cli.ways_out import way_out
 
 
 class Verbs(ListedVerbs):
@@ -170,7 +171,8 @@ def run(arguments: Sequence[str]) -> int:
         code_found = exit_code(error)
         if code_found is None:
             _complain("".join(traceback.format_exception(error)).rstrip())
-        _complain(f"siltstone: {'; '.join([_one_line(error), *_notes(error)])}")
+        told = "; ".join([_one_line(error), *_notes(error)])
+        _complain(f"siltstone: {told}{way_out(error)}")
         return ExitCode.FAILED if code_found is None else code_found
 
 

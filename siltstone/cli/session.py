@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from siltstone.cli.output import say
+from siltstone.cli.url_settings import borrowed_settings, home_settings
 from siltstone.core.errors import StoreNotFoundError
 from siltstone.store.settings_file import FILE_NAME
+from siltstone.store.store_url import is_url
 
 if TYPE_CHECKING:
     from siltstone.store.opening import Recover
@@ -47,11 +49,24 @@ class Session:
     def store_path(self) -> Path:
         """Return the store that is meant: ``--store``, else $SILTSTONE_STORE, else this folder."""
         named = self.store or os.environ.get(STORE_VARIABLE)
+        if named and is_url(named):
+            return home_settings(named)
         if not named and not Path(FILE_NAME).exists():
             raise StoreNotFoundError(
                 f"which store? give --store or ${STORE_VARIABLE}; there is no ./{FILE_NAME}"
             )
         return Path(named or FILE_NAME)
+
+    def for_reading(self) -> tuple[Path, Recover | None]:
+        """Return the store for a verb that reads, and how it is opened.
+
+        Of one that is named by a URL and has no settings on this machine, long-term storage alone
+        is read.
+        """
+        named = self.store or os.environ.get(STORE_VARIABLE)
+        if named and is_url(named) and (path := borrowed_settings(named, quiet=self.quiet)):
+            return path, "read-only"
+        return self.store_path(), self.recover
 
     def open_reader(self, containers: Sequence[int] | None = None) -> Store:
         """Open the store beside a running owner, or without its tier 1; then say what lacks.
@@ -59,10 +74,9 @@ class Session:
         Args:
             containers: indexes of those to open; ``None`` means all.
         """
-        store = _open(
-            self.store_path(), read_only=True, recover=self.recover, containers=containers
-        )
-        if self.recover is not None:
+        path, recover = self.for_reading()
+        store = _open(path, read_only=True, recover=recover, containers=containers)
+        if recover is not None:
             for stats in store.stats():
                 for warning in stats.warnings:
                     self.note(f"siltstone: container {stats.container}: {warning}")

@@ -94,7 +94,7 @@ def get(session: Session, name: str, key: str, *, as_base64: bool, as_json: bool
     with session.open_reader() as store:
         found = store.table(name).get(raw)
     if found is None:
-        say(f"siltstone: no such key table={name}", err=True)
+        say(f"siltstone: no such key table={name} key={key}", err=True)
         raise click.exceptions.Exit(ExitCode.NOT_FOUND)
     if as_json:
         print_json(

@@ -12,7 +12,10 @@ from siltstone.cli.log_output import LOG_VARIABLE, logs_shown
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import STORE_VARIABLE, Session
 
-_STORE_HELP: Final = f"Settings file, or its folder; else ${STORE_VARIABLE}, else ./siltstone.yaml."
+_STORE_HELP: Final = (
+    f"Settings file, its folder, or a URL such as s3://BUCKET/PREFIX; else ${STORE_VARIABLE}, "
+    "else ./siltstone.yaml."
+)
 
 
 def _change(context: click.Context, **changes: Any) -> None:
@@ -53,7 +56,7 @@ def _options() -> list[click.Option]:
         click.Option(
             ["--store"],
             type=PathText(),
-            metavar="PATH",
+            metavar="STORE",
             expose_value=False,
             callback=_keep_store,
             help=_STORE_HELP,

@@ -21,10 +21,11 @@ from siltstone.cli.session import (
     takeover_option,
 )
 from siltstone.store.manifest import CONTAINERS_MAX
+from siltstone.store.store_url import is_url, parse_store_url
 
 
 @click.command()
-@click.argument("folder", type=PathText(path_type=Path))
+@click.argument("folder", type=PathText())
 @click.option(
     "--containers",
     type=click.IntRange(1, CONTAINERS_MAX),
@@ -34,8 +35,8 @@ from siltstone.store.manifest import CONTAINERS_MAX
 )
 @click.option(
     "--binding",
-    default="nfs",
-    show_default=True,
+    default=None,
+    show_default="nfs",
     help="Binding of long-term storage.",
 )
 @click.option(
@@ -57,9 +58,9 @@ from siltstone.store.manifest import CONTAINERS_MAX
 @pass_session
 def init(
     session: Session,
-    folder: Path,
+    folder: str,
     containers: int,
-    binding: str,
+    binding: str | None,
     options: tuple[str, ...],
     log: str,
     log_options: tuple[str, ...],
@@ -69,19 +70,27 @@ def init(
     """Make a store in FOLDER: a settings file with comments, and its folders.
 
     Without options chunks and log lie in folders too. A secret is best given as '${NAME}', a
-    variable.
+    variable. FOLDER may be the URL of long-term storage, such as s3://BUCKET/PREFIX: settings and
+    log then lie in a folder of your own, where --store finds them by that URL.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
     from siltstone.store.initialisation import init_store
 
+    place = Path(folder)
+    if is_url(folder):
+        if binding is not None:
+            raise click.UsageError("the URL says which binding; leave --binding out")
+        url = parse_store_url(folder)
+        place, binding, options = url.home, url.binding, (*url.option_texts, *options)
+    binding = binding or "nfs"
     model, log_model = plugin_settings(BINDINGS_GROUP, binding), plugin_settings(TIER1_GROUP, log)
     if binding != "nfs" and not options:
         raise click.UsageError(f"the binding {binding!r} needs at least one --option")
     if log != "file" and not log_options:
         raise click.UsageError(f"the log {log!r} needs at least one --log-option")
     settings = init_store(
-        folder,
+        place,
         containers=containers,
         binding=binding,
         options=options_of(options, model) if options else None,

@@ -7,17 +7,21 @@ only place where calls to long-term storage are repeated; no binding does it by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from siltstone.core.chunk_care import list_every
 from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
+from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import (
+    ChunkAccessDeniedError,
     ChunkError,
     ChunkNotFoundError,
+    ChunkStorageFullError,
     ChunkUnavailableError,
     Outcome,
 )
@@ -30,6 +34,9 @@ T = TypeVar("T")
 
 ONCE: Final = frozenset(("create", "write", "concat", "seal"))
 """Verbs that are never repeated; nothing relies on the last."""
+
+OF_SERVICE: Final = (ChunkUnavailableError, ChunkAccessDeniedError, ChunkStorageFullError)
+"""Errors of which a person has to know where the service is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +67,21 @@ class RetryingChunkStorage(WrappedChunkStorage):
         inner: closed by ``close``.
         environment: gives time, chance and the wait.
         retries: how often.
+        place: facts that say where the service is, such as a bucket; added to errors that are about
+            the service and not about a chunk. No secret.
     """
 
-    def __init__(self, inner: ChunkStorage, environment: Environment, retries: Retries) -> None:
+    def __init__(
+        self,
+        inner: ChunkStorage,
+        environment: Environment,
+        retries: Retries,
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(inner)
         self._environment = environment
         self._retries = retries
+        self._place = place
 
     def immediate_reads(self) -> ReadNow | None:
         """Those of ``inner``: they are no calls, so there is nothing to repeat."""
@@ -106,8 +122,13 @@ class RetryingChunkStorage(WrappedChunkStorage):
         self._call("delete", name, call)
 
     def _call(self, operation: str, name: str, action: Callable[[], T]) -> T:
-        if operation in ONCE:
-            return action()
+        try:
+            return action() if operation in ONCE else self._repeated(action)
+        except OF_SERVICE as error:
+            add_facts(error, self._place)
+            raise
+
+    def _repeated(self, action: Callable[[], T]) -> T:
         begun_s = self._environment.monotonic()
         attempts: _Attempts | None = None
         while True:
@@ -131,8 +152,9 @@ class RetryingChunkStorage(WrappedChunkStorage):
                     yield found
                     attempts.start()
                 return
-            except ChunkUnavailableError as error:
-                if not attempts.another(error):
+            except OF_SERVICE as error:
+                if not isinstance(error, ChunkUnavailableError) or not attempts.another(error):
+                    add_facts(error, self._place)
                     raise
             listing = list_after(start_after)
 

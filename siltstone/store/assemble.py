@@ -34,7 +34,8 @@ from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
-from siltstone.core.errors import CorruptDataError, StoreNotFoundError
+from siltstone.core.error_facts import add_facts
+from siltstone.core.errors import ChunkError, CorruptDataError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
@@ -261,7 +262,7 @@ def open_storage(
         deadline_s=container.storage_deadline_s / 2,
         throttled=bandwidths is None,
     )
-    storage = RetryingChunkStorage(storage, environment, retries)
+    storage = RetryingChunkStorage(storage, environment, retries, settings.storage_place)
     if bandwidths is not None:
         return storage
     return with_deadline(storage, environment, container)
@@ -306,13 +307,17 @@ def paced(storage: ChunkStorage, environment: Environment, rate: int) -> ChunkSt
 
 def open_binding(settings: EffectiveSettings) -> ChunkStorage:
     """Return a new client of the service itself, without any wrapper."""
-    return with_place(
-        settings.text,
-        "long_term_storage",
-        settings.binding,
-        settings.binding_options,
-        lambda: load_chunk_storage(settings.binding, settings.binding_options),
-    )
+    try:
+        return with_place(
+            settings.text,
+            "long_term_storage",
+            settings.binding,
+            settings.binding_options,
+            lambda: load_chunk_storage(settings.binding, settings.binding_options),
+        )
+    except ChunkError as error:
+        add_facts(error, settings.storage_place)
+        raise
 
 
 def _bandwidths(settings: EffectiveSettings, environment: Environment) -> Bandwidths:
@@ -344,13 +349,14 @@ def assembled(
             manifest = read_manifest(storage)
         except (StoreNotFoundError, CorruptDataError) as error:
             if not without_manifest:
+                add_facts(error, settings.storage_place)
                 raise
             # Loaded only when it is needed, which is nearly never.
             from siltstone.store.lost_manifest import stand_in
 
             manifest = stand_in(storage, settings.uuid, environment)
             manifest_lost = str(error)
-        check_uuid(manifest, settings.uuid)
+        check_uuid(manifest, settings.uuid, settings.storage_place)
     return Assembly(settings, environment, manifest, manifest_lost)
 
 

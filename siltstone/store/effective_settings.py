@@ -74,6 +74,11 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Each knob of a container: section and key of the file."""
 
+PLACE_KEYS: Final = (
+    "bucket", "container", "account", "namenode", "prefix", "path", "endpoint", "profile",
+)  # fmt: skip
+"""Options of bindings that say where a service is, none of which may be a secret."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSettings:
@@ -110,6 +115,17 @@ class EffectiveSettings:
     index_folder: Path
     container: ContainerSettings
     metrics: MetricsSettings
+
+    @property
+    def storage_place(self) -> Mapping[str, str]:
+        """Facts for messages: where long-term storage is, and which file says so. No secret."""
+        return storage_place(self.binding_options, self.file)
+
+
+def storage_place(options: Mapping[str, Any], file: Path | None) -> Mapping[str, str]:
+    """Where long-term storage is, by the options of its binding; ``None`` for no settings file."""
+    found = {key: str(options[key]) for key in PLACE_KEYS if isinstance(options.get(key), str)}
+    return found if file is None else {**found, "settings": str(file)}
 
 
 def load_settings(

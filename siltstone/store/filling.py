@@ -22,6 +22,7 @@ from typing import Final
 from siltstone.core.chunk_care import delete_many
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
+from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import (
     ChunkExistsError,
     CorruptDataError,
@@ -37,7 +38,7 @@ from siltstone.core.records.envelope import is_cut
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
 from siltstone.core.simplified_layout import SIMPLIFIED, holds_simplified
 from siltstone.store.assemble import Assembly
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.effective_settings import load_settings, storage_place
 from siltstone.store.manifest import MANIFEST_NAME, read_manifest
 from siltstone.store.settings_file import FILE_NAME
 from siltstone.store.settings_template import CHUNKS_FOLDER, made_from_of
@@ -150,10 +151,18 @@ def _fill(
         with closing(storage_at(draft)) as storage:
             lengths = _own(storage, store_id)
         if lengths and not stays and MANIFEST_NAME not in lengths:
-            raise StoreExistsError("long-term storage is not empty", found=min(lengths))
+            raise _not_empty(draft, min(lengths))
         fill(NewStore(assembly=assembly, settings=draft, store_id=store_id, lengths=lengths))
     with closing(storage_at(draft)) as storage:
         _state(storage, manifest)
+
+
+def _not_empty(
+    draft: Path, found: str, what: str = "choose another folder or prefix, or open what is there"
+) -> StoreExistsError:
+    error = StoreExistsError(f"long-term storage is not empty: {what}", found=found)
+    add_facts(error, storage_place(load_settings(draft).binding_options, None))
+    return error
 
 
 def _drafts(site: Site) -> list[Path]:
@@ -217,8 +226,8 @@ def _draft(
     with closing(storage_at(first)) as storage:
         if (there := next(iter(storage.list()), None)) is not None:
             if (name := holds_simplified(storage)) is not None:
-                raise StoreExistsError(f"long-term storage is not empty: {SIMPLIFIED}", found=name)
-            raise StoreExistsError("long-term storage is not empty", found=there.name)
+                raise _not_empty(first, name, SIMPLIFIED)
+            raise _not_empty(first, there.name)
     # From here on what lies there is ours.
     first.rename(draft)
     made.append(draft)

@@ -6,9 +6,12 @@ works on another store's chunks or on a format that he does not know.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNotFoundError,
@@ -91,15 +94,21 @@ def read_manifest_at(storage: ChunkStorage, name: str) -> StoreManifest | None:
     return decode_store_manifest(memoryview(buffer)[:count], where=name)
 
 
-def check_uuid(manifest: StoreManifest, expected: str | None) -> None:
+def check_uuid(
+    manifest: StoreManifest, expected: str | None, place: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Refuse another store than the settings file was made for; ``None`` expects none.
+
+    ``place`` says where it is, for the message.
 
     Raises:
         StoreError: the two uuids differ.
     """
     if expected is not None and uuid_text(manifest.store_id) != expected:
-        raise StoreError(
+        error = StoreError(
             "long-term storage holds another store than the settings name",
             found=uuid_text(manifest.store_id),
             expected=expected,
         )
+        add_facts(error, place)
+        raise error

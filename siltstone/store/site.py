@@ -11,11 +11,12 @@ from typing import Any
 
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
+from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import ChunkError, Outcome, StoreExistsError
 from siltstone.core.hooks import load_chunk_storage
 from siltstone.core.uuid_text import uuid_text
 from siltstone.store.assemble import with_deadline
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.effective_settings import load_settings, storage_place
 from siltstone.store.plugin_options import first_of, option_errors
 from siltstone.store.settings_file import FILE_NAME
 from siltstone.store.settings_template import (
@@ -94,7 +95,11 @@ def storage_at(settings: Path) -> ChunkStorage:
     binding, options = effective.binding, effective.binding_options
     if errors := option_errors(effective.text, "long_term_storage", binding, options):
         raise first_of(errors)
-    storage = load_chunk_storage(binding, options)
+    try:
+        storage = load_chunk_storage(binding, options)
+    except ChunkError as error:
+        add_facts(error, storage_place(options, None))
+        raise
     return with_deadline(storage, SystemEnvironment(), effective.container)
 
 

@@ -53,7 +53,12 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "store of an empty path": (["--store", "", "ls"], 2, "the path is empty"),
     "init of no binding": (["init", "x", "--binding", "no"], 2, "no plugin is called 'no'"),
     "init of no log": (["init", "x", "--log", "no"], 2, "no plugin is called 'no'"),
-    "init with wrong settings": (["init", "x", "--log-option", "fly=1"], 2, "x/siltstone.yaml: "),
+    "init with an unknown setting": (["init", "x", "--log-option", "fly=1"], 2, "setting 'fly'"),
+    "init with a wrong setting": (
+        ["init", "x", "--log-option", "file_bytes=1B"],
+        2,
+        "x/siltstone.yaml line ",
+    ),
     "init in an empty path": (["init", ""], 2, "the path is empty"),
     "export to an empty path": (["export", "open", ""], 2, "the path is empty"),
     "place of backups is an empty path": (["backup", "list", ""], 2, "the path is empty"),

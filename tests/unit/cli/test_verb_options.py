@@ -72,7 +72,9 @@ def test_verbose_may_stand_anywhere(command: Command, arguments: tuple[str, ...]
 
 def test_text_that_is_no_option_is_no_option(command: Command) -> None:
     ran = command("cat", "--", "-v")
-    assert (ran.code, ran.err) == (3, "siltstone: no such segment segment=-v\n")
+    assert ran.code == 3
+    assert ran.err.startswith("siltstone: no such segment segment=-v ")
+    assert ran.err.count("\n") == 1
 
 
 def test_the_store_may_stand_behind_the_verb(
