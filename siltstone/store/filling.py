@@ -258,10 +258,9 @@ def _named_as(settings: Path, site: Site) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        text = str(error)
-        for draft in (*_drafts(site), *_first_drafts(site)):
-            text = text.replace(str(draft), str(settings))
-        raise SettingsError(text) from error
+        # By its form: the draft itself may be removed already.
+        draft = re.escape(str(site.place / f".{FILE_NAME}.")) + "[^/]*?[0-9a-f]{32}"
+        raise SettingsError(re.sub(draft, lambda _: str(settings), str(error))) from error
 
 
 @contextmanager
