@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Final
 
+from siltstone.container.last_statement import state_end
 from siltstone.container.parts import Parts
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.whole_calls import closed_in_time
@@ -34,13 +35,20 @@ async def end_owner(
     """
     ended = asyncio.ensure_future(_ended(parts, background, pipeline))
     await parts.pipeline.calls.wait(ended)
-    await ended
-    _tell(parts)
+    _tell(parts, await ended)
 
 
 async def _ended(
     parts: Parts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
-) -> None:
+) -> int:
+    """Do so, and return how many calls to long-term storage hung, but for the last statement."""
+    hanging = 0
+
+    async def state() -> None:
+        nonlocal hanging
+        hanging = parts.storage.hanging
+        await state_end(parts)
+
     async with AsyncExitStack() as stack:
         stack.push_async_callback(parts.storage.close)
         stack.push_async_callback(
@@ -49,9 +57,11 @@ async def _ended(
         stack.push_async_callback(parts.pipeline.close_log)
         stack.callback(parts.pipeline.shut)
         stack.push_async_callback(parts.segments.close)
+        stack.push_async_callback(state)
         stack.push_async_callback(_sent, parts, pipeline)
         if background is not None:
             await background
+    return hanging
 
 
 async def _sent(parts: Parts, pipeline: asyncio.Future[None]) -> None:
@@ -60,10 +70,10 @@ async def _sent(parts: Parts, pipeline: asyncio.Future[None]) -> None:
     await pipeline
 
 
-def _tell(parts: Parts) -> None:
-    """Say what a call that hangs has left in tier 1, if anything."""
+def _tell(parts: Parts, hanging: int) -> None:
+    """Say what calls that hang have left in tier 1, if anything."""
     replica, storage = parts.pipeline.replica, parts.storage
-    if not storage.hanging:
+    if not hanging:
         return
     dirty = list(replica.dirty.values())
     error = ChunkUnavailableError(
@@ -73,7 +83,7 @@ def _tell(parts: Parts) -> None:
         operation="close",
         outcome=Outcome.UNKNOWN,
         container=parts.container,
-        calls=storage.hanging,
+        calls=hanging,
         unflushed_bytes=sum(segment.tail.size for segment in dirty),
         unflushed_table_bytes=replica.table_tail.size,
         segments=",".join(segment.name for segment in dirty[:NAMES_MAX]),

@@ -67,6 +67,11 @@ class Tail:
         return self._pieces[0]
 
     @property
+    def last(self) -> TailPiece:
+        """The newest piece; there must be one."""
+        return self._pieces[-1]
+
+    @property
     def pieces(self) -> Iterable[TailPiece]:
         """All pieces, oldest first."""
         return tuple(self._pieces)
@@ -165,6 +170,11 @@ class TableTail:
     def first(self) -> TableTailRecord:
         """The oldest record; there must be one."""
         return self._records[0]
+
+    @property
+    def last(self) -> TableTailRecord:
+        """The newest record; there must be one."""
+        return self._records[-1]
 
     @property
     def end(self) -> int:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from siltstone.core.bandwidth import Bandwidth, BandwidthError
@@ -160,11 +161,16 @@ class AsyncChunkStorage:
         *,
         length: int = 0,
         moved: int | None = None,
+        within_s: float = inf,
     ) -> T:
-        """Run ``call``; again while the service throttles it, until the time to send it is over."""
+        """Run ``call``; again while the service throttles it, until the time to send it is over.
+
+        ``within_s`` is a shorter deadline of the caller's own.
+        """
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._deadline_s
-        allowed_s = self._deadline_s + (length if moved is None else moved) / self._rate_min
+        deadline_s = min(self._deadline_s, within_s)
+        until = loop.time() + deadline_s
+        allowed_s = deadline_s + (length if moved is None else moved) / self._rate_min
         made = 0
         while True:
             try:
@@ -291,22 +297,28 @@ class AsyncChunkStorage:
         )
         self.watch.ended(report)
 
-    async def create(self, name: str, buffers: Sequence[Buffer]) -> None:
+    async def create(
+        self, name: str, buffers: Sequence[Buffer], *, within_s: float = inf
+    ) -> None:
         """See ``ChunkStorage.create``."""
         await self._call(
             "create",
             name,
             lambda: self._storage.create(name, buffers),
             length=sum(map(len, buffers)),
+            within_s=within_s,
         )
 
-    async def write(self, name: str, offset: int, buffers: Sequence[Buffer]) -> None:
+    async def write(
+        self, name: str, offset: int, buffers: Sequence[Buffer], *, within_s: float = inf
+    ) -> None:
         """See ``ChunkStorage.write``."""
         await self._call(
             "write",
             name,
             lambda: self._storage.write(name, offset, buffers),
             length=sum(map(len, buffers)),
+            within_s=within_s,
         )
 
     async def read_into(self, name: str, offset: int, buffer: memoryview | bytearray) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from math import inf
 from typing import TypeVar
 
 from siltstone.core.chunk_names import journal_file
@@ -40,6 +41,10 @@ BACKOFF_S = 0.1
 
 PATIENCE_S = 600.0
 """How long one record waits for storage that does not answer. The flush that it ends waits too."""
+
+LAST_BATCH_S = 5.0
+"""How long the end of an owner waits for its last batch. A service that is well needs less for so
+few bytes, and without the batch nothing is lost but a comparison."""
 
 
 class Journal:
@@ -91,6 +96,7 @@ class Journal:
         self._checkpoints: list[DurableCheckpoint] = []
         self._batch_chunks: list[tuple[int, frozenset[str]]] = []
         self._stated_safe_index = 0
+        self._stated_newest_index = -1
 
     @property
     def container(self) -> int:
@@ -136,6 +142,11 @@ class Journal:
         """
         return self._stated_safe_index
 
+    @property
+    def stated_newest_index(self) -> int:
+        """The newest acknowledged log index that a durable record of this epoch states, else -1."""
+        return self._stated_newest_index
+
     async def write_batch(
         self,
         compose: Callable[[int], JournalBatch],
@@ -157,6 +168,22 @@ class Journal:
             self._check_usable()
             assert self._checkpoints, "the first checkpoint of an epoch precedes its batches"
             return await _finished(self._batch(compose, applied))
+
+    async def write_last_batch(self, compose: Callable[[int], JournalBatch]) -> None:
+        """Make one batch durable if a single attempt of a few seconds does; nothing follows it.
+
+        Raises:
+            ChunkError: the batch may or may not be durable; nothing relies on it.
+            LogError: an earlier record failed.
+        """
+        async with self._lock:
+            self._check_usable()
+            assert self._checkpoints, "the first checkpoint of an epoch precedes its batches"
+            batch = compose(self._next_sequence)
+            self._check_composed(batch)
+            self._failure = LogError("the last batch was written", sequence=batch.sequence)
+            data = encode_journal_batch(batch)
+            await _finished(self._attempt(data, alone=False, within_s=LAST_BATCH_S))
 
     async def write_checkpoint(self, compose: Callable[[int], Checkpoint]) -> str:
         """Make a checkpoint durable, alone in a file, and return the file's name.
@@ -218,6 +245,7 @@ class Journal:
         names = {chunk.name for chunk in (*change.chunks_put, *change.chunks_dropped)}
         self._batch_chunks.append((number, frozenset(names)))
         self._stated_safe_index = max(self._stated_safe_index, batch.safe_index)
+        self._stated_newest_index = max(self._stated_newest_index, batch.newest_index)
         if applied is not None:
             applied(batch)
         return batch
@@ -235,6 +263,7 @@ class Journal:
         if self._checkpoints:
             stated = self._checkpoints[-1].checkpoint.safe_index
             self._stated_safe_index = max(self._stated_safe_index, stated)
+        self._stated_newest_index = max(self._stated_newest_index, checkpoint.newest_index)
         name = journal_file(self._container, self._epoch, number)
         durable = DurableCheckpoint(number=number, file_name=name, checkpoint=checkpoint)
         self._checkpoints = [*self._checkpoints[-1:], durable]
@@ -287,11 +316,11 @@ class Journal:
         seconds = BACKOFF_S * 2 ** (attempt - 1)
         await self._environment.sleep(seconds * (1 + self._environment.random() / 2))
 
-    async def _attempt(self, data: bytes, *, alone: bool) -> None:
+    async def _attempt(self, data: bytes, *, alone: bool, within_s: float = inf) -> None:
         file = self._file
         if not alone and self._takes(file, len(data)):
             file.writes += 1
-            await self._storage.write(file.name, file.length, [data])
+            await self._storage.write(file.name, file.length, [data], within_s=within_s)
             file.length += len(data)
             return
         name = journal_file(self._container, self._epoch, self._next_file)
@@ -300,7 +329,7 @@ class Journal:
         self._files.append(name)
         self._file = _OpenFile(name=name, length=len(data), writes=1)
         self._file.usable = False
-        await self._storage.create(name, [data])
+        await self._storage.create(name, [data], within_s=within_s)
         self._file.usable = not alone
 
     def _takes(self, file: _OpenFile, length: int) -> bool:

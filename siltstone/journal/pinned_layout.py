@@ -13,7 +13,7 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.words import TABLE_LOG_NAME
+from siltstone.core.words import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_state import (
     Pinned,
@@ -137,15 +137,7 @@ class PinnedLayoutStore:
 
         def compose(sequence: int) -> JournalBatch:
             planned.append(apply_change(self._pinned, change))
-            safe_index, newest_index = self._statement(change)
-            return JournalBatch(
-                lineage=self._journal.lineage,
-                epoch=self.epoch,
-                sequence=sequence,
-                safe_index=safe_index,
-                newest_index=newest_index,
-                change=change,
-            )
+            return self._batch(sequence, change)
 
         def applied(batch: JournalBatch) -> None:
             for chunk in batch.change.chunks_put:
@@ -154,6 +146,26 @@ class PinnedLayoutStore:
 
         await self._journal.write_batch(compose, applied)
         return True
+
+    async def state_end(self) -> None:
+        """State once more what the log holds, by a batch that changes nothing and is the last one.
+
+        Raises like ``Journal.write_last_batch``.
+        """
+        layout = self.layout(TABLE_LOG_ID)
+        change = LayoutChange(segment_id=TABLE_LOG_ID, before=layout, after=layout)
+        await self._journal.write_last_batch(lambda sequence: self._batch(sequence, change))
+
+    def _batch(self, sequence: int, change: LayoutChange) -> JournalBatch:
+        safe_index, newest_index = self._statement(change)
+        return JournalBatch(
+            lineage=self._journal.lineage,
+            epoch=self.epoch,
+            sequence=sequence,
+            safe_index=safe_index,
+            newest_index=newest_index,
+            change=change,
+        )
 
     def _show(self, pinned: Pinned) -> None:
         self._pinned = pinned

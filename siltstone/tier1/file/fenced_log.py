@@ -212,13 +212,17 @@ class FileFencedLog(LogHandle):
             return _IDLE_S
         begun = self._environment.monotonic()
         try:
+            writer.check_names()
             count = 0
             while count < _TURNS and writer.tend():
                 count += 1
-        except OSError as error:
+        except (OSError, LogError) as error:
             with self._lock:
-                if self._state is HandleState.CLAIMED:
-                    self._state = HandleState.POISONED
+                if self._state is not HandleState.CLAIMED:
+                    return _IDLE_S  # Closed meanwhile, with its files.
+                self._state = HandleState.POISONED
+            if isinstance(error, LogError):
+                raise
             raise log_error("tend", self._folder.path, error) from error
         if count:
             return max(_PAUSE_S, self._environment.monotonic() - begun)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from siltstone.core.errors import CorruptDataError, FencedError, LogError, StorageFullError
 from siltstone.core.posix import IOV_MAX, write_fully
@@ -15,7 +17,7 @@ from siltstone.tier1.file.chain import FileRange
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN, DirectWriter
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.marker import MARKER_BYTES, Marker
-from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.names import MARKER, FileKey
 from siltstone.tier1.file.spares import SLICE_BYTES, Spares
 
 _ZEROS_FOR_BYTE = 1.25
@@ -23,6 +25,20 @@ _ZEROS_FOR_BYTE = 1.25
 
 Bytes that went past the page cache do not count: zeros cost them more than they save.
 """
+
+
+class _Named(NamedTuple):
+    """A file that is open, and the name that it was opened by."""
+
+    name: str
+    status: os.stat_result
+
+    def stands(self, folder: LogFolder) -> bool:
+        """Whether it still has that name."""
+        try:
+            return os.path.samestat(folder.calls.stat(folder.file(self.name)), self.status)
+        except FileNotFoundError:
+            return False
 
 
 class EpochWriter:
@@ -57,12 +73,15 @@ class EpochWriter:
         self._pwritev = folder.calls.pwritev
         self._fdatasync = folder.calls.fdatasync
         self._preadv = folder.calls.preadv
+        self._fstat = folder.calls.fstat
         self._marker = marker
         self._marker_fd = marker.fd
         self._slot = slot
         self._marker_data = marker_data
         self._marker_now = bytearray(MARKER_BYTES)
         self._marker_buffers = [self._marker_now]
+        self._claimed = _Named(MARKER, self._fstat(marker.fd))
+        self._written = self._named(file)
         self._file = file
         self._fd = file.fd
         self._offset = header.frames_offset
@@ -101,6 +120,12 @@ class EpochWriter:
         count = self._preadv(self._marker_fd, self._marker_buffers, 0)
         if count != MARKER_BYTES or self._marker_now != self._marker_data:
             self._check_marker()
+        if not self._fstat(self._fd).st_nlink:
+            raise LogError(
+                "the file of the log was removed or replaced while it was written",
+                path=self._folder.file(self._file.key.name),
+                index=self.index,
+            )
         self._offset = end
         self.index += 1
         self.crc = frame.crc
@@ -157,6 +182,21 @@ class EpochWriter:
             self._limit = 0  # The next frame takes the slow path, which leaves the file.
         return count > 0
 
+    def check_names(self) -> None:
+        """Look whether marker and log file still stand under their names; any thread.
+
+        An append notices a file that has no name any more. One that was moved away has another
+        one, and to look each time for what stands under the old one would cost too much.
+
+        Raises:
+            LogError: somebody took one away, or put another one in its place.
+        """
+        written = self._written
+        for named in (self._claimed, written):
+            if not named.stands(self._folder) and written is self._written:
+                path = self._folder.file(named.name)
+                raise LogError("a file of the log was moved or replaced while in use", path=path)
+
     def drop(self, key: FileKey) -> None:
         """Take a file out of the log, durably, so that removals are seen in their order."""
         if key.epoch != self._file.key.epoch or not self._spares.keep(key):
@@ -190,10 +230,14 @@ class EpochWriter:
             previous_crc=self.crc,
         )
         write_header(self._folder, file, header)
+        self._written = self._named(file)
         self._folder.calls.close(self._fd)
         self._file, self._fd = file, file.fd
         self._offset = header.frames_offset
         self.headers.append(header)
+
+    def _named(self, file: OpenFile) -> _Named:
+        return _Named(file.key.name, self._fstat(file.fd))
 
     def _check_marker(self) -> None:
         data = self._marker.data()

@@ -146,7 +146,7 @@ def test_an_owner_who_appends_little_writes_no_zeros(tmp_path: Path) -> None:
     put(log, b"a")
     calls.forget()
     tend(log)
-    assert not calls.calls
+    assert {call.kind for call in calls.calls} == {"stat"}  # whether its files are still there
     log.abandon()
 
 
