@@ -22,6 +22,17 @@ class LogFacts:
     dropped_tail: int = 0
 
 
+def warned_of_tail(warnings: tuple[str, ...], dropped_tail: int) -> tuple[str, ...]:
+    """``warnings``, and that of a frame at the end of the log that is not whole, if there is one."""
+    if not dropped_tail:
+        return warnings
+    warning = (
+        f"tier-1 log ended in {dropped_tail} bytes of a torn frame: an append that was in flight and"
+        " not acknowledged, unless these bytes were changed later"
+    )
+    return (*warnings, warning)
+
+
 def facts_of(reader: LogReader) -> LogFacts:
     """Ask a log. Blocking."""
     return LogFacts(epoch=reader.epoch(), first=reader.first(), dropped_tail=reader.dropped_tail())

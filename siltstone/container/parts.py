@@ -24,6 +24,7 @@ from siltstone.container.imports import Imports
 from siltstone.container.joins import Joins
 from siltstone.container.legacy_writer import LegacyWriter
 from siltstone.container.log_care import LogCare
+from siltstone.container.log_facts import warned_of_tail
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.measuring import Measuring
 from siltstone.container.optimiser import Optimiser
@@ -377,7 +378,7 @@ class Parts:
             table_version=replica.tables.applied_version,
             checkpoint_version=self.checkpointer.version,
             dropped_tail=claimed.dropped_tail,
-            warnings=self.found.warnings,
+            warnings=warned_of_tail(self.found.warnings, claimed.dropped_tail),
             last_error=str(troubles[0]) if troubles else None,
             read_backs_failed=sum(each.read_backs_failed for each in mishaps),
         )

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.health import Gauge, ReaderHealth
-from siltstone.container.log_facts import LogFacts, facts_of
+from siltstone.container.log_facts import LogFacts, facts_of, warned_of_tail
 from siltstone.container.log_hold import log_held_by
 from siltstone.container.no_log import NoLog
 from siltstone.container.owner import LOG_POOL, bridged, first_answer
@@ -317,9 +317,7 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         view = self._current()
         replica, recovered, log = view.replica, view.recovered, self._log_facts
         now = self._environment.monotonic()
-        warnings = view.where.warnings
-        if log.dropped_tail:
-            warnings = (*warnings, f"tier-1 log ends in {log.dropped_tail} bytes of a torn frame")
+        warnings = warned_of_tail(view.where.warnings, log.dropped_tail)
         return ContainerStats(
             container=self._container,
             epoch=log.epoch,

@@ -13,7 +13,7 @@ from siltstone.core.errors import (
     LogLostError,
     StoreInUseError,
 )
-from siltstone.core.fenced_log import FencedLog, ReplaceableLog
+from siltstone.core.fenced_log import DamagedLog, FencedLog, ReplaceableLog
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
 
@@ -25,7 +25,7 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         LogTruncatedError: an owner truncated it under each of several reads.
     """
     where = found(recovered.checkpoint.lineage, recovered)
-    reader = log.open_read()
+    reader = log.open_to_damage() if isinstance(log, DamagedLog) else log.open_read()
     frames: tuple[Frame, ...] = ()
     try:
         check_lineage(where, reader.lineage())

@@ -115,6 +115,18 @@ class ReplaceableLog(Protocol):
 
 
 @runtime_checkable
+class DamagedLog(Protocol):
+    """What a log offers besides ``FencedLog`` so that a recovery has what stands before damage."""
+
+    def open_to_damage(self) -> LogReader:
+        """A view as of ``open_read``, of a log that ends before its first damaged frame.
+
+        Its ``read`` yields what stands before, and then raises ``CorruptDataError``.
+        """
+        ...
+
+
+@runtime_checkable
 class ExaminedLog(Protocol):
     """What a log offers besides ``FencedLog`` when its place may be unfit for it."""
 

@@ -39,6 +39,67 @@ OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrameHeader:
+    """What stands before a body, whether the frame is whole or not.
+
+    Attributes:
+        magic, kind, version, reserved, lineage, epoch, index, previous_crc, count: as in the bytes.
+        length: bytes of the body.
+    """
+
+    magic: bytes = MAGIC
+    kind: int = KIND_BATCH
+    version: int = VERSION
+    reserved: int = 0
+    lineage: bytes
+    epoch: int
+    index: int
+    previous_crc: int
+    count: int = 0
+    length: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole frame."""
+        return OVERHEAD_BYTES + self.length
+
+    def is_alike(self, other: FrameHeader) -> bool:
+        """Whether both are of the same place of the same log, by the same owner."""
+        return self._place == other._place
+
+    @property
+    def _place(self) -> tuple[bytes, int, int, bytes, int, int, int]:
+        return (
+            self.magic,
+            self.version,
+            self.reserved,
+            self.lineage,
+            self.epoch,
+            self.index,
+            self.previous_crc,
+        )
+
+
+def decode_header(data: Buffer) -> FrameHeader:
+    """Take a header for what it says; there must be ``HEADER_BYTES`` of it."""
+    magic, kind, version, reserved, lineage, epoch, index, previous_crc, count, length = (
+        _HEADER.unpack_from(data)
+    )
+    return FrameHeader(
+        magic=magic,
+        kind=kind,
+        version=version,
+        reserved=reserved,
+        lineage=lineage,
+        epoch=epoch,
+        index=index,
+        previous_crc=previous_crc,
+        count=count,
+        length=length,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """One decoded frame.
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.records.frame import KIND_END, Frame
+from siltstone.core.records.frame import KIND_END, Frame, FrameHeader
 from siltstone.core.records.log_file_header import HEADER_BYTES, LogFileHeader
+from siltstone.core.words import FRAME_BYTES_MAX
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.frames import look_behind, scan_frames
+from siltstone.tier1.file.last_frame import is_damaged
 from siltstone.tier1.file.names import FileKey
 
 _TRIES = 5
@@ -81,6 +83,7 @@ class LogView:
         ranges: the chain, oldest first; the last one is the file of ``end_of``.
         headers_seen: lineages of all valid headers, also of those off the chain.
         dropped_tail: bytes behind the newest frame that are no frame.
+        damage: why the log ends there, if that is for damage.
     """
 
     keys: tuple[FileKey, ...] = ()
@@ -88,6 +91,7 @@ class LogView:
     ranges: tuple[FileRange, ...] = ()
     headers_seen: frozenset[bytes] = frozenset()
     dropped_tail: int = 0
+    damage: CorruptDataError | None = None
 
     @property
     def epoch(self) -> int:
@@ -126,26 +130,30 @@ class LogView:
         return self.end_of.header.statement
 
 
-def build_view(folder: LogFolder, own: FileKey | None = None) -> LogView:
+def build_view(
+    folder: LogFolder, own: FileKey | None = None, *, to_damage: bool = False
+) -> LogView:
     """Read the headers, and the newest file to its end.
 
     Args:
         folder: of the log.
         own: a file that the caller made and did not write to yet; it is not looked into.
+        to_damage: let the log end before a damaged frame of the newest file, which is in ``damage``
+            of the result.
 
     Raises:
         OSError: a call failed.
-        CorruptDataError: the files contradict each other, or a bad frame has a valid one behind it.
+        CorruptDataError: the files contradict each other, or a bad frame was not torn.
     """
     for _ in range(_TRIES - 1):
         try:
             return _build(folder, own)
         except (FileNotFoundError, CorruptDataError):
             continue
-    return _build(folder, own)
+    return _build(folder, own, to_damage=to_damage)
 
 
-def _build(folder: LogFolder, own: FileKey | None) -> LogView:
+def _build(folder: LogFolder, own: FileKey | None, *, to_damage: bool = False) -> LogView:
     keys = folder.log_files()
     by_epoch: dict[int, list[LogFileHeader]] = {}
     bare: list[FileKey] = []
@@ -168,7 +176,9 @@ def _build(folder: LogFolder, own: FileKey | None) -> LogView:
     if not by_epoch:
         return LogView(keys=tuple(keys))
     _check_epoch(folder, newest)
-    end, dropped = read_end(folder, newest[-1])
+    end, dropped, damage = read_to_damage(folder, newest[-1])
+    if damage is not None and not to_damage:
+        raise damage
     if not end.is_last:
         for key in spares:
             _check_bare(folder, key)
@@ -193,6 +203,7 @@ def _build(folder: LogFolder, own: FileKey | None) -> LogView:
         ranges=tuple(ranges),
         headers_seen=seen,
         dropped_tail=dropped,
+        damage=damage,
     )
 
 
@@ -268,7 +279,22 @@ def read_end(
 
     Raises:
         OSError: a call failed.
-        CorruptDataError: a frame that does not continue the one before, or a bad one in the middle.
+        CorruptDataError: a frame that does not continue the one before, or a bad one that was not
+            torn.
+    """
+    end, dropped, damage = read_to_damage(folder, header, after)
+    if damage is not None:
+        raise damage
+    return end, dropped
+
+
+def read_to_damage(
+    folder: LogFolder, header: LogFileHeader, after: LogEnd | None = None
+) -> tuple[LogEnd, int, CorruptDataError | None]:
+    """Do as ``read_end``, and return besides why the next frame is damaged, if it is.
+
+    Raises:
+        OSError: a call failed.
     """
     end = after or LogEnd(
         header=header,
@@ -282,7 +308,10 @@ def read_end(
         while True:
             before = end.index
             for frame, offset in scan_frames(folder.calls, fd, end.offset):
-                check_continues(folder, header, frame, end.index, end.crc)
+                try:
+                    check_continues(folder, header, frame, end.index, end.crc)
+                except CorruptDataError as error:
+                    return end, 0, error
                 end = LogEnd(
                     header=header,
                     index=frame.index + 1,
@@ -291,25 +320,41 @@ def read_end(
                     last=frame,
                 )
             if end.is_last:
-                return end, 0
+                return end, 0, None
             if after and not any(read_at(folder.calls, fd, end.offset, _QUICK_LOOK_BYTES)):
-                return end, 0
-            tail = look_behind(
-                folder.calls,
-                fd,
-                end.offset,
-                epoch=header.epoch,
-                lineage=header.lineage,
-                index=end.index,
-            )
-            if tail.frame_behind is None:
-                return end, tail.length
+                return end, 0, None
+            length, message = _judged(folder, fd, end)
+            if not message:
+                return end, length, None
             # A live owner may have finished this frame and the next between the two looks.
             if (
                 end.index == before
                 and next(scan_frames(folder.calls, fd, end.offset), None) is None
             ):
-                raise _corrupt(folder, key, "a bad frame before a valid one", index=end.index)
+                return end, length, _corrupt(folder, key, message, index=end.index)
+
+
+def _judged(folder: LogFolder, fd: int, end: LogEnd) -> tuple[int, str]:
+    """How many bytes stand behind the end of a file, and why they are damage, if they are."""
+    header = end.header
+    tail = look_behind(
+        folder.calls,
+        fd,
+        end.offset,
+        epoch=header.epoch,
+        lineage=header.lineage,
+        index=end.index,
+    )
+    if tail.frame_behind is not None:
+        return tail.length, "a bad frame before a valid one"
+    expected = FrameHeader(
+        lineage=header.lineage, epoch=header.epoch, index=end.index, previous_crc=end.crc
+    )
+    # No frame is longer; whatever stands behind so many bytes need not be read.
+    data = read_at(folder.calls, fd, end.offset, min(tail.length, FRAME_BYTES_MAX + 1))
+    if is_damaged(bytes(data), end.offset, expected):
+        return tail.length, "the last frame is there as a whole, and does not match its sum"
+    return tail.length, ""
 
 
 def check_continues(

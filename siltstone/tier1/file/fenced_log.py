@@ -340,6 +340,11 @@ class FileFencedLog(LogHandle):
         self._require_usable()
         return FileLogReader(self._folder, fenced=self._fenced)
 
+    def open_to_damage(self) -> LogReader:
+        """See ``DamagedLog.open_to_damage``."""
+        self._require_usable()
+        return FileLogReader(self._folder, fenced=self._fenced, to_damage=True)
+
     # --- replacing it ---
 
     def fence_all(self) -> None:

@@ -33,11 +33,13 @@ class FileLogReader:
         folder: of the container.
         fenced: the epoch by which everybody was fenced who might acknowledge; 0 if nobody was. It
             is no claim, so the last frame counts: it may have been acknowledged.
+        to_damage: see ``DamagedLog.open_to_damage``.
     """
 
-    def __init__(self, folder: LogFolder, *, fenced: int = 0) -> None:
+    def __init__(self, folder: LogFolder, *, fenced: int = 0, to_damage: bool = False) -> None:
         self._folder = folder
         self._fenced = fenced
+        self._to_damage = to_damage
         self._lock = threading.Lock()
         self._view = LogView()
         self._end = 0
@@ -70,7 +72,7 @@ class FileLogReader:
         if from_index < view.first:
             raise LogTruncatedError(index=from_index, first=view.first)
         frames = read_frames(self._folder, view.ranges, from_index, self._bookmark)
-        return _below(frames, from_index, end)
+        return _below(frames, from_index, end, view.damage)
 
     def dropped_tail(self) -> int:
         """See ``LogReader.dropped_tail``. It is 0 beside a live owner, who may be writing."""
@@ -79,11 +81,11 @@ class FileLogReader:
             lock = InUseLock(self._folder)
             if lock.is_alive():
                 return 0
-            tail = build_view(self._folder).dropped_tail
+            tail = self._built().dropped_tail
             # An owner may have come since, and may be gone again.
             if not tail or lock.is_alive():
                 return 0
-            return min(tail, build_view(self._folder).dropped_tail)
+            return min(tail, self._built().dropped_tail)
 
     def close(self) -> None:
         """See ``LogReader.close``."""
@@ -114,8 +116,9 @@ class FileLogReader:
             raise LogLostError(what, path=self._folder.path)
         is_sure = self._is_durable(view)
         # The marker comes last, as for a writer: who claims from here on reads what was seen.
-        claimed = told_epoch(self._folder)
-        if not is_sure or claimed > max(view.epoch, self._fenced):
+        is_sure = is_sure and told_epoch(self._folder) <= max(view.epoch, self._fenced)
+        # A frame is begun only when the one before it is acknowledged.
+        if not is_sure and view.damage is None:
             # The next owner decides about the last frame. Every other one has a successor, so it
             # was acknowledged; and what was shown once was sure then.
             shown = max(self._end, view.end - 1 if view.end > view.first else view.end)
@@ -132,15 +135,19 @@ class FileLogReader:
         view = self._view
         end = view.end_of
         keys = self._folder.log_files()
-        if end is None or tuple(keys) != view.keys or self._has_newer_header(keys, end):
-            return build_view(self._folder)
+        is_new = end is None or tuple(keys) != view.keys or self._to_damage
+        if is_new or end is None or self._has_newer_header(keys, end):
+            return self._built()
         try:
             now, _ = read_end(self._folder, end.header, end)
         except CorruptDataError:
             # It was truncated meanwhile and is written anew, or it is damaged: a whole look tells.
-            return build_view(self._folder)
+            return self._built()
         newest = replace(view.ranges[-1], end_index=now.index, end_crc=now.crc)
         return replace(view, end_of=now, ranges=(*view.ranges[:-1], newest))
+
+    def _built(self) -> LogView:
+        return build_view(self._folder, to_damage=self._to_damage)
 
     def _has_newer_header(self, keys: list[FileKey], end: LogEnd) -> bool:
         return any(
@@ -180,10 +187,13 @@ class FileLogReader:
         return frame is not None and frame.crc == crc
 
 
-def _below(frames: Iterator[Frame], from_index: int, end: int) -> Iterator[Frame]:
-    if from_index >= end:
-        return
-    for frame in frames:
-        yield frame
-        if frame.index + 1 >= end:
-            return
+def _below(
+    frames: Iterator[Frame], from_index: int, end: int, damage: CorruptDataError | None
+) -> Iterator[Frame]:
+    if from_index < end:
+        for frame in frames:
+            yield frame
+            if frame.index + 1 >= end:
+                break
+    if damage is not None:
+        raise damage

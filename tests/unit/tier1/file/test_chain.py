@@ -374,16 +374,16 @@ def test_a_bad_frame_before_a_valid_one_is_reported(log: Log, frames: Frames) ->
     reported(log, 1, 0, "a bad frame before a valid one", " index=0")
     two = two.replace(b"body", b"BODY")
     log.put(header, one, two, frames.make(1, 1, b"a copy"))
-    assert build_view(log.folder).end == 1
+    reported(log, 1, 0, "the last frame is there as a whole, and does not match its sum", " index=1")
 
 
 def test_a_valid_frame_of_another_owner_is_none_of_this_log(log: Log, frames: Frames) -> None:
     header = first_header(2)
     one = frames.make(2, 0)
-    log.put(header, one, b"torn", frames.make(1, 5, previous_crc=0))
-    assert build_view(log.folder).end == 1
-    log.put(header, one, b"torn", frames.make(2, 5, lineage=OTHER, previous_crc=0))
-    assert build_view(log.folder).end == 1
+    others = frames.make(1, 5, previous_crc=0), frames.make(2, 5, lineage=OTHER, previous_crc=0)
+    for other in others:
+        log.put(header, one, frames.make(2, 1, other)[:-1])
+        assert build_view(log.folder).end == 1
 
 
 @pytest.mark.parametrize("field", ["index", "previous_crc", "epoch", "lineage"])
@@ -420,7 +420,7 @@ def test_frames_that_are_finished_between_two_looks_are_no_damage(
     earlier = [frames.make(1, index) for index in range(before)]
     torn, later = frames.make(1, before), frames.make(1, before + 1)
     found = set()
-    for number in range(1, 9):
+    for number in range(1, 13):
         path = log.put(header, *earlier, torn[:-1], bytes(2 * MIB))
         reads = 0
 
