@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from siltstone.container.found import check_frames, check_lineage, check_log, found
+from siltstone.container.log_place import located
 from siltstone.container.log_views import condition_of
 from siltstone.container.owner import kept_frames
 from siltstone.core.errors import (
@@ -37,7 +38,9 @@ def look_at(log: FencedLog, recovered: Recovered) -> tuple[str, tuple[Frame, ...
         if not damage:
             check_log(where, epoch, reader.first(), reader.end())
             check_frames(where, frames)
-    except (LogLostError, CorruptDataError) as error:
+    except LogLostError as error:
+        return str(located(error, log)), frames
+    except CorruptDataError as error:
         return str(error), frames
     else:
         return damage or condition_of(log).damage, frames

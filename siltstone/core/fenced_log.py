@@ -114,6 +114,35 @@ class ReplaceableLog(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where a log is looked for, for people to read.
+
+    Attributes:
+        kind: what ``name`` is, such as ``path`` or ``topic``.
+        name: of the place.
+        exists: false if there is no such place, so that a setting may be wrong, or a disk not
+            mounted; true also where that is not looked at.
+    """
+
+    kind: str
+    name: str
+    exists: bool = True
+
+
+@runtime_checkable
+class PlacedLog(Protocol):
+    """What a log offers besides ``FencedLog`` so that errors can name its place."""
+
+    def place(self) -> LogPlace:
+        """Where it is; also of a handle that is closed.
+
+        Raises:
+            LogError: a call failed.
+        """
+        ...
+
+
 @runtime_checkable
 class DamagedLog(Protocol):
     """What a log offers besides ``FencedLog`` so that a recovery has what stands before damage."""

@@ -297,9 +297,7 @@ class AsyncChunkStorage:
         )
         self.watch.ended(report)
 
-    async def create(
-        self, name: str, buffers: Sequence[Buffer], *, within_s: float = inf
-    ) -> None:
+    async def create(self, name: str, buffers: Sequence[Buffer], *, within_s: float = inf) -> None:
         """See ``ChunkStorage.create``."""
         await self._call(
             "create",

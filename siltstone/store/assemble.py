@@ -17,7 +17,7 @@ from __future__ import annotations
 import getpass
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from siltstone.container.log_place import located
 from siltstone.container.no_log import NoLog
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.bandwidth import Bandwidth
@@ -35,7 +36,7 @@ from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.error_facts import add_facts
-from siltstone.core.errors import ChunkError, CorruptDataError, StoreNotFoundError
+from siltstone.core.errors import ChunkError, CorruptDataError, LogLostError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
 from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
@@ -119,7 +120,7 @@ class Assembly:
         )
         metrics = self._metrics(index)
         log, storage = await self._run(lambda: self._log_and_storage(index, metrics), _close_both)
-        return await open_container(
+        opening = open_container(
             container=index,
             log=log,
             storage=storage,
@@ -132,6 +133,7 @@ class Assembly:
             # A switch to another place takes the name away while it holds the logs.
             confirm=lambda found: check_there(uncached(found)),
         )
+        return await self._named(opening, log)
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
         """Open a container without a claim; ``without_log``, from long-term storage alone."""
@@ -142,7 +144,7 @@ class Assembly:
         log, storage = await self._run(
             lambda: self._log_and_storage(index, metrics, without_log=without_log), _close_both
         )
-        return await open_reader(
+        opening = open_reader(
             container=index,
             log=log,
             storage=storage,
@@ -151,6 +153,16 @@ class Assembly:
             metrics=metrics,
             index_folders=self._folders.of_reader(index),
         )
+        return await self._named(opening, log)
+
+    async def _named(self, opening: Coroutine[None, None, T], log: FencedLog) -> T:
+        """Open; what says that the log is lost names its place, and the settings that do so."""
+        try:
+            return await opening
+        except LogLostError as lost:
+            error = lost  # The name in the clause is gone behind it.
+        error = await self._run(lambda: located(error, log), keep)
+        raise LogLostError(str(error), settings=self.settings.log_place) from error
 
     async def holder(self, index: int) -> LogOwner:
         """Who holds or last held the log of a container; found without a claim."""

@@ -92,6 +92,7 @@ class EffectiveSettings:
         binding_options: what it gets; may hold secrets.
         log: name of the tier-1 log.
         log_options: what it gets; may hold secrets.
+        log_place: file and line of what says where the log is.
         cache_folder: absolute folder of the cache of blocks; ``None`` for none.
         cache_bytes: what the cache takes at most, for each process.
         upload_rate: bytes a second that this process writes at most; ``None`` without a limit.
@@ -108,6 +109,7 @@ class EffectiveSettings:
     binding_options: Mapping[str, Any] = field(repr=False)
     log: str
     log_options: Mapping[str, Any] = field(repr=False)
+    log_place: str
     cache_folder: Path | None
     cache_bytes: int
     upload_rate: int | None
@@ -156,6 +158,7 @@ def load_settings(
         binding_options=resolved_options(settings.long_term_storage, file.parent),
         log=settings.tier1.log,
         log_options=resolved_options(settings.tier1, file.parent),
+        log_place=text.place(("tier1", settings.tier1.log, "path")),
         cache_folder=_cache_folder(settings.cache.path, file.parent),
         cache_bytes=settings.cache.size,
         upload_rate=settings.bandwidth.upload,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.recovering import recover_container
-from siltstone.container.recovery_report import RecoveryReport
+from siltstone.container.recovery_report import RecoveryReport, RecoveryState
 from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
 from siltstone.store.assemble import Assembly, assembled
@@ -103,7 +103,7 @@ async def _all(
 async def _one(
     assembly: Assembly, index: int, *, accept_loss: bool, takeover: bool, deep: bool
 ) -> RecoveryReport:
-    return await recover_container(
+    report = await recover_container(
         container=index,
         new_log=lambda: assembly.new_log(index),
         storage=assembly.new_storage(),
@@ -114,3 +114,6 @@ async def _one(
         takeover=takeover,
         deep=deep,
     )
+    if report.state is not RecoveryState.LOST or report.damage:
+        return report
+    return replace(report, reason=f"{report.reason} settings={assembly.settings.log_place}")

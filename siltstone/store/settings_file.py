@@ -41,6 +41,12 @@ class SettingsText:
     values: dict[str, Any]
     lines: Mapping[KeyPath, int]
 
+    def place(self, key: KeyPath) -> str:
+        """Where ``key`` stands, or the innermost key above it that the file has."""
+        while key and key not in self.lines:
+            key = key[:-1]
+        return f"{self.path}:{self.lines[key]}" if key else str(self.path)
+
     def error(self, key: KeyPath, reason: str) -> SettingsError:
         """Make the error about ``key``; its line is that of the innermost key that the file has."""
         return _error(self.path, key, self.lines, reason)

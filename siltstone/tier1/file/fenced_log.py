@@ -16,7 +16,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.core.fenced_log import LogCondition, LogOwner, LogReader
+from siltstone.core.fenced_log import LogCondition, LogOwner, LogPlace, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
@@ -218,9 +218,8 @@ class FileFencedLog(LogHandle):
                 count += 1
         except (OSError, LogError) as error:
             with self._lock:
-                if self._state is not HandleState.CLAIMED:
-                    return _IDLE_S  # Closed meanwhile, with its files.
-                self._state = HandleState.POISONED
+                if self._state is HandleState.CLAIMED:
+                    self._state = HandleState.POISONED
             if isinstance(error, LogError):
                 raise
             raise log_error("tend", self._folder.path, error) from error
@@ -340,6 +339,11 @@ class FileFencedLog(LogHandle):
         self._require_usable()
         return FileLogReader(self._folder, fenced=self._fenced)
 
+    def place(self) -> LogPlace:
+        """See ``PlacedLog.place``."""
+        with translated("look", self._folder.path):
+            return LogPlace(kind="path", name=self._folder.path, exists=self._folder.exists())
+
     def open_to_damage(self) -> LogReader:
         """See ``DamagedLog.open_to_damage``."""
         self._require_usable()
@@ -397,5 +401,4 @@ class FileFencedLog(LogHandle):
         return self._writer
 
     def _ranges(self) -> list[FileRange]:
-        own = self._claimed().own_ranges()
-        return [*self._older, *own]
+        return [*self._older, *self._claimed().own_ranges()]

@@ -16,7 +16,7 @@ from siltstone.core.errors import (
     Outcome,
     SiltstoneError,
 )
-from siltstone.core.fenced_log import LogCondition, LogOwner, LogReader
+from siltstone.core.fenced_log import LogCondition, LogOwner, LogPlace, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.records.frame import (
     KIND_BATCH,
@@ -333,6 +333,10 @@ class KafkaFencedLog(LogHandle):
         self._require_usable()
         connection = Connection(self._settings.client_options(), self._topic)
         return KafkaLogReader(connection, self._topic, self._settings, self._shelf)
+
+    def place(self) -> LogPlace:
+        """See ``PlacedLog.place``; whether there is such a topic is not looked at."""
+        return LogPlace(kind="topic", name=self._topic)
 
     # --- replacing it ---
 

@@ -14,7 +14,7 @@ from siltstone.core.errors import (
     Outcome,
     StoreInUseError,
 )
-from siltstone.core.fenced_log import LogOwner, LogReader
+from siltstone.core.fenced_log import LogOwner, LogPlace, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, decode_frame, encode_frame
 from siltstone.core.words import FRAME_BYTES_MAX, Buffer
@@ -171,6 +171,10 @@ class MemoryFencedLog(LogHandle):
         with self._lock:
             self._require_usable()
             return MemoryLogReader(self._shared)
+
+    def place(self) -> LogPlace:
+        """See ``PlacedLog.place``."""
+        return LogPlace(kind="log", name=self._name)
 
     def fence_all(self) -> None:
         """See ``ReplaceableLog.fence_all``."""

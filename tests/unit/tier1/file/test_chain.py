@@ -374,7 +374,9 @@ def test_a_bad_frame_before_a_valid_one_is_reported(log: Log, frames: Frames) ->
     reported(log, 1, 0, "a bad frame before a valid one", " index=0")
     two = two.replace(b"body", b"BODY")
     log.put(header, one, two, frames.make(1, 1, b"a copy"))
-    reported(log, 1, 0, "the last frame is there as a whole, and does not match its sum", " index=1")
+    reported(
+        log, 1, 0, "the last frame is there as a whole, and does not match its sum", " index=1"
+    )
 
 
 def test_a_valid_frame_of_another_owner_is_none_of_this_log(log: Log, frames: Frames) -> None:
