@@ -22,8 +22,9 @@ def located(error: LogLostError, log: FencedLog) -> LogLostError:
     facts: dict[str, Any] = {place.kind: place.name}
     if not place.exists:
         return LogLostError(
-            f"there is no {place.name}, where the settings say that the log is: mend the setting or"
-            " mount its disk; only if the log itself is gone, siltstone recover says what is left",
+            f"there is no folder {place.name}, where the settings say that the log is: mend the"
+            " setting or mount its disk; only if the log is gone, siltstone recover says what is"
+            " left",
             **facts,
         )
     if place.name in str(error):

@@ -29,11 +29,13 @@ def translated(folder: Path, call: Callable[[], T]) -> T:
 
 def translation(error: Exception, folder: Path) -> Exception:
     """Return the error of ours that says what the library's message means."""
+    message = str(error)
+    if "Is a directory" in message:  # in the place of one of its files, so it is a cache no more
+        return CorruptDataError("index is damaged", where=str(folder), reason=message)
     if isinstance(error, SiltstoneError | OSError):
         return error
     if isinstance(error, rocksdict.DbClosedError):
         return ClosedError("index is closed", folder=folder)
-    message = str(error)
     if "/LOCK: " in message:
         return StoreInUseError("index is open elsewhere", owner="unknown", folder=folder)
     if message.startswith(("Corruption", "IO error: No such file", "Invalid argument")):

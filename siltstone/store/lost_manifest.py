@@ -8,12 +8,14 @@ from contextlib import suppress
 
 from siltstone.container.recovery_report import RecoveryReport
 from siltstone.core.checksums import crc32c
+from siltstone.core.chunk_care import uri_of
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkExistsError,
     ChunkNotFoundError,
     CorruptDataError,
+    StoreExistsError,
     StoreNotFoundError,
 )
 from siltstone.core.records.store_manifest import StoreManifest
@@ -100,7 +102,7 @@ def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
 
     Raises:
         ChunkError: long-term storage failed.
-        StoreExistsError: somebody else wrote one meanwhile.
+        StoreExistsError: somebody else wrote one meanwhile; or a folder has its name.
     """
     try:
         length = storage.stat(MANIFEST_NAME).length
@@ -113,4 +115,13 @@ def write_anew(storage: ChunkStorage, manifest: StoreManifest) -> None:
             with suppress(ChunkExistsError):  # a try before this one kept it
                 storage.create(f"{MANIFEST_NAME}-damaged-{crc32c(damaged):08x}", [damaged])
         storage.delete(MANIFEST_NAME)
-    create_manifest(storage, manifest)
+    try:
+        create_manifest(storage, manifest)
+    except StoreExistsError as error:
+        with suppress(ChunkNotFoundError):
+            storage.stat(MANIFEST_NAME)
+            raise
+        raise StoreExistsError(
+            f"a folder is in the place of {MANIFEST_NAME}: move it away, then recover again",
+            where=uri_of(storage, MANIFEST_NAME),
+        ) from error

@@ -5,21 +5,18 @@ Only reading happens here. A ``LogView`` is a value; it goes stale when somebody
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.records.frame import KIND_END, Frame, FrameHeader
 from siltstone.core.records.log_file_header import HEADER_BYTES, LogFileHeader
-from siltstone.core.words import FRAME_BYTES_MAX
-from siltstone.tier1.file.folder import LogFolder, read_at
-from siltstone.tier1.file.frames import look_behind, scan_frames
-from siltstone.tier1.file.last_frame import is_damaged
+from siltstone.tier1.file.folder import LogFolder
+from siltstone.tier1.file.frames import look_behind
 from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.newest_file import LogEnd, corrupt, read_to_damage
 
 _TRIES = 5
 """Builds before an inconsistency is believed: a live owner may roll or unlink a file meanwhile."""
-_QUICK_LOOK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,35 +39,6 @@ class FileRange:
     def key(self) -> FileKey:
         """Which file."""
         return FileKey(self.header.epoch, self.header.number)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnd:
-    """The newest file with a valid header, as far as it was read.
-
-    Attributes:
-        header: of the file.
-        index: one above the newest frame.
-        crc: crc of the newest frame.
-        offset: where the next frame would stand, in bytes.
-        last: the file's own newest frame; ``None`` while it has none.
-    """
-
-    header: LogFileHeader
-    index: int
-    crc: int
-    offset: int
-    last: Frame | None
-
-    @property
-    def is_last(self) -> bool:
-        """Whether its owner closed the log, so that no frame of the epoch stands behind it."""
-        return self.last is not None and self.last.kind == KIND_END
-
-    @property
-    def has_own_frames(self) -> bool:
-        """Whether the epoch has a frame of its own, in this file or in one before it."""
-        return self.index > self.header.predecessor_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +123,25 @@ def build_view(
 
 def _build(folder: LogFolder, own: FileKey | None, *, to_damage: bool = False) -> LogView:
     keys = folder.log_files()
-    by_epoch: dict[int, list[LogFileHeader]] = {}
-    bare: list[FileKey] = []
-    for key in keys:
-        header = folder.header(key)
-        if header is None:
-            bare.append(key)
-            continue
-        stated = (header.epoch, header.number, header.container)
-        if stated != (*key, folder.container):
-            raise _corrupt(folder, key, "header of another file")
-        by_epoch.setdefault(key.epoch, []).append(header)
+    by_epoch, bare, foreign = _headers(folder, keys)
+    if foreign is not None and not to_damage:
+        raise foreign
+    try:
+        view = _chain(folder, keys, by_epoch, bare, own, to_damage=to_damage)
+    except CorruptDataError as error:
+        raise foreign or error from error
+    return replace(view, damage=foreign or view.damage)
+
+
+def _chain(
+    folder: LogFolder,
+    keys: list[FileKey],
+    by_epoch: dict[int, list[LogFileHeader]],
+    bare: list[FileKey],
+    own: FileKey | None,
+    *,
+    to_damage: bool,
+) -> LogView:
     newest = by_epoch[max(by_epoch)] if by_epoch else []
     _check_unused(folder, bare, newest[-1] if newest else None)
     spares = [key for key in bare if newest and _is_behind(key, newest[-1])]
@@ -192,7 +168,7 @@ def _build(folder: LogFolder, own: FileKey | None, *, to_damage: bool = False) -
         _, stated_end, stated_crc = above.statement
         kept = [header for header in older if header.first_index < stated_end]
         if not kept and older[0].number == 0:
-            raise _corrupt(folder, ranges[0].key, "the predecessor begins behind its stated end")
+            raise corrupt(folder, ranges[0].key, "the predecessor begins behind its stated end")
         if not kept:
             break  # Truncated too: what is left is void, of an owner that went on when fenced.
         copy = above if above.copy_length else None
@@ -205,6 +181,29 @@ def _build(folder: LogFolder, own: FileKey | None, *, to_damage: bool = False) -
         dropped_tail=dropped,
         damage=damage,
     )
+
+
+def _headers(
+    folder: LogFolder, keys: list[FileKey]
+) -> tuple[dict[int, list[LogFileHeader]], list[FileKey], CorruptDataError | None]:
+    """All headers by epoch, the files without one, and what is wrong with a name of no file."""
+    by_epoch: dict[int, list[LogFileHeader]] = {}
+    bare: list[FileKey] = []
+    foreign: CorruptDataError | None = None
+    for key in keys:
+        try:
+            header = folder.header(key)
+        except CorruptDataError as error:
+            foreign = foreign or error
+            continue
+        if header is None:
+            bare.append(key)
+            continue
+        stated = (header.epoch, header.number, header.container)
+        if stated != (*key, folder.container):
+            raise corrupt(folder, key, "header of another file")
+        by_epoch.setdefault(key.epoch, []).append(header)
+    return by_epoch, bare, foreign
 
 
 def _ranges(
@@ -228,9 +227,9 @@ def _check_epoch(folder: LogFolder, headers: list[LogFileHeader]) -> None:
             after.nonce,
         )
         if not same or after.first_index < header.first_index:
-            raise _corrupt(folder, key, "header contradicts the file before it")
+            raise corrupt(folder, key, "header contradicts the file before it")
         if after.number != header.number + 1:
-            raise _corrupt(folder, key, "the file before it is missing")
+            raise corrupt(folder, key, "the file before it is missing")
 
 
 def _is_behind(key: FileKey, header: LogFileHeader) -> bool:
@@ -251,14 +250,14 @@ def _check_unused(folder: LogFolder, bare: list[FileKey], newest: LogFileHeader 
             continue
         number = last.number + 1 if key.epoch == last.epoch else 0
         if key.number != number:
-            raise _corrupt(folder, key, "the file before it is missing")
+            raise corrupt(folder, key, "the file before it is missing")
         last = key
     for key, after in pairwise(bare):
         if after.epoch == key.epoch:
             with folder.reading(key.name) as fd:
                 size = folder.calls.fstat(fd).st_size
             if size < HEADER_BYTES:
-                raise _corrupt(folder, key, "the file was emptied, for there is one behind it")
+                raise corrupt(folder, key, "the file was emptied, for there is one behind it")
 
 
 def _check_bare(folder: LogFolder, key: FileKey) -> None:
@@ -266,110 +265,4 @@ def _check_bare(folder: LogFolder, key: FileKey) -> None:
     with folder.reading(key.name) as fd:
         tail = look_behind(folder.calls, fd, 0, epoch=key.epoch, lineage=None, index=-1)
     if tail.frame_behind is not None:
-        raise _corrupt(folder, key, "frames under a damaged header")
-
-
-def read_end(
-    folder: LogFolder, header: LogFileHeader, after: LogEnd | None = None
-) -> tuple[LogEnd, int]:
-    """Read the newest file to its end, from the start or from where ``after`` ended.
-
-    Returns the new end, and the count of bytes behind it that are no frame. Going on from ``after``
-    takes a block of zeros for the end; from the start, the whole rest of the file is looked at.
-
-    Raises:
-        OSError: a call failed.
-        CorruptDataError: a frame that does not continue the one before, or a bad one that was not
-            torn.
-    """
-    end, dropped, damage = read_to_damage(folder, header, after)
-    if damage is not None:
-        raise damage
-    return end, dropped
-
-
-def read_to_damage(
-    folder: LogFolder, header: LogFileHeader, after: LogEnd | None = None
-) -> tuple[LogEnd, int, CorruptDataError | None]:
-    """Do as ``read_end``, and return besides why the next frame is damaged, if it is.
-
-    Raises:
-        OSError: a call failed.
-    """
-    end = after or LogEnd(
-        header=header,
-        index=header.first_index,
-        crc=header.previous_crc,
-        offset=header.frames_offset,
-        last=None,
-    )
-    key = FileKey(header.epoch, header.number)
-    with folder.reading(key.name) as fd:
-        while True:
-            before = end.index
-            for frame, offset in scan_frames(folder.calls, fd, end.offset):
-                try:
-                    check_continues(folder, header, frame, end.index, end.crc)
-                except CorruptDataError as error:
-                    return end, 0, error
-                end = LogEnd(
-                    header=header,
-                    index=frame.index + 1,
-                    crc=frame.crc,
-                    offset=offset,
-                    last=frame,
-                )
-            if end.is_last:
-                return end, 0, None
-            if after and not any(read_at(folder.calls, fd, end.offset, _QUICK_LOOK_BYTES)):
-                return end, 0, None
-            length, message = _judged(folder, fd, end)
-            if not message:
-                return end, length, None
-            # A live owner may have finished this frame and the next between the two looks.
-            if (
-                end.index == before
-                and next(scan_frames(folder.calls, fd, end.offset), None) is None
-            ):
-                return end, length, _corrupt(folder, key, message, index=end.index)
-
-
-def _judged(folder: LogFolder, fd: int, end: LogEnd) -> tuple[int, str]:
-    """How many bytes stand behind the end of a file, and why they are damage, if they are."""
-    header = end.header
-    tail = look_behind(
-        folder.calls,
-        fd,
-        end.offset,
-        epoch=header.epoch,
-        lineage=header.lineage,
-        index=end.index,
-    )
-    if tail.frame_behind is not None:
-        return tail.length, "a bad frame before a valid one"
-    expected = FrameHeader(
-        lineage=header.lineage, epoch=header.epoch, index=end.index, previous_crc=end.crc
-    )
-    # No frame is longer; whatever stands behind so many bytes need not be read.
-    data = read_at(folder.calls, fd, end.offset, min(tail.length, FRAME_BYTES_MAX + 1))
-    if is_damaged(bytes(data), end.offset, expected):
-        return tail.length, "the last frame is there as a whole, and does not match its sum"
-    return tail.length, ""
-
-
-def check_continues(
-    folder: LogFolder, header: LogFileHeader, frame: Frame, index: int, previous_crc: int
-) -> None:
-    """Check that ``frame`` is the one that belongs here.
-
-    Raises:
-        CorruptDataError: it is another one.
-    """
-    found = (frame.index, frame.previous_crc, frame.epoch, frame.lineage)
-    if found != (index, previous_crc, header.epoch, header.lineage):
-        key = FileKey(header.epoch, header.number)
-        raise _corrupt(folder, key, "a frame that does not continue the log", index=index)
-
-
-def _corrupt(folder: LogFolder, key: FileKey, message: str, **facts: int) -> CorruptDataError:
-    return CorruptDataError(message, where=folder.file(key.name), **facts)
+        raise corrupt(folder, key, "frames under a damaged header")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from siltstone.core.errors import (
+    CapabilityError,
     CorruptDataError,
     FencedError,
     LogLostError,
@@ -34,8 +35,10 @@ from siltstone.tier1.file.chain import FileRange, LogView, build_view
 from siltstone.tier1.file.direct import BLOCK_BYTES
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.history import last_frame
+from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import Marker, MarkerContent
-from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.names import LOCK, FileKey
+from siltstone.tier1.file.network import FileSystemOf, refuse_network
 from siltstone.tier1.file.writer import write_header
 
 _TRIES = 5
@@ -100,6 +103,22 @@ def damage_of_marker(folder: LogFolder) -> str:
         if marker is not None:
             marker.close()
     return ""
+
+
+def refusals_of(folder: LogFolder, file_system: FileSystemOf) -> tuple[str, ...]:
+    """Why a claim would be refused until somebody changes something about the place of the log.
+
+    Raises:
+        OSError: a call failed.
+    """
+    refusals = []
+    try:
+        refuse_network(folder.path, file_system)
+    except CapabilityError as error:
+        refusals.append(str(error))
+    if not InUseLock(folder).is_usable():
+        refusals.append(f"a folder is in the place of the lock, remove it: {folder.file(LOCK)}")
+    return tuple(refusals)
 
 
 def _check_found(folder: LogFolder, content: MarkerContent) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
-    CapabilityError,
     FencedError,
     LogError,
     LogTruncatedError,
@@ -29,6 +28,7 @@ from siltstone.tier1.file.claim import (
     claim_marker,
     create_first_file,
     damage_of_marker,
+    refusals_of,
     sweep,
     take_over,
     told_if_overtaken,
@@ -325,14 +325,10 @@ class FileFencedLog(LogHandle):
     def condition(self) -> LogCondition:
         """See ``ExaminedLog.condition``."""
         self._require_usable()
-        refusals: list[str] = []
         with translated("look", self._folder.path):
-            try:
-                refuse_network(self._folder.path, self._file_system)
-            except CapabilityError as error:
-                refusals.append(str(error))
+            refusals = refusals_of(self._folder, self._file_system)
             damage = damage_of_marker(self._folder)
-        return LogCondition(damage=damage, refusals=tuple(refusals))
+        return LogCondition(damage=damage, refusals=refusals)
 
     def open_read(self) -> LogReader:
         """See ``FencedLog.open_read``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from siltstone.core.errors import StorageFullError
+from siltstone.core.errors import CorruptDataError, StorageFullError
 from siltstone.core.posix import FileCalls, read_fully, sync_folder
 from siltstone.core.records.log_file_header import (
     FRAMES_OFFSET,
@@ -33,6 +34,21 @@ class OpenFile(NamedTuple):
     size: int
 
 
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
+"""What a call is answered whose path does not exist; also where a file is above it."""
+
+
+@contextmanager
+def no_folder(path: str) -> Iterator[None]:
+    """Around calls that expect a file. Raises ``CorruptDataError`` where a folder is instead."""
+    try:
+        yield
+    except IsADirectoryError as error:
+        raise CorruptDataError(
+            "a folder is in the place of a file of the log", where=path
+        ) from error
+
+
 class LogFolder:
     """``<path>/c<container>``: every method raises ``OSError``.
 
@@ -54,10 +70,9 @@ class LogFolder:
     def exists(self) -> bool:
         """Whether the folder is there."""
         try:
-            self.calls.stat(self.path)
-        except FileNotFoundError:
+            return stat.S_ISDIR(self.calls.stat(self.path).st_mode)
+        except NOT_THERE:
             return False
-        return True
 
     def make(self) -> None:
         """Make the folder and those above it, each durable in the one above."""
@@ -91,7 +106,7 @@ class LogFolder:
     def _keys(self, parse: Callable[[str], FileKey | None]) -> list[FileKey]:
         try:
             fd = self.calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
+        except NOT_THERE:
             return []
         try:
             found = [parse(entry.name) for entry in self.calls.scandir(fd)]
@@ -109,8 +124,12 @@ class LogFolder:
             self.calls.close(fd)
 
     def header(self, key: FileKey) -> LogFileHeader | None:
-        """The header of a log file; ``None`` while it has no valid one."""
-        with self.reading(key.name) as fd:
+        """The header of a log file; ``None`` while it has no valid one.
+
+        Raises:
+            CorruptDataError: what has its name is a folder.
+        """
+        with self.reading(key.name) as fd, no_folder(self.file(key.name)):
             return decode_log_file_header(read_at(self.calls, fd, 0, HEADER_BYTES))
 
     def create(self, key: FileKey, size: int) -> OpenFile:

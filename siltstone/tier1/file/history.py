@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.frame import Frame, decode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
-from siltstone.tier1.file.chain import FileRange, LogView, check_continues
+from siltstone.tier1.file.chain import FileRange, LogView
 from siltstone.tier1.file.errors import translated
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.frames import scan_frames
 from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.newest_file import check_continues
 
 
 class Bookmark:

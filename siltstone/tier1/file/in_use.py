@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from contextlib import suppress
 
 from siltstone.core.errors import StoreInUseError
 from siltstone.core.posix import write_fully
-from siltstone.tier1.file.folder import LogFolder, read_at
+from siltstone.tier1.file.folder import NOT_THERE, LogFolder, no_folder, read_at
 from siltstone.tier1.file.names import LOCK
 
 _ROUNDS_MAX = 100
@@ -38,9 +39,11 @@ class InUseLock:
 
         Raises:
             StoreInUseError: a live holder has it.
+            CorruptDataError: a folder is in its place.
         """
         for _ in range(_ROUNDS_MAX):
-            fd = self._calls.open(self._path, os.O_RDWR | os.O_CREAT)
+            with no_folder(self._path):
+                fd = self._calls.open(self._path, os.O_RDWR | os.O_CREAT)
             kept = False
             try:
                 if self._try(fd, fcntl.LOCK_EX):
@@ -75,7 +78,7 @@ class InUseLock:
         try:
             with self._folder.reading(LOCK) as fd:
                 return not self._try(fd, fcntl.LOCK_SH)
-        except FileNotFoundError:
+        except NOT_THERE:
             return False
 
     def description(self) -> str:
@@ -83,9 +86,16 @@ class InUseLock:
         try:
             with self._folder.reading(LOCK) as fd:
                 text = bytes(read_at(self._calls, fd, 0, _TEXT_BYTES_MAX))
-        except FileNotFoundError:
+        except (*NOT_THERE, IsADirectoryError):
             return ""
         return text.decode("utf-8", "replace").partition("\n")[2].rstrip("\n")
+
+    def is_usable(self) -> bool:
+        """Whether a holder could take it, for all that its place says."""
+        try:
+            return not stat.S_ISDIR(self._calls.stat(self._path).st_mode)
+        except NOT_THERE:
+            return True
 
     def release(self) -> None:
         """Free the lock. Idempotent."""

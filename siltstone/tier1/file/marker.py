@@ -17,7 +17,7 @@ from siltstone.core.records.marker_slot import (
     decode_marker_slot,
     encode_marker_slot,
 )
-from siltstone.tier1.file.folder import LogFolder
+from siltstone.tier1.file.folder import NOT_THERE, LogFolder, no_folder
 from siltstone.tier1.file.names import MARKER
 
 MARKER_BYTES = 2 * SLOT_BYTES
@@ -66,7 +66,7 @@ class Marker:
         """Open the marker for reading; ``None`` when there is none."""
         try:
             return cls(folder, folder.calls.open(folder.file(MARKER), os.O_RDONLY))
-        except FileNotFoundError:
+        except NOT_THERE:
             return None
 
     @classmethod
@@ -76,7 +76,8 @@ class Marker:
         The room is taken now, so that a later claim never meets a full disk here.
         """
         calls = folder.calls
-        marker = cls(folder, calls.open(folder.file(MARKER), os.O_RDWR | os.O_CREAT))
+        with no_folder(folder.file(MARKER)):
+            marker = cls(folder, calls.open(folder.file(MARKER), os.O_RDWR | os.O_CREAT))
         try:
             with marker:
                 size = calls.fstat(marker.fd).st_size
@@ -102,7 +103,8 @@ class Marker:
     def data(self) -> bytearray:
         """Both slots as they are."""
         data = bytearray(MARKER_BYTES)
-        count = read_fully(self._calls, self.fd, data, 0)
+        with no_folder(self._path):
+            count = read_fully(self._calls, self.fd, data, 0)
         del data[count:]
         return data
 

@@ -13,7 +13,7 @@ from siltstone.core.records.log_file_header import (
     HEADER_BYTES,
     decode_log_file_header,
 )
-from siltstone.tier1.file.chain import LogEnd, LogView, build_view, read_end
+from siltstone.tier1.file.chain import LogView, build_view
 from siltstone.tier1.file.errors import translated
 from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.frames import read_past_cache
@@ -21,6 +21,7 @@ from siltstone.tier1.file.history import Bookmark, read_frames
 from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import told_epoch
 from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.newest_file import LogEnd, read_end
 
 _TRIES = 5
 """Looks before a file that is missing is believed: an owner may truncate meanwhile."""

@@ -12,7 +12,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.posix import sync_folder, write_fully
 from siltstone.core.records.marker_slot import NONCE_BYTES, MarkerSlot, encode_marker_slot
-from siltstone.tier1.file.folder import LogFolder
+from siltstone.tier1.file.folder import NOT_THERE, LogFolder
 from siltstone.tier1.file.marker import Marker
 
 
@@ -23,7 +23,10 @@ def fence_all(folder: LogFolder, environment: Environment) -> int:
     """
     if not folder.exists():
         return 0
-    marker = Marker.create(folder)
+    try:
+        marker = Marker.create(folder)
+    except CorruptDataError:
+        return 0  # Nobody has a folder open as a marker, and it is put aside with all the rest.
     try:
         with marker:
             newest = [key.epoch for key in folder.log_files()]
@@ -43,12 +46,12 @@ def fence_all(folder: LogFolder, environment: Environment) -> int:
 
 
 def set_folder_aside(folder: LogFolder) -> str | None:
-    """Rename the folder, durably; return its new path, ``None`` when there was none.
+    """Rename the folder, or what is in its place, durably; return its new path, if it had one.
 
     Raises:
         OSError: a call failed.
     """
-    if not folder.exists():
+    if not _exists(folder, folder.path):
         return None
     number = 1
     while _exists(folder, path := f"{folder.path}-aside-{number}"):
@@ -61,6 +64,6 @@ def set_folder_aside(folder: LogFolder) -> str | None:
 def _exists(folder: LogFolder, path: str) -> bool:
     try:
         folder.calls.stat(path)
-    except FileNotFoundError:
+    except NOT_THERE:
         return False
     return True

@@ -40,7 +40,7 @@ def test_a_folder_that_is_missing_is_named_with_its_settings(place: Path, read_o
     with pytest.raises(siltstone.LogLostError) as caught:
         siltstone.open(place, read_only=read_only)
     told = str(caught.value)
-    assert told.startswith(f"there is no {place / 'teir1' / 'c0'}, where the settings say")
+    assert told.startswith(f"there is no folder {place / 'teir1' / 'c0'}, where the settings say")
     assert f"settings={place / 'siltstone.yaml'}:{line}" in told
     assert "mend the setting" in told
     assert not (place / "teir1").exists()
@@ -50,7 +50,7 @@ def test_a_recovery_says_first_that_the_folder_is_missing(place: Path) -> None:
     line = _misspelt(place)
     (report,) = recover_store(place)
     assert report.state is RecoveryState.LOST
-    assert report.reason.startswith(f"there is no {place / 'teir1' / 'c0'}")
+    assert report.reason.startswith(f"there is no folder {place / 'teir1' / 'c0'}")
     assert f"settings={place / 'siltstone.yaml'}:{line}" in report.reason
 
 

@@ -14,13 +14,11 @@ from siltstone.core.words import MIB
 from siltstone.testing.file_layer import Call
 from siltstone.tier1.file.chain import (
     FileRange,
-    LogEnd,
     LogView,
     build_view,
-    check_continues,
-    read_end,
 )
 from siltstone.tier1.file.names import FileKey
+from siltstone.tier1.file.newest_file import LogEnd, check_continues, read_end
 from tests.unit.tier1.file.chain_world import (
     NO_CRC,
     Frames,
