@@ -59,6 +59,7 @@ def test_every_older_copy_is_refused_by_all_behind_a_clean_close(
             siltstone.open(place, read_only=True)
         (report,) = recover_store(place)
         assert report.state is RecoveryState.LOST, copy
+        assert any(probe.outcome == "failed" for probe in diagnose(place)), copy
         with pytest.raises(siltstone.LogLostError):
             siltstone.open(place)
     _put_back(place, whole)
