@@ -50,6 +50,9 @@ def test_a_folder_for_a_file_of_tier_1_is_damage(place: Path, which: str) -> Non
     files = sorted(log.glob("e*.log"))
     path = _folder_for({"frames": files[0], "spare": files[-1], "marker": log / "marker"}[which])
     for read_only in (True, False):
+        if which == "marker" and read_only:
+            assert _read(place, read_only=True) == b"flushed in tier 1"
+            continue
         with pytest.raises(siltstone.CorruptDataError, match="a folder is in the place") as caught:
             _read(place, read_only=read_only)
         assert str(path) in str(caught.value)
