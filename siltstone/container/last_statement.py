@@ -22,8 +22,10 @@ async def state_end(parts: Parts) -> None:
     journal stated before. An acknowledged frame stays one whatever ended this owner, so a log that
     failed is stated too.
     """
-    journal, pipeline = parts.journal, parts.pipeline
-    if not journal.checkpoints or journal.failure is not None or parts.storage.silent:
+    journal, pipeline, storage = parts.journal, parts.pipeline, parts.storage
+    if not journal.checkpoints or journal.failure is not None:
+        return
+    if storage.silent or storage.hanging:
         return
     if isinstance(pipeline.failure, FencedError):
         return  # The newer owner's first checkpoint says it.

@@ -108,6 +108,7 @@ async def recover_container(
     accept_loss: bool,
     takeover: bool = False,
     deep: bool = False,
+    lost: str = "",
 ) -> RecoveryReport:
     """Go on from long-term storage alone, if that is what ``accept_loss`` allows.
 
@@ -124,6 +125,7 @@ async def recover_container(
         accept_loss: write; otherwise the report is all.
         takeover: do it although a live owner of the older log is known; it is fenced.
         deep: read every byte of segments to tell what is lost; else presence and lengths.
+        lost: why the log does not count although it looks whole; empty if it may.
 
     Raises:
         StoreInUseError: a live owner is known and ``takeover`` is false; or it changed long-term
@@ -137,7 +139,7 @@ async def recover_container(
     chunks = bridged(storage, environment, settings)
     scratch = Path(await environment.run_blocking(INDEX_POOL, partial(mkdtemp, "-siltstone")))
     try:
-        work = _Recovering(container, new_log, chunks, environment, settings, owner, scratch)
+        work = _Recovering(container, new_log, chunks, environment, settings, owner, scratch, lost)
         return await work.run(accept_loss=accept_loss, takeover=takeover, deep=deep)
     finally:
         remove = partial(shutil.rmtree, scratch, ignore_errors=True)
@@ -155,6 +157,7 @@ class _Recovering:
         settings: ContainerSettings,
         owner: str,
         scratch: Path,
+        lost: str,
     ) -> None:
         self._container = container
         self._new_log = new_log
@@ -163,6 +166,7 @@ class _Recovering:
         self._settings = settings
         self._owner = owner
         self._scratch = scratch
+        self._lost = lost
         self._deep = False
 
     async def run(self, *, accept_loss: bool, takeover: bool, deep: bool) -> RecoveryReport:
@@ -276,6 +280,7 @@ class _Recovering:
             return _Look(state=RecoveryState.NEW)
         recovered = standing.recovered
         reason, frames = await self._blocking(lambda log: look_at(log, recovered))
+        reason = reason or self._lost
         if standing.damage:
             return _Look(
                 state=RecoveryState.LOST,
@@ -333,7 +338,7 @@ class _Recovering:
         if standing is None or standing.recovered.checkpoint.lineage != lineage_before:
             raise LogLostError("another recovery was faster", epoch=epoch)
         recovered = standing.recovered
-        reason = damage or lost_because(recovered, frames)
+        reason = damage or lost_because(recovered, frames) or self._lost
         mended = look.state is not RecoveryState.DAMAGED
         if not reason and not standing.damage and mended:
             plain = self._plain(replace(look, state=RecoveryState.HEALTHY, reason=""))

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.boot import index_ahead
 from siltstone.container.found import check_lineage, check_log, found
 from siltstone.container.log_views import condition_of
-from siltstone.container.views import ContainerStats
 from siltstone.core.counted import counted
 from siltstone.core.errors import (
-    CorruptDataError,
     LogLostError,
     LogTruncatedError,
     SiltstoneError,
@@ -23,10 +20,9 @@ from siltstone.core.errors import (
 from siltstone.core.first_look import first_look_at_log
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import TIME, ControlKind, ControlPiece, decode_pieces
-from siltstone.core.uuid_text import uuid_text
 from siltstone.core.words import GIB
-from siltstone.metadata.index import checkpoint_position
 from siltstone.store.inspection import Inspection, open_inspection
+from siltstone.store.local_index import check_local_index
 from siltstone.store.storage_probes import (
     NOTHING_CREATED,
     PROBES_PREFIX,
@@ -173,25 +169,11 @@ class Doctor:
         finally:
             await reader.close()
         if not (await self._assembly.holder(index)).alive:
-            self._check_index(index, stats)
+            check_local_index(self._assembly.settings.index_folder / f"c{index}", stats)
         detail = f"opens at table version {stats.table_version}"
         if stats.warnings:
             return "warning", f"{detail}; {'; '.join(stats.warnings)}"
         return "ok", detail
-
-    def _check_index(self, index: int, stats: ContainerStats) -> None:
-        """Refuse what an owner refuses for the sake of its local index. Raises ``LogLostError``."""
-        folder = self._assembly.settings.index_folder / f"c{index}"
-        if not folder.exists():
-            return
-        try:
-            position = checkpoint_position(folder)
-        except CorruptDataError:
-            return  # It is built anew.
-        if position is None or uuid_text(position.lineage) != stats.lineage:
-            return
-        if position.version > stats.table_version:
-            raise index_ahead(folder, position.version, stats.table_version)
 
     def _ahead(self, frames: Iterator[Frame]) -> float:
         """How far the newest frame's time lies in the future, in seconds."""

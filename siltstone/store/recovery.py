@@ -14,6 +14,7 @@ from siltstone.container.recovery_report import RecoveryReport, RecoveryState
 from siltstone.core.counted import counted
 from siltstone.core.environment import SystemEnvironment
 from siltstone.store.assemble import Assembly, assembled
+from siltstone.store.local_index import lost_by_index
 from siltstone.store.lost_manifest import check_count, write_anew
 
 
@@ -113,6 +114,7 @@ async def _one(
         accept_loss=accept_loss,
         takeover=takeover,
         deep=deep,
+        lost=await lost_by_index(assembly, index),
     )
     if report.state is not RecoveryState.LOST or report.damage:
         return report

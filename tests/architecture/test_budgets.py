@@ -14,7 +14,9 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
 FILES_OVER: Mapping[str, int] = {
+    "siltstone/container/recovering.py": 402,  # one recovery, step by step
     "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
+    "siltstone/core/threads.py": 406,  # the one bridge, with every call of the contract
 }
 """Path: the lines that this file may have."""
 

@@ -115,7 +115,10 @@ def test_an_owner_whose_log_file_is_gone_leaves_no_shorter_log_behind(tmp_path: 
             siltstone.open(tmp_path, read_only=read_only)
 
 
-def test_what_the_local_index_has_seen_is_missed_in_an_older_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recovered", [True, False])
+def test_what_the_local_index_has_seen_is_missed_in_an_older_store(
+    tmp_path: Path, *, recovered: bool
+) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:
         store.create("a").append(b"in the copy")
@@ -132,6 +135,13 @@ def test_what_the_local_index_has_seen_is_missed_in_an_older_store(tmp_path: Pat
     assert [probe.area for probe in diagnose(tmp_path) if probe.outcome == "failed"] == [
         "container"
     ]
-    shutil.rmtree(tmp_path / "index")
+    (report,) = recover_store(tmp_path)
+    assert report.state is RecoveryState.LOST
+    assert "table updates that the local index holds" in report.reason
+    if recovered:
+        (report,) = recover_store(tmp_path, accept_loss=True)
+        assert report.done
+    else:
+        shutil.rmtree(tmp_path / "index")
     with siltstone.open(tmp_path) as store:
         assert [info.name for info in store.list()] == ["a"]
