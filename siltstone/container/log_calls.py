@@ -51,7 +51,7 @@ class LogCalls:
         finally:
             del self._begun[work]
 
-    async def wait(self, work: asyncio.Future[None]) -> None:
+    async def wait(self, work: asyncio.Future[Any]) -> None:
         """Wait for what ends this owner; give the log up when a call to it hangs meanwhile."""
         while not work.done():
             await asyncio.wait([work], timeout=PATIENCE_S / 2)
