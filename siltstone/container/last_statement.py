@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from siltstone.container.parts import Parts
+from siltstone.container.replica import Replica
 from siltstone.core.errors import ChunkError, FencedError, LogError
 
 logger = logging.getLogger(__name__)
@@ -29,9 +30,17 @@ async def state_end(parts: Parts) -> None:
         return
     if isinstance(pipeline.failure, FencedError):
         return  # The newer owner's first checkpoint says it.
-    if pipeline.replica.unflushed_index <= journal.stated_newest_index:
+    if _unflushed_index(pipeline.replica) <= journal.stated_newest_index:
         return
     try:
         await parts.pinned.state_end()
     except (ChunkError, LogError) as error:
         logger.warning("the end of the log is not stated on long-term storage: %s", error)
+
+
+def _unflushed_index(replica: Replica) -> int:
+    """Index of the newest frame that brought what is not on long-term storage yet, else -1."""
+    last = [segment.tail.last.index for segment in replica.dirty.values()]
+    if replica.table_tail:
+        last.append(replica.table_tail.last.index)
+    return max(last, default=-1)

@@ -127,14 +127,6 @@ class Replica:
             self._rules = load_rules(self.tables)
         return self._rules
 
-    @property
-    def unflushed_index(self) -> int:
-        """Index of the newest frame that brought what is on long-term storage not yet, else -1."""
-        last = [segment.tail.last.index for segment in self.dirty.values()]
-        if self.table_tail:
-            last.append(self.table_tail.last.index)
-        return max(last, default=-1)
-
     def flushed_length(self, segment_id: int) -> int:
         """How much of a segment lies in chunks, as its acknowledged layout says."""
         return self.rows.layout(segment_id).storage_length
