@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -27,6 +28,7 @@ DRAFT_KEPT_S: Final = 86_400.0
 """A draft that was not touched for so long belongs to nobody who lives."""
 
 _NONCE_DIGITS: Final = 24
+_NAME_BYTES_MAX: Final = 64
 
 
 @contextmanager
@@ -36,9 +38,9 @@ def draft_of(path: Path) -> Iterator[Path]:
     It is gone at the end, and so are those that writers of ``path`` left here who were killed.
     """
     make_folder(SystemFileCalls(), str(path.parent))
-    _remove_left(path.parent.glob(f"{DRAFT_PREFIX}{escape(path.name)}.{_machine()}*{DRAFT_SUFFIX}"))
+    _remove_left(path.parent.glob(f"{escape(_beginning(path))}*{DRAFT_SUFFIX}"))
     nonce = uuid.uuid4().hex[:_NONCE_DIGITS]
-    draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{_machine()}{nonce}{DRAFT_SUFFIX}")
+    draft = path.with_name(f"{_beginning(path)}{nonce}{DRAFT_SUFFIX}")
     with draft.open("xb") as file:
         try:
             with suppress(OSError):  # where there are no locks a draft is kept for a day
@@ -52,7 +54,7 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 def is_left(path: Path) -> bool:
     """Whether ``path`` was published by a writer that was killed before its draft was gone."""
-    left = path.parent.glob(f"{DRAFT_PREFIX}{escape(path.name)}.{_machine()}*{DRAFT_SUFFIX}")
+    left = path.parent.glob(f"{escape(_beginning(path))}*{DRAFT_SUFFIX}")
     return any(draft.samefile(path) and not _is_locked(draft) for draft in left)
 
 
@@ -63,6 +65,16 @@ def _is_locked(draft: Path) -> bool:
         except OSError:
             return True
     return False
+
+
+def _beginning(path: Path) -> str:
+    """How the names of drafts of ``path`` begin here.
+
+    A long name stands there as its digest: file systems take 255 bytes, some of them 143.
+    """
+    name = os.fsencode(path.name)
+    told = path.name if len(name) <= _NAME_BYTES_MAX else sha256(name).hexdigest()[:_NAME_BYTES_MAX]
+    return f"{DRAFT_PREFIX}{told}.{_machine()}"
 
 
 def _machine() -> str:

@@ -14,6 +14,8 @@ from siltstone.migration.files.copy_files import copy_group
 from tests.unit.cli.conftest import Command
 
 DONE, FAILED, USAGE, CONFLICT = 0, 1, 2, 4
+LONG = ["x" * 216, "x" * 255, "\u6587" * 80]
+"""Names that a file system takes, near its limit of 255 bytes."""
 
 
 def names(folder: Path) -> list[str]:
@@ -115,6 +117,20 @@ def test_empty_files_that_are_released_may_come_again(command: Command, folder: 
     assert (old / "empty").exists()
     assert command("import", "b", str(old), "--in-place").code == DONE
     assert names(folder) == ["b"]
+
+
+def test_names_near_the_limit_of_a_file_system_go_out_again(
+    command: Command, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in LONG:
+        (source / name).write_bytes(name.encode())
+    assert command("import", "in/{path}", str(source)).code == DONE
+    assert command("export", "in/{path}", str(target)).code == DONE
+    assert {path.name: path.read_text() for path in target.iterdir()} == {n: n for n in LONG}
+    assert command("export", "in/{path}", str(target), "--overwrite").code == DONE
+    assert sorted(path.name for path in target.iterdir()) == sorted(LONG), "no draft is left"
 
 
 def test_a_file_that_would_be_the_folder_of_another_is_refused_before_any_is_written(
