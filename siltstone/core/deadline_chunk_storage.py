@@ -15,12 +15,13 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from siltstone.core.bounded_calls import END_S, LateError, bounded, within
-from siltstone.core.chunk_care import delete_many, overwrite, place_of
+from siltstone.core.chunk_care import delete_many, list_every, overwrite, place_of
 from siltstone.core.chunk_storage import Buffer, ChunkStat, ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     ChunkUnavailableError,
+    ClosedError,
     Outcome,
     StorageSuspendedError,
 )
@@ -116,6 +117,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
         self._rate_min = rate_min
         self._lock = threading.Lock()
         self._hanging: set[_Call] = set()
+        self._is_closed = False
         self._place = place_of(inner)
 
     def immediate_reads(self) -> ReadNow | None:
@@ -153,9 +155,18 @@ class DeadlineChunkStorage(WrappedChunkStorage):
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """``ChunkStorage.list``: a call for each page of it."""
-        listing = self.inner.list(prefix, start_after)
+        return self._paged(prefix, self.inner.list(prefix, start_after))
+
+    def list_every(self, prefix: str, start_after: str = "") -> Iterator[ChunkStat]:
+        """``list_every`` of ``chunk_care``, as ``list``."""
+        return self._paged(prefix, list_every(self.inner, prefix, start_after))
+
+    def _paged(self, prefix: str, listing: Iterator[ChunkStat]) -> Iterator[ChunkStat]:
         while page := self._call("list", prefix, lambda: [*islice(listing, PAGE_COUNT)]):
-            yield from page
+            for found in page:
+                yield found
+                if self._is_closed:
+                    raise ClosedError("the storage was closed")
 
     def delete_many(self, names: Sequence[str]) -> Mapping[str, ChunkError]:
         """``delete_many`` of ``chunk_care``: a call for each request."""
@@ -169,6 +180,7 @@ class DeadlineChunkStorage(WrappedChunkStorage):
 
     def close(self) -> None:
         """``ChunkStorage.close``; what hangs already gets no more time, all else ``END_S``."""
+        self._is_closed = True
         with suppress(LateError):  # every call that hung has told its caller
             bounded(self.inner.close, within(0.0 if self._hanging else END_S))
 

@@ -213,7 +213,7 @@ def test_what_it_can_not_keep_is_refused(stub: Stub, more: dict[str, Any], reaso
 
 def test_without_the_library_it_is_refused(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "siltstone.bindings.s3.obstore_reads", None)
-    with pytest.raises(SettingsError, match=r"siltstone\[obstore\]"):
+    with pytest.raises(SettingsError, match=r"pip install 'obstore<0\.13,>=0\.12\.1'"):
         S3ChunkStorage(stub.settings(**BY_OBSTORE))
 
 
