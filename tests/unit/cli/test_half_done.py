@@ -21,7 +21,7 @@ def test_rm_says_what_is_gone_when_it_fails(command: Command) -> None:
     ran = command("rm", "a", "b\n", "no", "c")
     assert ran.code == 3
     assert ran.err.count("\n") == 1
-    assert ran.err.endswith("; removed before that: a, b\\n\n")
+    assert "; removed before that: a, b\\n (" in ran.err
     assert "no" in ran.err
     assert "before that" not in command("rm", "no", "a").err
 
@@ -32,7 +32,7 @@ def test_of_many_the_first_ones_and_a_count_are_told(command: Command, folder: P
         for name in names:
             store.create(name)
     ran = command("rm", *names, "no")
-    assert ran.err.endswith(f"removed before that: {', '.join(names[:20])}, 3 more\n")
+    assert f"removed before that: {', '.join(names[:20])}, 3 more (" in ran.err
 
 
 def test_rm_says_what_is_gone_when_it_is_interrupted(

@@ -46,7 +46,7 @@ def test_a_container_whose_log_is_lost_hides_no_other(
     assert ran.code == 6
     bad, good = (ran.values[0]["containers"][index] for index in (lost, 1 - lost))
     assert (bad["container"], bad["state"]) == (lost, "failed")
-    assert "the log is empty" in bad["error"]
+    assert f"there is no folder {folder}/tier1/c{lost}" in bad["error"]
     assert (good["container"], good["error"]) == (1 - lost, None)
     assert ran.values[0].get("state", "ok") == "ok"
     assert ran.values[0].get("uuid", uuid) == uuid
@@ -54,7 +54,7 @@ def test_a_container_whose_log_is_lost_hides_no_other(
     assert shown.code == 6
     rows = shown.out.splitlines()[2:4]
     assert rows[lost].split()[:3] == [str(lost), "failed", "-"]
-    assert f"container {lost}: the log is empty" in shown.out
+    assert f"container {lost}: there is no folder" in shown.out
     assert rows[1 - lost].split()[1] not in ("failed", "-")
 
 
