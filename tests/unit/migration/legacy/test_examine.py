@@ -358,7 +358,7 @@ def test_what_is_no_legacy_layout() -> None:
     with pytest.raises(LegacyLayoutError, match="not a legacy layout"):
         examine(of_texts({}))
     newer = "a.E-1-O-0.01234567-0123-0123-0123-0123456789ab"
-    with pytest.raises(LegacyLayoutError, match="followed"):
+    with pytest.raises(LegacyLayoutError, match="simplified long-term storage"):
         examine(of_texts({newer: "x"}))
     with pytest.raises(LegacyLayoutError, match="mixed"):
         examine(of_texts({**TWO, newer: "x"}))
