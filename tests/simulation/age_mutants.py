@@ -52,28 +52,22 @@ AGE_MUTANTS = (
     Mutant(
         "a border knows the time of the first bytes below it",
         "metadata/time_index.py",
-        "        latest_ms = max(latest_ms, part.time_ms)\n",
+        "            if time_ms > latest_ms:\n                latest_ms = time_ms\n",
         "",
     ),
     Mutant(
         "a border knows the time of bytes behind it",
         "metadata/time_index.py",
-        """        if due and part.offset >= begin and part.offset > last.offset:
-            last = _row(segment_id, part.offset, latest_ms)
-            rows.append(last)
-        latest_ms = max(latest_ms, part.time_ms)
-""",
-        """        latest_ms = max(latest_ms, part.time_ms)
-        if due and part.offset >= begin and part.offset > last.offset:
-            last = _row(segment_id, part.offset, latest_ms)
-            rows.append(last)
+        "            falls = latest_ms - time_ms >= STEP_MS\n",
+        """            falls = latest_ms - time_ms >= STEP_MS
+            latest_ms = max(latest_ms, time_ms)
 """,
     ),
     Mutant(
         "a part of an append counts as a border",
         "metadata/time_index.py",
-        "        if due and part.offset >= begin and part.offset > last.offset:",
-        "        if due:",
+        "            if (falls or long or time_ms - last_ms >= STEP_MS) and part.offset >= begin:",
+        "            if falls or long or time_ms - last_ms >= STEP_MS:",
     ),
     Mutant(
         "bytes that are joined are as old as their source",
@@ -84,8 +78,8 @@ AGE_MUTANTS = (
     Mutant(
         "a time is looked for among flushed bytes only",
         "metadata/time_index.py",
-        "            return max(start, found)\n",
-        "            return max(start, part.end)\n",
+        "                border = search.younger(part.time_ms, max(start, found))\n",
+        "                border = search.younger(part.time_ms, max(start, part.end))\n",
     ),
     Mutant(
         "a run of a segment is packed although more of it is flushed",

@@ -58,6 +58,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
         world.settings,
         process.name,
         scratch,
+        lost="",
     )
     look = await work._look(EPOCH_END)
     if look.state is RecoveryState.NEW or look.recovered is None:
