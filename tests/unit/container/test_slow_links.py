@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from siltstone.core.chunk_names import data_prefix
-from siltstone.core.errors import ChunkError
+from siltstone.core.errors import ChunkError, ChunkUnavailableError
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.words import KIB, MIB
 from tests.unit.container.container_world import World, pattern, world
@@ -59,11 +59,13 @@ def test_a_flush_goes_through_if_the_link_is_no_slower_than_expected(
             assert len(made.names(data_prefix(0))) == 2, "no name was burnt"
             assert (await container.info("a")).flushed_length == len(data)
             assert await container.read("a", 0, len(data)) == data
+            await container.close()
         else:
             with pytest.raises(ChunkError):
                 await container.flush()
             assert (await container.info("a")).flushed_length == 0
-        await container.close()
+            with pytest.raises(ChunkUnavailableError, match="is safe in tier 1"):
+                await container.close()
 
     settings = replace(SETTINGS, read_back=read_back, storage_rate_min=expected)
     with world(profile=WRITE_ONCE, settings=settings) as made:
