@@ -159,12 +159,12 @@ def test_a_damaged_slot_falls_back_on_the_other(small: Path) -> None:
 
 def test_two_damaged_slots_are_reported(small: Path) -> None:
     marker = small / "c0" / "marker"
+    whole = shown(small)
     damaged = bytearray(marker.read_bytes())
     damaged[20] ^= 1
     damaged[SLOT_BYTES + 20] ^= 1
     marker.write_bytes(damaged)
-    with pytest.raises(CorruptDataError, match="both slots"):
-        shown(small)
+    assert shown(small) == whole, "a reader needs no marker"
     with pytest.raises(CorruptDataError, match="both slots"):
         claim(small)
 
