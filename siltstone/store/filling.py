@@ -269,7 +269,8 @@ def _emptied_on_failure(site: Site, settings: Path, *, stays: bool) -> Iterator[
     try:
         yield
     except BaseException:
-        if not stays and not (site.place / FILE_NAME).exists():
+        named = site.place / FILE_NAME
+        if not stays and not (named.exists() and named.samefile(settings)):
             if CHUNKS_FOLDER not in site.folders:
                 with suppress(SiltstoneError), closing(storage_at(settings)) as storage:
                     delete_many(storage, [found.name for found in storage.list()])
