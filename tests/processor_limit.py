@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+AGAIN_S = 1.0
+"""So long after it, once more: an error that is raised within a finaliser goes no further."""
+
 HOURS_S = 3600
 """For tests of which only a wait that never ends takes so long."""
 
@@ -31,7 +34,7 @@ def processor_limit(seconds: float) -> Iterator[None]:
         raise _OverError
 
     before = signal.signal(signal.SIGPROF, over)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_S)
     try:
         yield
     except _OverError as error:
