@@ -19,7 +19,10 @@ HOURS_S = 3600
 
 
 class _OverError(SystemExit):
-    """Ends an event loop too, which would keep any other error for a task."""
+    """Ends an event loop too, which would keep any other error for a task.
+
+    One that it interrupts between two tasks may wait for ever afterwards: the clock ends it then.
+    """
 
 
 @contextmanager
