@@ -12,9 +12,12 @@ from tests.processor_limit import limited, processor_limit
 
 
 def test_what_does_not_end_is_ended() -> None:
-    with pytest.raises(TimeoutError, match=r"0.05 s"), processor_limit(0.05):
+    def spin() -> None:
         while True:
             pass
+
+    with pytest.raises(TimeoutError, match=r"0.05 s"), processor_limit(0.05):
+        spin()
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
