@@ -152,9 +152,13 @@ class PinnedLayoutStore:
 
         Raises like ``Journal.write_last_batch``.
         """
-        layout = self.layout(TABLE_LOG_ID)
-        change = LayoutChange(segment_id=TABLE_LOG_ID, before=layout, after=layout)
-        await self._journal.write_last_batch(lambda sequence: self._batch(sequence, change))
+
+        def compose(sequence: int) -> JournalBatch:
+            layout = self.layout(TABLE_LOG_ID)
+            change = LayoutChange(segment_id=TABLE_LOG_ID, before=layout, after=layout)
+            return self._batch(sequence, change)
+
+        await self._journal.write_last_batch(compose)
 
     def _batch(self, sequence: int, change: LayoutChange) -> JournalBatch:
         safe_index, newest_index = self._statement(change)

@@ -7,6 +7,8 @@ an application that repeats what was not applied comes to its end, and everythin
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from siltstone.core.errors import LogError
@@ -52,7 +54,7 @@ async def short_life(life: Life) -> None:
 class OneOf:
     """A storage plan by which one of every ``n`` mutations has a fate; looks are repeated anyway.
 
-    Which one moves on from time to time, lest a repeat meet its failure at the same step for ever.
+    Which one is drawn, lest the repeats of a step fall into the rhythm of the failures.
     """
 
     def __init__(self, n: int, fate: Fate) -> None:
@@ -68,8 +70,8 @@ class OneOf:
 
 
 def is_chosen(number: int, n: int) -> bool:
-    """Whether a call is the one of its ``n`` that fails."""
-    return number % n == number // n % n
+    """Whether a call is the one of its ``n`` that fails: drawn for each ``n``, always alike."""
+    return number % n == Random(number // n).randrange(n)
 
 
 @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.LOST_REPLY, Fate.LOST_CALL])

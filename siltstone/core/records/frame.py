@@ -81,7 +81,13 @@ class FrameHeader:
 
 
 def decode_header(data: Buffer) -> FrameHeader:
-    """Take a header for what it says; there must be ``HEADER_BYTES`` of it."""
+    """Take a header for what it says.
+
+    Raises:
+        CorruptDataError: there are fewer than ``HEADER_BYTES`` of it.
+    """
+    if len(memoryview(data)) < HEADER_BYTES:
+        raise CorruptDataError("frame header is cut", where=f"{HEADER_BYTES} bytes of a frame")
     magic, kind, version, reserved, lineage, epoch, index, previous_crc, count, length = (
         _HEADER.unpack_from(data)
     )

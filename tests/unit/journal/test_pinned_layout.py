@@ -20,6 +20,7 @@ from tests.unit.journal.world import (
     Client,
     Fate,
     Owner,
+    Stage,
     flush_change,
     make_owner,
     recover_from,
@@ -186,5 +187,25 @@ def test_the_start_follows_what_was_asked_and_what_was_dropped() -> None:
         assert store.state(0).start_offset == 300
         with pytest.raises(AssertionError, match="no dead bytes"):
             store.set_start(0, 401)
+
+    asyncio.run(run())
+
+
+def test_the_last_batch_states_the_layout_that_the_change_before_it_led_to() -> None:
+    async def run() -> None:
+        stage = Stage()
+        owner = make_owner(Client(Bucket()), stage=stage)
+        await owner.begin()
+        stage.pause_at = stage.calls
+        flush = asyncio.create_task(owner.flush(100))
+        await stage.paused.wait()
+        last = asyncio.create_task(owner.store.state_end())
+        await asyncio.sleep(0)
+        stage.resume.set()
+        await asyncio.gather(flush, last)
+        recovered = await recover_from(owner.client.bucket)
+        assert recovered is not None
+        assert recovered.layouts == owner.store.snapshot()
+        assert recovered.next_sequence == 2
 
     asyncio.run(run())
