@@ -119,9 +119,14 @@ class Batch:
         """
         buffers: list[Buffer] = [control_piece(ControlKind.TIME, TIME.pack(now_ms))]
         sealed = []
-        for update in self.updates:
-            buffers.append(table_header(len(update.record)))
-            buffers.append(update.record)
+        if self.updates:
+            parts = [
+                part
+                for update in self.updates
+                for part in (table_header(len(update.record)), update.record)
+            ]
+            # One buffer for many small records; one that is alone may be large.
+            buffers += parts if len(self.updates) == 1 else [b"".join(parts)]
         for piece in self.pieces:
             joined = SealedPiece(piece)
             sealed.append(joined)

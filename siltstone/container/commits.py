@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from siltstone.container.appender import Appender
 from siltstone.container.attributes import changed, check_attribute
 from siltstone.container.open_segment import OpenSegment
-from siltstone.container.pipeline import PIECE_BYTES, Pipeline
+from siltstone.container.pipeline import PIECE_BYTES, UPDATE_BYTES, Pipeline
 from siltstone.container.pressure import Pressure
 from siltstone.container.repeats import REFUSALS
 from siltstone.container.views import (
@@ -31,9 +31,13 @@ from siltstone.core.errors import (
     ConditionFailedError,
     TableNotFoundError,
 )
-from siltstone.core.records.piece import TABLE_HEADER
-from siltstone.core.records.table_record import KEY_BYTES_MAX, TableEntry, record_length
+from siltstone.core.records.table_record import KEY_BYTES_MAX, TableEntry, encode_entries
 from siltstone.metadata.changes import put_attributes
+
+_Change = Put | Remove | RemoveRange
+_PUT_OR_REMOVE = (Put, Remove)
+_OF_TABLES = (Put, Remove, RemoveRange, VersionIs)
+"""Tuples: to make a union of classes takes longer than to ask for one."""
 
 
 class Committer:
@@ -68,10 +72,10 @@ class Committer:
             return await self._commit(operations, conditions)
         except REFUSALS:
             if conditions:
-                await self._check(conditions)
+                await self.check(conditions)
             raise
 
-    async def _check(self, conditions: Sequence[Condition]) -> None:
+    async def check(self, conditions: Sequence[Condition]) -> None:
         """Raise ``ConditionFailedError`` if one does not hold."""
         segments = await self._segments((), (), conditions)
         tables = await self._table_ids((), conditions)
@@ -85,16 +89,14 @@ class Committer:
     ) -> CommitResult:
         appends, changes, attributes = _sorted(operations, conditions)
         size = sum(len(data) for _, data in appends)
-        for change in changes:
-            if isinstance(change, Put):
-                self._pressure.check()
-                break
+        if Put in set(map(type, changes)):
+            self._pressure.check()
         if changes or attributes:
             await self._pipeline.admit_update()
         await self._admit(size)
         try:
             segments = await self._segments(appends, attributes, conditions)
-            tables = await self._table_ids(operations, conditions)
+            tables = await self._table_ids(changes, conditions)
             failed = self._failed(conditions, segments, tables)
             if failed is not None:
                 await self._pipeline.barrier()
@@ -105,8 +107,9 @@ class Committer:
             except AttributeLimitError:
                 await self._pipeline.barrier()
                 raise
-            total = self._checked_size(size, appends, entries)
-            result, future = self._assign(appends, entries, segments, total)
+            encoded = encode_entries(entries)
+            total = self._checked_size(size, appends, encoded)
+            result, future = self._assign(appends, entries, encoded, segments, total)
         except BaseException:
             self._pressure.release(size)
             raise
@@ -136,8 +139,9 @@ class Committer:
             segments = await self._segments(appends, (), ())
             found = [segments[name] for name, _ in appends]
             update = entries([(segment.segment_id, segment.assigned) for segment in found])
-            total = self._checked_size(size, appends, update)
-            _, future = self._assign(appends, update, segments, total)
+            encoded = encode_entries(update)
+            total = self._checked_size(size, appends, encoded)
+            _, future = self._assign(appends, update, encoded, segments, total)
         except BaseException:
             self._pressure.release(size)
             raise
@@ -178,13 +182,13 @@ class Committer:
                     segment.users -= 1
 
     async def _table_ids(
-        self, operations: Sequence[Operation], conditions: Sequence[Condition]
+        self, changes: Sequence[_Change], conditions: Sequence[Condition]
     ) -> dict[str, int]:
         found: dict[str, int] = {}
-        for part in (*operations, *conditions):
-            if not isinstance(part, Put | Remove | RemoveRange | VersionIs) or part.table in found:
-                continue
-            name = part.table
+        names = {
+            part.table: None for part in (*changes, *conditions) if isinstance(part, _OF_TABLES)
+        }
+        for name in names:
             table_id = self._replica.rows.table_id(name)
             if table_id is None:
                 await self._pipeline.barrier()
@@ -211,8 +215,8 @@ class Committer:
                 current = attributes.get(condition.key)
                 expected = condition.value
             else:
-                entry = self._replica.tables.pending(tables[condition.table], condition.key)
-                current = None if entry is None else entry.version
+                table_id = tables[condition.table]
+                current = self._replica.tables.pending_version(table_id, condition.key)
                 expected = condition.version
             if current != expected:
                 return ConditionFailedError(condition=condition, current=current)
@@ -229,12 +233,10 @@ class Committer:
             entries.append(put_attributes(segment_id, changed(name, before, mine)))
         return entries
 
-    def _checked_size(
-        self, size: int, appends: Sequence[tuple[str, bytes]], entries: Sequence[TableEntry]
-    ) -> int:
+    def _checked_size(self, size: int, appends: Sequence[tuple[str, bytes]], encoded: bytes) -> int:
         total = size + PIECE_BYTES * len(appends)
-        if entries:
-            total += TABLE_HEADER.size + record_length(entries)
+        if encoded:
+            total += UPDATE_BYTES + len(encoded)
         limit = self._pipeline.body_bytes_max
         if total > limit:
             named = appends[0][0] if appends else "none"
@@ -245,6 +247,7 @@ class Committer:
         self,
         appends: Sequence[tuple[str, bytes]],
         entries: Sequence[TableEntry],
+        encoded: bytes,
         segments: dict[str, OpenSegment],
         total: int,
     ) -> tuple[CommitResult, asyncio.Future[int] | None]:
@@ -254,7 +257,7 @@ class Committer:
         batch = pipeline.room(total)
         version = pipeline.replica.tables.version
         if entries:
-            version = pipeline.assign(entries, relief=False)
+            version = pipeline.assign(entries, relief=False, encoded=encoded)
         offsets = []
         for name, data in appends:
             segment = segments[name]
@@ -273,24 +276,24 @@ class Committer:
 
 def _sorted(
     operations: Sequence[Operation], conditions: Sequence[Condition]
-) -> tuple[list[tuple[str, bytes]], list[Put | Remove | RemoveRange], list[SetAttribute]]:
+) -> tuple[list[tuple[str, bytes]], list[_Change], list[SetAttribute]]:
     """Check all parts; return appends with bytes of their own, changes of tables, attributes."""
     for condition in conditions:
         if isinstance(condition, AttributeIs):
             check_attribute(condition.key, condition.value)
     attributes: list[SetAttribute] = []
     appends: list[tuple[str, bytes]] = []
-    changes: list[Put | Remove | RemoveRange] = []
+    changes: list[_Change] = []
     for operation in operations:
-        if isinstance(operation, Append):
-            appends.append((operation.segment, as_bytes(operation.data)))
-        elif isinstance(operation, Put | Remove):
+        if isinstance(operation, _PUT_OR_REMOVE):
             _check_bytes("key", operation.key)
             if len(operation.key) > KEY_BYTES_MAX:
                 raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
             if isinstance(operation, Put):
                 _check_bytes("value", operation.value)
             changes.append(operation)
+        elif isinstance(operation, Append):
+            appends.append((operation.segment, as_bytes(operation.data)))
         elif isinstance(operation, RemoveRange):
             _check_range(operation)
             changes.append(operation)
@@ -302,7 +305,7 @@ def _sorted(
     return appends, changes, attributes
 
 
-def _entry(table_id: int, change: Put | Remove | RemoveRange) -> TableEntry:
+def _entry(table_id: int, change: _Change) -> TableEntry:
     if isinstance(change, Put):
         return TableEntry(table_id, change.key, change.value)
     if isinstance(change, Remove):

@@ -71,11 +71,13 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         append: see ``Appender.append``; bound here so that a call has no frame of ours in between.
         append_many: see ``Appender.append_many``.
         append_as: see ``Appender.append_as``.
+        update: see ``Updater.update``.
     """
 
     append: Callable[..., asyncio.Future[int]]
     append_many: Callable[..., asyncio.Future[int]]
     append_as: Callable[..., Coroutine[Any, Any, int]]
+    update: Callable[..., asyncio.Future[int]]
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         self.append = parts.appender.append
         self.append_many = parts.appender.append_many
         self.append_as = parts.appender.append_as
+        self.update = parts.updater.update
         self._stopped = asyncio.Event()
         parts.on_failure = self._failed
         self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")
@@ -216,6 +219,10 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         On any thread.
         """
         return self._reading().places.find(name, offset, end)
+
+    def tables_now(self) -> Reading | None:
+        """What shows the tables as they are acknowledged now; on any thread."""
+        return self._reading()
 
     def moment(self) -> object:
         """Another object behind every change of a row; on any thread."""

@@ -44,6 +44,7 @@ from siltstone.container.table_writer import TableWriter
 from siltstone.container.tables import TableVerbs
 from siltstone.container.tidying import Tidying
 from siltstone.container.trouble import Trouble
+from siltstone.container.updater import Updater
 from siltstone.container.views import ContainerStats
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
@@ -300,6 +301,7 @@ class Parts:
         self.verbs.on_sealed = self.legacy.note_sealed
         self.retention = Retention(pipeline, self.verbs, environment, self._clock)
         self.committer = Committer(pipeline, self.appender, self.pressure)
+        self.updater = Updater(pipeline, self.committer, self.pressure, self.table_pressure)
         self.tables = TableVerbs(pipeline)
         self.garbage = GarbageVerbs(self)
         self.concatenator = Concatenator(

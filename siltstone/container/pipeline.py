@@ -34,11 +34,17 @@ from siltstone.core.records.piece import (
     ControlKind,
     control_piece,
 )
-from siltstone.core.records.table_record import TableEntry, record_length
+from siltstone.core.records.table_record import TableEntry, encode_entries, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
+UPDATE_BYTES = TABLE_HEADER.size + record_length(())
+"""What a table update takes of a frame beside its entries."""
+
 FULL_PAUSE_S = 1.0
+
+Mark = tuple[asyncio.Future[int] | None, bool]
+"""A moment: done when all that was assigned then is; whether that confirms the owner anew."""
 
 
 class Pipeline:
@@ -137,13 +143,24 @@ class Pipeline:
             self.start()
         return future
 
-    def assign(self, entries: Sequence[TableEntry], *, relief: bool) -> int:
-        """Put a table update into a batch with room for it and return its table version."""
-        batch = self.room(record_length(entries) + TABLE_HEADER.size)
-        update = self.replica.tables.assign(entries)
+    def assign(
+        self, entries: Sequence[TableEntry], *, relief: bool, encoded: bytes | None = None
+    ) -> int:
+        """Put a table update into a batch with room for it and return its table version.
+
+        ``encoded`` is what ``encode_entries`` makes of the entries, if that is known.
+        """
+        if encoded is None:
+            encoded = encode_entries(entries)
+        size = UPDATE_BYTES + len(encoded)
+        batch = self.batch
+        if self.failure is not None or batch.size + size > self.body_bytes_max:
+            batch = self.room(size)
+        update = self.replica.tables.assign(entries, encoded)
         batch.updates.append(update)
-        batch.size += len(update.record) + TABLE_HEADER.size
-        batch.relief = batch.relief and relief
+        batch.size += size
+        if not relief:
+            batch.relief = False
         return update.table_version
 
     async def update(self, entries: Sequence[TableEntry], *, relief: bool = True) -> int:
@@ -163,27 +180,37 @@ class Pipeline:
         batch.size += len(piece)
         return await self.promise(LOG_INDEX)
 
-    async def settled(self) -> bool:
-        """Wait for all that is assigned; return whether that confirmed this owner anew."""
+    def mark(self) -> Mark:
+        """What ``barrier`` is to wait for, if that is what is assigned right now."""
         self.check_alive()
         unsent = self._queue[-1] if self.batch.empty and self._queue else self.batch
         batch = self._sending if unsent.empty else unsent
-        if batch is not None:
-            future: asyncio.Future[int] = self._loop.create_future()
-            batch.futures.append(future)
-            batch.results.append(0)
-            await future
+        if batch is None:
+            return None, False
+        future: asyncio.Future[int] = self._loop.create_future()
+        batch.futures.append(future)
+        batch.results.append(0)
         # A frame that was on its way may have been confirmed before anybody asked.
-        return batch is unsent
+        return future, batch is unsent
 
-    async def barrier(self) -> None:
+    async def settled(self, mark: Mark | None = None) -> bool:
+        """Wait for all that is assigned; return whether that confirmed this owner anew."""
+        future, confirms = mark or self.mark()
+        if future is not None:
+            await future
+        return confirms
+
+    async def barrier(self, mark: Mark | None = None) -> None:
         """Wait until all that was assigned is acknowledged, by an owner who is one now.
+
+        Args:
+            mark: when it was assigned; ``None`` is now.
 
         Raises:
             ClosedError: this owner has ended; what it knows may be out of date.
             LogError: it is fenced, or the log failed meanwhile.
         """
-        if not await self.settled():
+        if not await self.settled(mark):
             await self.confirm()
 
     async def admit_update(self) -> None:
@@ -329,9 +356,11 @@ class Pipeline:
     def _acknowledge(
         self, batch: Batch, sealed: Sequence[SealedPiece], index: int, made_ms: int
     ) -> None:
-        tables = sum(len(update.record) for update in batch.updates)
+        updates = batch.updates
+        replica = self.replica
+        tables = updates[-1].table_version - replica.tables.applied_version if updates else 0
         self._table_pressure.add(tables)
-        dropped = self.replica.acknowledge(batch.updates, sealed, index, made_ms)
+        dropped = replica.acknowledge(updates, sealed, index, made_ms)
         if dropped:
             self._pressure.release(dropped)
         if self.on_frame is not None:

@@ -231,6 +231,12 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         """See ``Container.place``."""
         return self._current().reading.places.find(name, offset, end)
 
+    def tables_now(self) -> Reading | None:
+        """See ``Container.tables_now``; ``None`` when it is time to look at the log again."""
+        if self._environment.monotonic() - self._refreshed_s >= POLL_S:
+            return None
+        return self._current().reading
+
     def _beyond(self, name: str, offset: int, length: int) -> bool:
         """Whether a newer look could show more of what is asked for."""
         segment = self._current().replica.find(name)

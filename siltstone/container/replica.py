@@ -37,6 +37,8 @@ _STATE = index_key(METADATA_TABLE, bytes((RowKind.STATE,)))
 _LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
 _RETENTION = index_key(METADATA_TABLE, bytes((RowKind.RETENTION,)))
 _ROW_KEY_BYTES = len(_STATE)
+_METADATA = index_key(METADATA_TABLE, b"")
+_TABLE_BYTES = len(_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +180,14 @@ class Replica:
         if updates or pieces:
             self.exposure.add(index, sum(len(piece.data) for piece in pieces), now)
         if updates:
-            self.tables.acknowledge(updates, index)
-            for update in updates:
-                self.table_tail.add(
-                    TableTailRecord(update.table_version, update.record, index, now)
-                )
-                dropped += self._refresh(key for key, _ in update.changes)
+            changes = self.tables.acknowledge(updates, index)
+            self.table_tail.add_frame(
+                [update.table_version for update in updates],
+                [update.record for update in updates],
+                index,
+                now,
+            )
+            dropped += self._refresh([key for key, _ in changes if key[:_TABLE_BYTES] == _METADATA])
             if self.table_tail.size >= self.table_flush_bytes:
                 self.on_large_table()
         for piece in pieces:

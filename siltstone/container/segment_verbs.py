@@ -106,10 +106,12 @@ class SegmentVerbs:
         check_limits(name, attributes or {})
         rows = self._rows
         if rows.pending_find(name) is None:
+            moment = rows.tables.moment
             await self._pipeline.admit_update()
             if self.is_checked() and rows.pending_find(name) is None:
                 attributes = {**(attributes or {}), **await self.check_new(name)}
-            if rows.pending_find(name) is None:
+            # Nothing has changed meanwhile if nothing had to be waited for.
+            if rows.tables.moment is moment or rows.pending_find(name) is None:
                 return await self._make(name, attributes)
         await assured(self._pipeline, lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.records.piece import WriterMark
@@ -154,37 +154,61 @@ class TableTailRecord:
 
 
 class TableTail:
-    """The unflushed records of the table log, contiguous and in order."""
+    """The unflushed records of the table log, contiguous and in order.
 
-    __slots__ = ("_grown", "_records", "size")
+    Kept in columns: of ten thousands of small records none is an object that Python looks at when
+    it looks for garbage.
+    """
+
+    __slots__ = ("_grown", "_indexes", "_records", "_times_s", "_versions", "size")
 
     def __init__(self) -> None:
-        self._records: list[TableTailRecord] = []
+        self._versions: list[int] = []
+        self._records: list[bytes] = []
+        self._indexes: list[int] = []
+        self._times_s: list[float] = []
         self._grown: asyncio.Event | None = None
         self.size = 0
 
     def __bool__(self) -> bool:
-        return bool(self._records)
+        return bool(self._versions)
 
     @property
     def first(self) -> TableTailRecord:
         """The oldest record; there must be one."""
-        return self._records[0]
+        return self._at(0)
 
     @property
     def last(self) -> TableTailRecord:
         """The newest record; there must be one."""
-        return self._records[-1]
+        return self._at(-1)
 
     @property
     def end(self) -> int:
         """Table version behind the newest record; there must be one."""
-        return self._records[-1].version
+        return self._versions[-1]
+
+    def _at(self, position: int) -> TableTailRecord:
+        return TableTailRecord(
+            self._versions[position],
+            self._records[position],
+            self._indexes[position],
+            self._times_s[position],
+        )
 
     def add(self, record: TableTailRecord) -> None:
         """Put an acknowledged record behind the others."""
-        self._records.append(record)
-        self.size += len(record.record)
+        self.add_frame([record.version], [record.record], record.index, record.time_s)
+
+    def add_frame(
+        self, versions: Sequence[int], records: Sequence[bytes], index: int, time_s: float
+    ) -> None:
+        """Put the records of one acknowledged frame behind the others, each with its version."""
+        self._versions += versions
+        self._records += records
+        self._indexes += [index] * len(records)
+        self._times_s += [time_s] * len(records)
+        self.size += sum(map(len, records))
         if self._grown is not None:
             self.notify()
 
@@ -202,41 +226,40 @@ class TableTail:
 
     def behind(self, version: int, bytes_max: int) -> list[TableTailRecord]:
         """Records beyond ``version``, oldest first, about ``bytes_max`` bytes, at least one."""
-        position = bisect_right(self._records, version, key=lambda record: record.version)
         found: list[TableTailRecord] = []
         size = 0
-        while position < len(self._records) and size < bytes_max:
-            found.append(self._records[position])
-            size += len(self._records[position].record)
-            position += 1
+        for position in range(bisect_right(self._versions, version), len(self._versions)):
+            found.append(self._at(position))
+            size += len(self._records[position])
+            if size >= bytes_max:
+                break
         return found
 
     def head(self, bytes_max: int) -> list[TableTailRecord]:
         """Records of whole frames, oldest first, about ``bytes_max`` bytes, at least one frame."""
         total = 0
-        for position, record in enumerate(self._records):
-            total += len(record.record)
-            last = position + 1 == len(self._records)
-            if total >= bytes_max and (last or self._records[position + 1].index != record.index):
-                return self._records[: position + 1]
-        return list(self._records)
+        count = len(self._records)
+        for position, record in enumerate(self._records, 1):
+            total += len(record)
+            if total >= bytes_max and (
+                position == count or self._indexes[position] != self._indexes[position - 1]
+            ):
+                count = position
+                break
+        return [self._at(position) for position in range(count)]
 
     def drop_to(self, version: int) -> int:
         """Forget records up to and with ``version``; return how many bytes went."""
-        count = 0
-        dropped = 0
-        for record in self._records:
-            if record.version > version:
-                break
-            dropped += len(record.record)
-            count += 1
+        count = bisect_right(self._versions, version)
+        dropped = sum(map(len, self._records[:count]))
+        del self._versions[:count]
         del self._records[:count]
+        del self._indexes[:count]
+        del self._times_s[:count]
         self.size -= dropped
         return dropped
 
     def index_behind(self, version: int) -> int | None:
         """Log index of the first record beyond ``version``; ``None`` when there is none."""
-        for record in self._records:
-            if record.version > version:
-                return record.index
-        return None
+        position = bisect_right(self._versions, version)
+        return self._indexes[position] if position < len(self._indexes) else None

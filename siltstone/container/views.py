@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from siltstone.container.retention_views import RetentionRule
 from siltstone.core.errors import SiltstoneError
@@ -164,8 +164,7 @@ def writer_info(row: WriterRow) -> WriterInfo:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableValue:
+class TableValue(NamedTuple):
     """A value in a table and the version that wrote it."""
 
     value: bytes

@@ -127,6 +127,11 @@ class Index:
 
     def get_stored(self, key: bytes) -> Entry | None:
         """Return the entry of an index key, or ``None``."""
+        value = self.get_raw(key)
+        return None if value is None else entry_of(value)
+
+    def get_raw(self, key: bytes) -> bytes | None:
+        """Return what the index keeps for an index key, version and value, or ``None``."""
         watch = self.watch
         begun = 0.0 if watch is None else watch.clock()
         try:
@@ -135,7 +140,7 @@ class Index:
             raise translation(error, self._folder) from error
         if watch is not None:
             watch.ended("get", begun)
-        return None if value is None else entry_of(value)
+        return value
 
     def scan(
         self,
@@ -185,19 +190,29 @@ class Index:
             raise ClosedError("index is closed", folder=self._folder)
         batch = rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for number, (key, value) in enumerate(changes):
-            if value is None:
-                delete(key)
-            elif value.__class__ is RangeEnd:
-                self._remove_range(batch, changes[:number], key, value.key)
-            else:
-                put(key, value)
+        if RangeEnd in {value.__class__ for _, value in changes}:
+            self._add_in_order(batch, changes)
+        else:
+            for key, value in dict(changes).items():  # of each key, the last change alone
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
         put(_POSITION_KEY, encode_position(position))
         try:
             self._database.write(batch, self._no_wal)
         except Exception as error:  # the library has no class of its own
             raise translation(error, self._folder) from error
         self._position = position
+
+    def _add_in_order(self, batch: rocksdict.WriteBatch, changes: Sequence[Change]) -> None:
+        for number, (key, value) in enumerate(changes):
+            if value is None:
+                batch.delete(key)
+            elif isinstance(value, RangeEnd):
+                self._remove_range(batch, changes[:number], key, value.key)
+            else:
+                batch.put(key, value)
 
     def _remove_range(
         self, batch: rocksdict.WriteBatch, earlier: Sequence[Change], low: bytes, high: bytes

@@ -34,7 +34,8 @@ def translation(error: Exception, folder: Path) -> Exception:
         return CorruptDataError("index is damaged", where=str(folder), reason=message)
     if isinstance(error, SiltstoneError | OSError):
         return error
-    if isinstance(error, rocksdict.DbClosedError):
+    # The second is what other threads are told while it is being closed.
+    if isinstance(error, rocksdict.DbClosedError) or message == "Already mutably borrowed":
         return ClosedError("index is closed", folder=folder)
     if "/LOCK: " in message:
         return StoreInUseError("index is open elsewhere", owner="unknown", folder=folder)

@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import rocksdict
 
@@ -18,6 +18,10 @@ _TABLE = struct.Struct(">I")
 _VERSION = struct.Struct("<Q")
 _VERSION_BYTES = _VERSION.size
 _TABLE_BYTES = _TABLE.size
+_pack_table = _TABLE.pack
+_unpack_version = _VERSION.unpack_from
+_new_tuple = tuple.__new__
+"""Of a named tuple: a third of what its own name takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,7 @@ Change = tuple[bytes, bytes | RangeEnd | None]
 """What ``index_key`` and ``stored`` make; ``None`` removes the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A value of a table and the table version that wrote it."""
 
     version: int
@@ -41,7 +44,7 @@ class Entry:
 
 def index_key(table_id: int, key: bytes) -> bytes:
     """Key in the index of a table's key."""
-    return _TABLE.pack(table_id) + key
+    return _pack_table(table_id) + key
 
 
 def range_bounds(table_id: int, start: bytes, end: bytes) -> tuple[bytes, bytes]:
@@ -50,14 +53,23 @@ def range_bounds(table_id: int, start: bytes, end: bytes) -> tuple[bytes, bytes]
     return table + start, table + end if end else _TABLE.pack(table_id + 1)
 
 
+version_bytes: Callable[[int], bytes] = _VERSION.pack
+"""What stands before a value in the index: the version that wrote it."""
+
+
 def stored(version: int, value: bytes) -> bytes:
     """What the index keeps for a value."""
-    return _VERSION.pack(version) + value
+    return version_bytes(version) + value
+
+
+def stored_value(data: bytes) -> bytes:
+    """The value that what the index keeps holds."""
+    return data[_VERSION_BYTES:]
 
 
 def entry_of(value: bytes) -> Entry:
     """The entry that a stored value holds."""
-    return Entry(_VERSION.unpack_from(value)[0], value[_VERSION_BYTES:])
+    return _new_tuple(Entry, (_unpack_version(value)[0], value[_VERSION_BYTES:]))
 
 
 def scan_bounds(table_id: int, start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
@@ -106,16 +118,19 @@ def _walk(
 ) -> list[tuple[bytes, Entry]]:
     found: list[tuple[bytes, Entry]] = []
     size = 0
-    while len(found) < limit and size < bytes_max and rows.valid():
-        key = rows.key()
+    valid, key_of, value_of, add = rows.valid, rows.key, rows.value, found.append
+    left = limit
+    while left > 0 and size < bytes_max and valid():
+        key = key_of()
         if not inside(key):
             break
-        value = rows.value()
+        value = value_of()
         size += len(key) + len(value)
-        found.append((key[_TABLE_BYTES:], entry_of(value)))
-        if len(found) == limit:
-            break  # a step to what nobody asked for may pass many removed rows
-        step()
+        version = _unpack_version(value)[0]
+        add((key[_TABLE_BYTES:], _new_tuple(Entry, (version, value[_VERSION_BYTES:]))))
+        left -= 1
+        if left:  # a step to what nobody asked for may pass many removed rows
+            step()
     rows.status()  # an iterator that met damage is merely not valid any more
     return found
 

@@ -7,8 +7,7 @@ readers do not see it. Synchronous, and pure but for the index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import (
@@ -23,34 +22,43 @@ from siltstone.metadata.index_rows import (
     Change,
     Entry,
     RangeEnd,
+    entry_of,
     index_key,
     range_bounds,
     stored,
+    stored_value,
+    version_bytes,
 )
 from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.metadata.position import Position
 
-_Value = tuple[bytes, bytes | RangeEnd | None]
-"""An index key and its new value, without the version."""
 
-
-@dataclass(frozen=True, slots=True)
 class AssignedUpdate:
-    """One atomic update that has its place in the table log.
+    """One atomic update that has its place in the table log; never changed.
 
     Attributes:
         record: its bytes in the frame and in the table log.
         table_version: the version behind it, also that of every entry that it wrote.
         crc_after: CRC32C of the table log up to and with it.
         entries: as they were given.
-        changes: what they do to the index, splices resolved.
+        changes: what they do to the index, splices resolved; each is an object of its own.
     """
 
-    record: bytes
-    table_version: int
-    crc_after: int
-    entries: Sequence[TableEntry]
-    changes: Sequence[Change]
+    __slots__ = ("changes", "crc_after", "entries", "record", "table_version")
+
+    def __init__(
+        self,
+        record: bytes,
+        table_version: int,
+        crc_after: int,
+        entries: Sequence[TableEntry],
+        changes: Sequence[Change],
+    ) -> None:
+        self.record = record
+        self.table_version = table_version
+        self.crc_after = crc_after
+        self.entries = entries
+        self.changes = changes
 
 
 class Tables:
@@ -74,8 +82,9 @@ class Tables:
         self._applied_crc = position.running_crc
         self._version = position.version
         self._running_crc = position.running_crc
-        self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
-        self._ranges: list[tuple[int, bytes, bytes]] = []
+        # By index key: the newest change of it that is assigned and not acknowledged.
+        self._overlay: dict[bytes, Change] = {}
+        self._ranges: list[tuple[bytes, RangeEnd]] = []
         self.moment = object()
 
     @property
@@ -126,59 +135,71 @@ class Tables:
         """Return the newest assigned entry of a key, acknowledged or not."""
         full = index_key(table_id, key)
         newest = self._overlay.get(full)
-        if newest is None:
-            return None if self._removed(full) else self._index.get_stored(full)
-        version, value = newest
-        return None if value is None else Entry(version, value)
+        if newest is not None:
+            return entry_of(newest[1]) if isinstance(newest[1], bytes) else None
+        if self._ranges and self._removed(full):
+            return None
+        return self._index.get_stored(full)
+
+    def pending_version(self, table_id: int, key: bytes) -> int | None:
+        """The version of the newest assigned entry of a key; ``None`` when there is none."""
+        entry = self.pending(table_id, key)
+        return None if entry is None else entry.version
 
     def snapshot(self) -> IndexSnapshot:
         """Hold on to the acknowledged entries of all tables, which have ``applied_version``."""
         return self._index.snapshot()
 
-    def assign(self, entries: Sequence[TableEntry]) -> AssignedUpdate:
+    def assign(self, entries: Sequence[TableEntry], encoded: bytes | None = None) -> AssignedUpdate:
         """Give an update its place at the end of the table log.
+
+        Args:
+            entries: at least one.
+            encoded: what ``encode_entries`` makes of them; ``None`` if nobody did that yet.
 
         Raises:
             ValueError: a splice keeps more bytes than there are; nothing changed.
         """
-        values = self._resolved(entries)
         record, crc = encode_table_record(
-            entries, start_version=self._version, running_crc=self._running_crc
+            entries, start_version=self._version, running_crc=self._running_crc, encoded=encoded
         )
         version = self._version + len(record)
+        changes = self._changes(entries, version)
         overlay = self._overlay
-        changes: list[Change] = []
-        for key, value in values:
-            if isinstance(value, RangeEnd):
-                self._remove_pending(version, key, value.key)
-                changes.append((key, value))
-                continue
-            overlay[key] = (version, value)
-            changes.append((key, None if value is None else stored(version, value)))
+        for change in changes:
+            if change[1].__class__ is RangeEnd:
+                self._remove_pending(change)
+            else:
+                overlay[change[0]] = change
         self._version = version
         self._running_crc = crc
         self.moment = object()
         return AssignedUpdate(record, version, crc, entries, changes)
 
-    def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> None:
+    def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> list[Change]:
         """Apply the updates of one acknowledged frame.
 
         Args:
             updates: all table updates of the frame, in order, none left out since the last call.
             log_index: index of the frame in the tier-1 log.
+
+        Returns:
+            Their changes, in order.
         """
         if not updates:
-            return
+            return []
         first, last = updates[0], updates[-1]
         assert first.table_version - len(first.record) == self._applied, (
             "updates are acknowledged in the order of their assignment"
         )
         position = Position(self._lineage, last.table_version, last.crc_after, log_index + 1)
+        changes = [change for update in updates for change in update.changes]
         self.moment = object()
-        self._index.apply([change for update in updates for change in update.changes], position)
+        self._index.apply(changes, position)
         self._applied = last.table_version
         self._applied_crc = last.crc_after
-        self._forget(updates)
+        self._forget(changes)
+        return changes
 
     def replay(self, record: TableRecord, log_index: int | None = None) -> bool:
         """Apply a record of the table log or of a frame; return whether it was new.
@@ -201,7 +222,7 @@ class Tables:
         if record.running_crc != self._applied_crc:
             raise CorruptDataError("table log does not match its running sum", where=where)
         try:
-            values = self._resolved(record.entries)
+            changes = self._changes(record.entries, record.table_version)
         except ValueError as error:
             raise CorruptDataError("splice of a value that is not there", where=where) from error
         version = record.table_version
@@ -209,10 +230,8 @@ class Tables:
         # The frame may hold more records, so it counts as done only when a later one begins.
         next_index = log_index if log_index is not None else known.log_index if known else 0
         self.moment = object()
-        self._index.apply(
-            [(key, _stored(version, value)) for key, value in values],
-            Position(self._lineage, version, record.crc_after, next_index),
-        )
+        position = Position(self._lineage, version, record.crc_after, next_index)
+        self._index.apply(changes, position)
         self._applied = self._version = version
         self._applied_crc = self._running_crc = record.crc_after
         return True
@@ -227,66 +246,71 @@ class Tables:
 
     def _removed(self, full: bytes) -> bool:
         """Whether an assigned range removal covers a key that nothing assigned touched since."""
-        return any(low <= full < high for _, low, high in self._ranges)
+        return any(low <= full < end.key for low, end in self._ranges)
 
-    def _remove_pending(self, version: int, low: bytes, high: bytes) -> None:
+    def _remove_pending(self, change: Change) -> None:
+        low, end = change
+        assert isinstance(end, RangeEnd), "only a range removal touches other keys than its own"
         overlay = self._overlay
         for key in overlay:
-            if low <= key < high:
-                overlay[key] = (version, None)
-        self._ranges.append((version, low, high))
+            if low <= key < end.key:
+                overlay[key] = change
+        self._ranges.append((low, end))
 
-    def _resolved(self, entries: Sequence[TableEntry]) -> list[_Value]:
-        """Return index keys with whole values; a splice sees the entries before it."""
-        values: list[_Value] = []
+    def _changes(self, entries: Iterable[TableEntry], version: int) -> list[Change]:
+        """Return what entries do to the index; a splice sees the entries before it."""
+        version_part = version_bytes(version)
+        changes: list[Change] = []
         for entry in entries:
-            if entry.range_end is not None:
-                low, high = range_bounds(entry.table_id, entry.key, entry.range_end)
-                values.append((low, RangeEnd(high)))
+            value = entry.value
+            if value is None:
+                if entry.range_end is None:
+                    changes.append((index_key(entry.table_id, entry.key), None))
+                else:
+                    low, high = range_bounds(entry.table_id, entry.key, entry.range_end)
+                    changes.append((low, RangeEnd(high)))
                 continue
             key = index_key(entry.table_id, entry.key)
-            value = entry.value
-            if entry.splice_at is not None and value is not None:
-                value = self._base(key, values, entry.splice_at) + value
-            values.append((key, value))
-        return values
+            if entry.splice_at is None:
+                changes.append((key, version_part + value))
+            else:
+                value = self._base(key, changes, entry.splice_at) + value
+                changes.append((key, stored(version, value)))
+        return changes
 
-    def _base(self, key: bytes, values: Sequence[_Value], length: int) -> bytes:
-        base: bytes | None = None
-        for earlier, value in reversed(values):
+    def _base(self, key: bytes, changes: Sequence[Change], length: int) -> bytes:
+        newest: bytes | RangeEnd | None = None
+        for earlier, value in reversed(changes):
             if isinstance(value, RangeEnd):
                 if earlier <= key < value.key:
                     break
             elif earlier == key:
-                base = value
+                newest = value
                 break
         else:
-            newest = self._overlay.get(key)
-            if newest is not None:
-                base = newest[1]
-            elif not self._removed(key) and (entry := self._index.get_stored(key)) is not None:
-                base = entry.value
+            pending = self._overlay.get(key)
+            if pending is not None:
+                newest = pending[1]
+            elif not self._removed(key):
+                newest = self._index.get_raw(key)
+        base = stored_value(newest) if isinstance(newest, bytes) else None
         if base is None or len(base) < length:
             raise ValueError(f"splice keeps {length} bytes of a value that has fewer")
         return base[:length]
 
-    def _forget(self, updates: Sequence[AssignedUpdate]) -> None:
+    def _forget(self, changes: Sequence[Change]) -> None:
+        """Drop what is applied now from what is pending, unless it was changed again since."""
         overlay = self._overlay
-        for update in updates:
-            for key, value in update.changes:
-                if isinstance(value, RangeEnd):
-                    self._forget_range(update.table_version, key, value.key)
-                    continue
-                newest = overlay.get(key)
-                if newest is not None and newest[0] <= update.table_version:
-                    del overlay[key]
+        newest = overlay.get
+        for change in changes:
+            key = change[0]
+            if newest(key) is change:
+                del overlay[key]
+            if change[1].__class__ is RangeEnd:
+                self._forget_range(change)
 
-    def _forget_range(self, version: int, low: bytes, high: bytes) -> None:
+    def _forget_range(self, change: Change) -> None:
         overlay = self._overlay
-        for key in [key for key in overlay if low <= key < high and overlay[key][0] <= version]:
+        for key in [key for key, newest in overlay.items() if newest is change]:
             del overlay[key]
-        self._ranges = [held for held in self._ranges if held[0] > version]
-
-
-def _stored(version: int, value: bytes | RangeEnd | None) -> bytes | RangeEnd | None:
-    return stored(version, value) if isinstance(value, bytes) else value
+        self._ranges = [held for held in self._ranges if held[1] is not change[1]]

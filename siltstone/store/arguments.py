@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -112,10 +112,32 @@ def check_version(version: SupportsIndex | None) -> int | None:
     return None if version is None else whole_number(version, what="version")
 
 
+def check_changes(
+    changes: Mapping[bytes, BytesLike | None],
+) -> list[tuple[bytes, bytes | None]]:
+    """Return keys and values of an update as bytes, whatever they were before."""
+    return [
+        (
+            key if type(key) is bytes and len(key) <= KEY_BYTES_MAX else check_key(key),
+            value if value is None or type(value) is bytes else as_bytes(value, what="value"),
+        )
+        for key, value in changes.items()
+    ]
+
+
+def check_expected(
+    expected: Mapping[bytes, SupportsIndex | None],
+) -> list[tuple[bytes, int | None]]:
+    """Return what keys must have, the keys as bytes and the versions as integers."""
+    return [(check_key(key), check_version(version)) for key, version in expected.items()]
+
+
 def plain_operation(part: Operation) -> Operation:
     """Return an operation whose keys and values are bytes, whatever they were before."""
     match part:
         case Put(table, key, value):
+            if type(key) is bytes and type(value) is bytes and len(key) <= KEY_BYTES_MAX:
+                return part
             return Put(table, check_key(key), as_bytes(value, what="value"))
         case Remove(table, key):
             return Remove(table, check_key(key))

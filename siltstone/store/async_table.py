@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from siltstone.container.views import Operation, Put, Remove, RemoveRange, TableValue, VersionIs
+from siltstone.container.views import RemoveRange, TableValue, VersionIs
 from siltstone.core.bytes_like import as_bytes
-from siltstone.store.arguments import check_key, check_offset, check_version
+from siltstone.core.errors import ClosedError
+from siltstone.store.arguments import check_changes, check_expected, check_key, check_offset
 from siltstone.store.async_table_snapshot import AsyncTableSnapshot
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.table_pages import PAGE_COUNT, Found, pages
@@ -46,15 +48,27 @@ class AsyncTable(LivingHandle):
         """Return the value of ``key``, ``None`` when it has none. Raises ``TableNotFoundError``."""
         return await self._container.table_get(self._name, check_key(key))
 
-    async def put(self, key: BytesLike, value: BytesLike) -> int:
-        """Set ``key`` whatever it was; return the version."""
-        operation = Put(self._name, check_key(key), as_bytes(value, what="value"))
-        return (await self._container.commit((operation,))).version
+    def put(self, key: BytesLike, value: BytesLike) -> asyncio.Future[int]:
+        """Set ``key`` whatever it was; the result is the version, told as soon as it is durable.
 
-    async def remove(self, key: BytesLike) -> int:
-        """Remove ``key``, if it is there; return the version."""
-        operation = Remove(self._name, check_key(key))
-        return (await self._container.commit((operation,))).version
+        Key and value are taken by the call, awaited or not: many changes can be on their way
+        without a task for each. Those of a table take effect in the order of their calls, unless
+        one of them has to wait for room. Cancelling frees who waits; the change may still happen.
+
+        Raises, when awaited:
+            TableNotFoundError: there is no such table.
+            AppendTooLargeError: it does not fit in one frame of the log.
+            BackPressureError: no room before the deadline; nothing was changed.
+            SafeModeError: long-term storage has too little room; nothing was changed.
+            OutcomeUnknownError: the log failed; the change may or may not be there.
+            FencedError: another owner took over; this store is of no more use.
+        """
+        change = (check_key(key), as_bytes(value, what="value"))
+        return self._container.update(self._name, (change,))
+
+    def remove(self, key: BytesLike) -> asyncio.Future[int]:
+        """Remove ``key``, if it is there; the result is the version. Otherwise like ``put``."""
+        return self._container.update(self._name, ((check_key(key), None),))
 
     async def remove_range(
         self,
@@ -78,45 +92,33 @@ class AsyncTable(LivingHandle):
         """
         behind = None if end is None else check_key(end)
         operation = RemoveRange(self._name, check_key(start), behind)
-        return await self._commit([operation], expected)
+        conditions = [VersionIs(self._name, *found) for found in check_expected(expected or {})]
+        return (await self._container.commit([operation], conditions)).version
 
-    async def update(
+    def update(
         self,
         changes: Mapping[bytes, BytesLike | None],
         *,
         expected: Mapping[bytes, SupportsIndex | None] | None = None,
-    ) -> int:
-        """Change several keys at once, all or none, and return the version that did.
+    ) -> asyncio.Future[int]:
+        """Change several keys at once, all or none; the result is the version that did.
+
+        Otherwise like ``put``.
 
         Args:
             changes: key to value; ``None`` removes the key.
             expected: key to the version that it must have now; ``None`` means it must be absent.
                 Keys that are not changed may be named too.
 
-        Raises:
+        Raises, when awaited, what ``put`` does, and:
             ConditionFailedError: a key has another version; nothing was changed.
-            TableNotFoundError: there is no such table.
         """
-        operations: list[Operation] = []
-        for key, value in changes.items():
-            raw = check_key(key)
-            if value is None:
-                operations.append(Remove(self._name, raw))
-            else:
-                operations.append(Put(self._name, raw, as_bytes(value, what="value")))
-        if not operations:
+        found = check_changes(changes)
+        if not found:
             raise ValueError("an update needs at least one change")
-        return await self._commit(operations, expected)
-
-    async def _commit(
-        self, operations: Sequence[Operation], expected: Mapping[bytes, SupportsIndex | None] | None
-    ) -> int:
-        conditions = [
-            VersionIs(self._name, check_key(key), check_version(version))
-            for key, version in (expected or {}).items()
-        ]
-        result = await self._container.commit(operations, conditions)
-        return result.version
+        return self._container.update(
+            self._name, found, check_expected(expected) if expected else ()
+        )
 
     async def scan(
         self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False
@@ -192,3 +194,17 @@ class AsyncTable(LivingHandle):
             if page.position == position:
                 await self._container.wait_for_version(position, FOLLOW_WAIT_S)
             position = page.position
+
+
+def value_of(table: AsyncTable, key: bytes) -> tuple[TableValue | None] | None:
+    """What ``key`` has, on any thread; ``None`` when only the store's loop can tell.
+
+    Raises what ``AsyncTable.get`` raises.
+    """
+    reading = table._container.tables_now()
+    if reading is None:
+        return None
+    try:
+        return (reading.table_get(table._name, key),)
+    except ClosedError:  # just now
+        return None

@@ -41,6 +41,7 @@ WRITING_VERBS: Final = frozenset(
         "rename",
         "seal",
         "truncate",
+        "update",
     }
 )
 """What only an owner of a container has."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from siltstone.store.arguments import check_key
+from siltstone.store.async_table import value_of
+from siltstone.store.background_loop import awaited
 from siltstone.store.table_snapshot import TableSnapshot
 
 if TYPE_CHECKING:
@@ -35,16 +39,22 @@ class Table:
         return f"Table({self.name!r})"
 
     def get(self, key: BytesLike) -> TableValue | None:
-        """Return the value of ``key``, ``None`` when it has none."""
-        return self._loop.run(self._table.get(key))
+        """Return the value of ``key``, ``None`` when it has none.
+
+        It is read by this thread, as it is acknowledged at this moment.
+        """
+        self._loop.check_caller()
+        raw = check_key(key)
+        found = value_of(self._table, raw)
+        return self._loop.run(self._table.get(raw)) if found is None else found[0]
 
     def put(self, key: BytesLike, value: BytesLike) -> int:
         """Set ``key`` whatever it was; return the version."""
-        return self._loop.run(self._table.put(key, value))
+        return self._loop.run(awaited(partial(self._table.put, key, value)))
 
     def remove(self, key: BytesLike) -> int:
         """Remove ``key``, if it is there; return the version."""
-        return self._loop.run(self._table.remove(key))
+        return self._loop.run(awaited(partial(self._table.remove, key)))
 
     def update(
         self,
@@ -53,7 +63,7 @@ class Table:
         expected: Mapping[bytes, SupportsIndex | None] | None = None,
     ) -> int:
         """Change several keys at once, all or none. See ``AsyncTable.update``."""
-        return self._loop.run(self._table.update(changes, expected=expected))
+        return self._loop.run(awaited(partial(self._table.update, changes, expected=expected)))
 
     def scan(
         self, start: BytesLike = b"", end: BytesLike | None = None, *, reverse: bool = False

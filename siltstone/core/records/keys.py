@@ -88,15 +88,16 @@ _ID = struct.Struct(">BQ")
 _ID_ID = struct.Struct(">BQQ")
 _ID_GROUP = struct.Struct(">BQI")
 _TASK = struct.Struct(">BQBQ")
-
-
-def _name_key(kind: RowKind, name: str) -> bytes:
-    return bytes((kind,)) + name.encode("utf-8")
+_NAME = bytes((RowKind.NAME,))
+_TABLE = bytes((RowKind.TABLE,))
+_TOMBSTONE = bytes((RowKind.TOMBSTONE,))
+_IMPORT_BATCH = bytes((RowKind.IMPORT_BATCH,))
+_COUNTERS = [bytes((RowKind.COUNTER, counter)) for counter in range(1 + max(CounterKind))]
 
 
 def name_key(name: str) -> bytes:
     """Key of the row that gives a segment's id."""
-    return _name_key(RowKind.NAME, name)
+    return _NAME + name.encode("utf-8")
 
 
 def state_key(segment_id: int) -> bytes:
@@ -141,17 +142,17 @@ def task_key(due_ms: int, task_kind: int, subject: int) -> bytes:
 
 def table_name_key(name: str) -> bytes:
     """Key of the row that gives a table's id."""
-    return _name_key(RowKind.TABLE, name)
+    return _TABLE + name.encode("utf-8")
 
 
 def tombstone_key(name: str) -> bytes:
     """Key of the tombstone of a segment's name."""
-    return _name_key(RowKind.TOMBSTONE, name)
+    return _TOMBSTONE + name.encode("utf-8")
 
 
 def counter_key(counter: CounterKind) -> bytes:
     """Key of a counter."""
-    return bytes((RowKind.COUNTER, counter))
+    return _COUNTERS[counter]
 
 
 def attributes_key(segment_id: int) -> bytes:
@@ -181,7 +182,7 @@ def import_chunk_key(chunk: str) -> bytes:
 
 def import_batch_key(query: str) -> bytes:
     """Key of the newest batch that a stream has imported."""
-    return _name_key(RowKind.IMPORT_BATCH, query)
+    return _IMPORT_BATCH + query.encode("utf-8")
 
 
 def adoption_key(session_id: int) -> bytes:

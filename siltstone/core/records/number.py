@@ -13,6 +13,7 @@ from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import Reader, head, uvarint
 
 VERSION = 1
+_WHERE = {kind: f"{kind.name.lower()} row" for kind in RowKind}
 
 
 def encode_number(kind: RowKind, number: int) -> bytes:
@@ -27,7 +28,7 @@ def decode_number(kind: RowKind, value: bytes) -> int:
         FormatError: of another kind or version.
         CorruptDataError: damaged.
     """
-    reader = Reader(value, kind=kind, version=VERSION, where=f"{kind.name.lower()} row")
+    reader = Reader(value, kind=kind, version=VERSION, where=_WHERE[kind])
     number = reader.uvarint()
     reader.end()
     return number

@@ -34,6 +34,7 @@ MARK_WITHOUT_SUM = struct.Struct("<QQQQ")
 MARKS_HAVE_SUMS = 1
 """The one flag of an append piece."""
 TABLE_HEADER = struct.Struct("<BBHI")
+_pack_table_header = TABLE_HEADER.pack
 CONTROL_HEADER = struct.Struct("<BBBBI")
 TIME = struct.Struct("<Q")
 """Payload of a ``ControlKind.TIME`` record."""
@@ -119,7 +120,7 @@ def append_header(segment_id: int, offset: int, length: int, writers: list[Write
 
 def table_header(length: int) -> bytes:
     """Encode what stands before the record of a table piece."""
-    return TABLE_HEADER.pack(TABLE, 0, 0, length)
+    return _pack_table_header(TABLE, 0, 0, length)
 
 
 def control_piece(control: ControlKind, payload: bytes) -> bytes:

@@ -10,6 +10,8 @@ Each value begins with ``kind: u8`` and ``version: u8`` and ends with its last f
 
 from __future__ import annotations
 
+from functools import cache
+
 from siltstone.core.errors import CorruptDataError, FormatError
 
 HEAD_BYTES = 2
@@ -38,6 +40,7 @@ def text(value: str) -> bytes:
     return uvarint(len(raw)) + raw
 
 
+@cache
 def head(kind: int, version: int) -> bytes:
     """Encode the first two bytes of a value."""
     return bytes((kind, version))
