@@ -301,7 +301,7 @@ class Parts:
         self.verbs.on_sealed = self.legacy.note_sealed
         self.retention = Retention(pipeline, self.verbs, environment, self._clock)
         self.committer = Committer(pipeline, self.appender, self.pressure)
-        self.updater = Updater(pipeline, self.committer, self.pressure, self.table_pressure)
+        self.updater = Updater(pipeline, self.committer, self.pressure)
         self.tables = TableVerbs(pipeline)
         self.garbage = GarbageVerbs(self)
         self.concatenator = Concatenator(

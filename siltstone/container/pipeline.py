@@ -100,6 +100,11 @@ class Pipeline:
         """The owner's epoch."""
         return self._log.epoch
 
+    @property
+    def admits(self) -> bool:
+        """Whether users may add to the tables without waiting; see ``admit_update``."""
+        return self.accepting and self._table_pressure.open
+
     # --- adding to the batch ------------------------------------------------------------------
 
     def start(self) -> None:

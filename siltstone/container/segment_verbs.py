@@ -76,6 +76,8 @@ class SegmentVerbs:
         self._replica = pipeline.replica
         self._rows = pipeline.replica.rows
         self._wake = wake
+        # The id of the next segment, for as long as nothing is assigned or acknowledged.
+        self._next_id: tuple[object, int] = (None, 0)
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
         self.is_checked: Callable[[], bool] = lambda: False
         self.check_new: Callable[[str], Awaitable[Mapping[str, str]]] = _nothing_more
@@ -103,24 +105,33 @@ class SegmentVerbs:
             if value is None:
                 raise TypeError("a new segment's attributes have values")
             check_attribute(key, value)
-        check_limits(name, attributes or {})
+        if attributes:
+            check_limits(name, attributes)
         rows = self._rows
         if rows.pending_find(name) is None:
             moment = rows.tables.moment
-            await self._pipeline.admit_update()
+            if not self._pipeline.admits:
+                await self._pipeline.admit_update()
             if self.is_checked() and rows.pending_find(name) is None:
                 attributes = {**(attributes or {}), **await self.check_new(name)}
-            # Nothing has changed meanwhile if nothing had to be waited for.
+            # The name is free still if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
-                return await self._make(name, attributes)
+                state, made = self._make(name, attributes)
+                await made
+                return state
         await assured(self._pipeline, lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:
             raise SegmentExistsError("segment exists", segment=name)
         return None
 
-    async def _make(self, name: str, attributes: Mapping[str, str] | None) -> SegmentState:
+    def _make(
+        self, name: str, attributes: Mapping[str, str] | None
+    ) -> tuple[SegmentState, asyncio.Future[int]]:
         rows = self._rows
-        segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
+        tables = rows.tables
+        moment, segment_id = self._next_id
+        if tables.moment is not moment:
+            segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
         state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
         entries = [
             put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
@@ -132,8 +143,9 @@ class SegmentVerbs:
             entries.append(put_attributes(segment_id, attributes))
         if rows.pending_tombstone(name) is not None:
             entries.append(remove_tombstone(name))
-        await self._pipeline.update(entries, relief=False)
-        return state
+        made = self._pipeline.promise(self._pipeline.assign(entries, relief=False))
+        self._next_id = (tables.moment, segment_id + 1)
+        return state, made
 
     async def seal(self, name: str) -> OpenSegment:
         """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""

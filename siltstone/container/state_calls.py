@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.parts import Parts
     from siltstone.core.records.chunk import Chunk
+    from siltstone.core.records.segment_state import SegmentState
 
 
 class StateCalls:
@@ -28,13 +29,19 @@ class StateCalls:
     async def create(
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
     ) -> SegmentInfo:
-        """Make an empty segment; see ``SegmentVerbs.create``."""
+        """Make an empty segment, and tell of it; see ``SegmentVerbs.create``."""
         parts = self._parts
-        with self._timed("create"):
-            made = await parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+        made = await self.make(name, exist_ok=exist_ok, attributes=attributes)
         if made is None or parts.legacy.is_on:
             return parts.reading.info(name)
         return parts.reading.info_of_new(made, attributes or {})
+
+    async def make(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> SegmentState | None:
+        """See ``SegmentVerbs.create``."""
+        with self._timed("create"):
+            return await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
 
     async def rename(self, name: str, new_name: str) -> None:
         """See ``SegmentVerbs.rename``."""

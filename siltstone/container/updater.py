@@ -31,20 +31,12 @@ class Updater:
         pipeline: of the container.
         committer: does what is not plain.
         pressure: of the bytes of segments.
-        table_pressure: of the bytes of tables.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        committer: Committer,
-        pressure: Pressure,
-        table_pressure: Pressure,
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, committer: Committer, pressure: Pressure) -> None:
         self._pipeline = pipeline
         self._committer = committer
         self._pressure = pressure
-        self._table_pressure = table_pressure
         self._tables = pipeline.replica.tables
         self._rows = pipeline.replica.rows
         self._create_task = asyncio.get_running_loop().create_task
@@ -66,9 +58,8 @@ class Updater:
         """
         pipeline = self._pipeline
         if (
-            not pipeline.accepting
+            not pipeline.admits
             or not self._pressure.open
-            or not self._table_pressure.open
             or (table_id := self._rows.table_id(table)) is None
         ):
             return self._create_task(self._commit(table, changes, expected))

@@ -75,6 +75,8 @@ def container_of(name: str, container_count: int) -> int:
     The hash is BLAKE2b-64 of the name, or of what stands between the first ``{`` and the next ``}``
     when that is not empty: names with one tag share a container.
     """
+    if container_count == 1:
+        return 0
     start = name.find("{")
     if start >= 0:
         end = name.find("}", start + 1)

@@ -139,7 +139,8 @@ class Tables:
             return entry_of(newest[1]) if isinstance(newest[1], bytes) else None
         if self._ranges and self._removed(full):
             return None
-        return self._index.get_stored(full)
+        value = self._index.get_raw(full)
+        return None if value is None else entry_of(value)
 
     def pending_version(self, table_id: int, key: bytes) -> int | None:
         """The version of the newest assigned entry of a key; ``None`` when there is none."""
@@ -261,17 +262,19 @@ class Tables:
         """Return what entries do to the index; a splice sees the entries before it."""
         version_part = version_bytes(version)
         changes: list[Change] = []
+        table, prefix = -1, b""
         for entry in entries:
-            value = entry.value
+            if entry.table_id != table:
+                table = entry.table_id
+                prefix = index_key(table, b"")
+            key, value = prefix + entry.key, entry.value
             if value is None:
                 if entry.range_end is None:
-                    changes.append((index_key(entry.table_id, entry.key), None))
+                    changes.append((key, None))
                 else:
-                    low, high = range_bounds(entry.table_id, entry.key, entry.range_end)
+                    low, high = range_bounds(table, entry.key, entry.range_end)
                     changes.append((low, RangeEnd(high)))
-                continue
-            key = index_key(entry.table_id, entry.key)
-            if entry.splice_at is None:
+            elif entry.splice_at is None:
                 changes.append((key, version_part + value))
             else:
                 value = self._base(key, changes, entry.splice_at) + value

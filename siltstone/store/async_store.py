@@ -187,7 +187,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
             SegmentNameError: no segment can have this name.
         """
         slot = self._slot_of(name)
-        await slot.container.create(name, exist_ok=exist_ok, attributes=attributes)
+        await slot.container.make(name, exist_ok=exist_ok, attributes=attributes)
         return AsyncSegment(self, slot, name)
 
     def list(

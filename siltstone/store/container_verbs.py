@@ -36,6 +36,7 @@ WRITING_VERBS: Final = frozenset(
         "frame_data_max",
         "imports",
         "keep_sums",
+        "make",
         "record_sums",
         "register_writer",
         "rename",

@@ -24,6 +24,7 @@ _DECODED_MAX = 1_024
 """Reads look at the states of the same few segments again and again."""
 _SEALED = 1
 _DELETED = 2
+_HEADS = [head(RowKind.STATE, VERSION) + bytes((flags,)) for flags in range(4)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,7 @@ def encode_segment_state(state: SegmentState) -> bytes:
     flags = (_SEALED if sealed is not None else 0) | (_DELETED if state.deleted else 0)
     return b"".join(
         (
-            head(RowKind.STATE, VERSION),
-            bytes((flags,)),
+            _HEADS[flags],
             text(state.name),
             uvarint(state.start_offset),
             b"" if sealed is None else uvarint(sealed),

@@ -10,7 +10,7 @@ Each value begins with ``kind: u8`` and ``version: u8`` and ends with its last f
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from siltstone.core.errors import CorruptDataError, FormatError
 
@@ -18,8 +18,11 @@ HEAD_BYTES = 2
 """Bytes of kind and version."""
 
 _U64_END = 2**64
+_NUMBERS_MAX = 1_024
+"""Rows that are made together have the same times, and numbers that others of them have."""
 
 
+@lru_cache(maxsize=_NUMBERS_MAX)
 def uvarint(value: int) -> bytes:
     """Encode a number below 2**64. Raises ``ValueError`` for any other."""
     if 0 <= value < 0x80:
