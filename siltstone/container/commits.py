@@ -286,10 +286,11 @@ def _sorted(
     changes: list[_Change] = []
     for operation in operations:
         if isinstance(operation, _PUT_OR_REMOVE):
-            _check_bytes("key", operation.key)
+            if type(operation.key) is not bytes:
+                _check_bytes("key", operation.key)
             if len(operation.key) > KEY_BYTES_MAX:
                 raise ValueError(f"a key has at most {KEY_BYTES_MAX} bytes")
-            if isinstance(operation, Put):
+            if isinstance(operation, Put) and type(operation.value) is not bytes:
                 _check_bytes("value", operation.value)
             changes.append(operation)
         elif isinstance(operation, Append):

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from siltstone.container.admission import Admission
 from siltstone.container.batch import LOG_INDEX, TIME_BYTES, Batch, SealedPiece
 from siltstone.container.log_calls import LogCalls
 from siltstone.container.open_segment import OpenPiece, OpenSegment
@@ -18,7 +19,6 @@ from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
-    ClosedError,
     FencedError,
     LogError,
     OutcomeUnknownError,
@@ -41,22 +41,18 @@ MARK_BYTES = WRITER_MARK.size
 UPDATE_BYTES = TABLE_HEADER.size + record_length(())
 """What a table update takes of a frame beside its entries."""
 
-FULL_PAUSE_S = 1.0
 
 Mark = tuple[asyncio.Future[int] | None, bool]
 """A moment: done when all that was assigned then is; whether that confirms the owner anew."""
 
 
-class Pipeline:
+class Pipeline(Admission):
     """The commit pipeline of an owned container; also its ``LogWriter``.
 
     Attributes:
         batch: the batch that is being filled.
         replica: the acknowledged state.
         started: whether the open batch is on its way to the log.
-        accepting: whether the hot path may add to the batch; false after a failure and while tier 1
-            is full.
-        failure: why the container closed, if it did.
         log_first: index of the first frame that the log keeps.
         on_frame: called, if set, with each acknowledged frame: its index, its bytes of users and of
             tables, how many wait for it, and the seconds that the log took.
@@ -73,17 +69,14 @@ class Pipeline:
         table_pressure: Pressure,
         on_failure: Callable[[SiltstoneError], None],
     ) -> None:
+        super().__init__(environment, table_pressure)
         self.replica = replica
         self.batch = Batch()
-        self.accepting = True
-        self.failure: SiltstoneError | None = None
         self.log_first = 0
         self.on_frame: Callable[[int, int, int, int, float], None] | None = None
         self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log
-        self._environment = environment
         self._pressure = pressure
-        self._table_pressure = table_pressure
         self._on_failure = on_failure
         self.calls = LogCalls(environment)
         self._queue: deque[Batch] = deque()
@@ -92,18 +85,12 @@ class Pipeline:
         self._stopping = False
         self._wake: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._full_until = 0.0
         self._sent_s = 0.0
 
     @property
     def epoch(self) -> int:
         """The owner's epoch."""
         return self._log.epoch
-
-    @property
-    def admits(self) -> bool:
-        """Whether users may add to the tables without waiting; see ``admit_update``."""
-        return self.accepting and self._table_pressure.open
 
     # --- adding to the batch ------------------------------------------------------------------
 
@@ -218,35 +205,6 @@ class Pipeline:
         if not await self.settled(mark):
             await self.confirm()
 
-    async def admit_update(self) -> None:
-        """Wait until users may add to the tables.
-
-        Raises:
-            BackPressureError: the deadline passed.
-        """
-        self.check_open()
-        await self._table_pressure.admit(0)
-        self.check_open()
-
-    def check_alive(self) -> None:
-        """Refuse all work after a failure. What frees space asks this only."""
-        if self.failure is not None:
-            raise self.closed_error()
-
-    def check_open(self) -> None:
-        """Refuse work for users after a failure, and for a moment after tier 1 was full."""
-        self.check_alive()
-        if not self.accepting:
-            if self._environment.monotonic() < self._full_until:
-                raise StorageFullError("tier 1 is full")
-            self.accepting = True
-
-    def closed_error(self) -> SiltstoneError:
-        """What a call after the end of this owner gets."""
-        if isinstance(self.failure, FencedError):
-            return FencedError(str(self.failure))
-        return ClosedError(f"container is closed: {self.failure}")
-
     # --- the log ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -281,11 +239,6 @@ class Pipeline:
         self._stopping = True
         self.started = False
         self.start()
-
-    def shut(self) -> None:
-        """Refuse everything from now on: the container was closed."""
-        self.accepting = False
-        self.failure = self.failure or ClosedError("container is closed")
 
     async def truncate(self, before_index: int) -> None:
         """Truncate the log, in turn with appends. Any failure is the end of this owner."""
@@ -375,8 +328,7 @@ class Pipeline:
 
     def _refuse(self, batch: Batch, error: StorageFullError) -> None:
         """Tier 1 had no room: what was assigned from this batch on did not happen."""
-        self.accepting = False
-        self._full_until = self._environment.monotonic() + FULL_PAUSE_S
+        self.pause()
         self._drop(batch, lambda: StorageFullError(str(error)))
 
     async def end(self, error: SiltstoneError) -> None:

@@ -38,7 +38,6 @@ _LAYOUT = index_key(METADATA_TABLE, bytes((RowKind.LAYOUT,)))
 _RETENTION = index_key(METADATA_TABLE, bytes((RowKind.RETENTION,)))
 _ROW_KEY_BYTES = len(_STATE)
 _METADATA = index_key(METADATA_TABLE, b"")
-_TABLE_BYTES = len(_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +180,8 @@ class Replica:
             self.exposure.add(index, sum(len(piece.data) for piece in pieces), now)
         if updates:
             changes = self.tables.acknowledge(updates, index)
-            self.table_tail.add_frame(
-                [update.table_version for update in updates],
-                [update.record for update in updates],
-                index,
-                now,
-            )
-            dropped += self._refresh([key for key, _ in changes if key[:_TABLE_BYTES] == _METADATA])
+            self.table_tail.add_frame(updates, index, now)
+            dropped += self._refresh([key for key, _ in changes if key.startswith(_METADATA)])
             if self.table_tail.size >= self.table_flush_bytes:
                 self.on_large_table()
         for piece in pieces:

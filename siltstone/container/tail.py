@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from siltstone.core.records.piece import WriterMark
+from siltstone.metadata.tables import AssignedUpdate
 from siltstone.metadata.time_index import Appended
 
 
@@ -198,19 +199,28 @@ class TableTail:
 
     def add(self, record: TableTailRecord) -> None:
         """Put an acknowledged record behind the others."""
-        self.add_frame([record.version], [record.record], record.index, record.time_s)
+        self._versions.append(record.version)
+        self._records.append(record.record)
+        self._indexes.append(record.index)
+        self._times_s.append(record.time_s)
+        self.size += len(record.record)
+        self.notify()
 
-    def add_frame(
-        self, versions: Sequence[int], records: Sequence[bytes], index: int, time_s: float
-    ) -> None:
-        """Put the records of one acknowledged frame behind the others, each with its version."""
-        self._versions += versions
+    def add_frame(self, updates: Sequence[AssignedUpdate], index: int, time_s: float) -> None:
+        """Put the records of an acknowledged frame behind the others.
+
+        Args:
+            updates: all of the frame.
+            index: of the frame in the log.
+            time_s: when it was acknowledged, monotonic seconds.
+        """
+        records = [update.record for update in updates]
+        self._versions += [update.table_version for update in updates]
         self._records += records
         self._indexes += [index] * len(records)
         self._times_s += [time_s] * len(records)
         self.size += sum(map(len, records))
-        if self._grown is not None:
-            self.notify()
+        self.notify()
 
     def notify(self) -> None:
         """Wake those who wait for a record."""

@@ -129,16 +129,22 @@ def check_expected(
     expected: Mapping[bytes, SupportsIndex | None],
 ) -> list[tuple[bytes, int | None]]:
     """Return what keys must have, the keys as bytes and the versions as integers."""
-    return [(check_key(key), check_version(version)) for key, version in expected.items()]
+    return [
+        (
+            key if type(key) is bytes and len(key) <= KEY_BYTES_MAX else check_key(key),
+            None if version is None else check_version(version),
+        )
+        for key, version in expected.items()
+    ]
 
 
 def plain_operation(part: Operation) -> Operation:
     """Return an operation whose keys and values are bytes, whatever they were before."""
+    if type(part) is Put:  # a commit may have a thousand of them
+        key, value = check_key(part.key), as_bytes(part.value, what="value")
+        is_plain = key is part.key and value is part.value
+        return part if is_plain else Put(part.table, key, value)
     match part:
-        case Put(table, key, value):
-            if type(key) is bytes and type(value) is bytes and len(key) <= KEY_BYTES_MAX:
-                return part
-            return Put(table, check_key(key), as_bytes(value, what="value"))
         case Remove(table, key):
             return Remove(table, check_key(key))
         case RemoveRange(table, start, end):
@@ -160,6 +166,8 @@ def plain_condition(part: Condition) -> Condition:
 
 def name_of(part: Operation | Condition) -> str:
     """Return the segment or table that an operation or a condition is about."""
+    if type(part) is Put:  # a commit may have a thousand of them
+        return part.table
     match part:
         case Append(segment=name) | LengthIs(segment=name):
             return name
@@ -178,7 +186,7 @@ def common_container(names: Iterable[str], count: int) -> int:
         SeveralContainersError: there is more than one.
         ValueError: no name at all.
     """
-    found = {name: container_of(name, count) for name in names}
+    found = {name: container_of(name, count) for name in dict.fromkeys(names)}
     if not found:
         raise ValueError("a commit needs at least one operation or condition")
     if len(set(found.values())) > 1:
