@@ -1,0 +1,437 @@
+"""Updates of one table that nobody waits for yet: their order, what refuses them, what is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from siltstone.container.container import Container
+from siltstone.container.views import Append, Operation, Put, Remove, RemoveRange, VersionIs
+from siltstone.core.errors import (
+    AppendTooLargeError,
+    BackPressureError,
+    ClosedError,
+    ConditionFailedError,
+    FencedError,
+    SafeModeError,
+    SegmentSealedError,
+    StorageFullError,
+    TableNotFoundError,
+)
+from siltstone.core.words import MIB
+from tests.soak import share_of
+from tests.unit.container.container_world import Owner, World, with_settings, world
+
+SETTINGS = with_settings(append_deadline_s=1.0)
+MUCH = 10**12
+Story = Callable[[World, Owner], Awaitable[None]]
+Call = Callable[[Container], Awaitable[Any]]
+
+
+def play(story: Story) -> None:
+    async def whole(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.create_table("t")
+        await story(made, owner)
+
+    with world(settings=SETTINGS) as made:
+        made.run(whole(made))
+
+
+async def rows(container: Container) -> dict[bytes, tuple[int, bytes]]:
+    found = await container.table_scan("t")
+    return {key: (value.version, value.value) for key, value in found}
+
+
+def put(container: Container, key: bytes, value: bytes) -> asyncio.Future[int]:
+    return container.update("t", [(key, value)])
+
+
+def put_new(container: Container, key: bytes, value: bytes) -> asyncio.Future[int]:
+    return container.update("t", [(key, value)], [(key, None)])
+
+
+# --- order ---
+
+
+def test_of_conditional_puts_that_race_in_one_frame_the_first_one_wins() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        frames = owner.log.plan.counts["append"]
+        racing = [put_new(container, b"k", b"%d" % number) for number in range(20)]
+        version = await racing[0]
+        for loser in racing[1:]:
+            with pytest.raises(ConditionFailedError) as failed:
+                await loser
+            assert failed.value.condition == VersionIs("t", b"k", None)
+            assert failed.value.current == version
+        assert owner.log.plan.counts["append"] == frames + 1
+        assert await rows(container) == {b"k": (version, b"0")}
+        await container.close()
+
+    play(story)
+
+
+def test_a_chain_of_versions_is_as_long_as_its_members_are_right() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        first = await put(container, b"k", b"1")
+        right = container.update("t", [(b"k", b"2"), (b"other", b"")], [(b"k", first)])
+        wrong = container.update("t", [(b"k", b"3")], [(b"other", None), (b"k", first)])
+        gone = container.update("t", [(b"k", None)], [(b"no", None)])
+        again = put_new(container, b"k", b"4")
+        second = await right
+        with pytest.raises(ConditionFailedError) as failed:
+            await wrong
+        assert failed.value.condition == VersionIs("t", b"other", None)
+        assert failed.value.current == second
+        assert first < second < await gone < await again
+        assert await rows(container) == {b"k": (await again, b"4"), b"other": (second, b"")}
+        await container.close()
+
+    play(story)
+
+
+def test_updates_and_commits_of_one_key_take_effect_in_the_order_of_their_calls() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        big = bytes(7 * MIB)  # two of these do not fit in one frame
+        made: list[Awaitable[Any]] = []
+        for number in range(4):
+            made.append(put(container, b"k", b"plain %d" % number))
+            made.append(container.update("t", [(b"k", None), (b"large", big)]))
+            made.append(put_new(container, b"k", b"new"))
+            commit = container.commit([Append("a", b"x"), Remove("t", b"k")])
+            made.append(asyncio.ensure_future(commit))
+            await asyncio.sleep(0)  # a commit begins when it is run
+            made.append(put_new(container, b"k", b"last %d" % number))
+        results = await asyncio.gather(*made)
+        versions = [getattr(result, "version", result) for result in results]
+        assert versions == sorted(set(versions))
+        assert (await rows(container))[b"k"] == (versions[-1], b"last 3")
+        assert (await container.info("a")).length == 4
+        await container.close()
+
+    play(story)
+
+
+def test_a_refused_condition_was_looked_at_when_it_was_asked_for() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        version = await put(container, b"k", b"1")
+        refused = put_new(container, b"k", b"2")
+        removed = container.update("t", [(b"k", None)])
+        with pytest.raises(ConditionFailedError) as failed:
+            await refused
+        assert failed.value.current == version
+        await removed
+        assert await rows(container) == {}
+        await container.close()
+
+    play(story)
+
+
+# --- what refuses ---
+
+
+def refuse_next(owner: Owner) -> None:
+    owner.log.plan.fail("append", 1, applied=False, error=StorageFullError("injected"))
+
+
+async def safe_mode(_: World, owner: Owner) -> None:
+    owner.container._parts.pressure.refuse(lambda: SafeModeError("too little room"))
+
+
+async def back_pressure_of_segments(_: World, owner: Owner) -> None:
+    owner.container._parts.pressure.add(MUCH)
+
+
+async def back_pressure_of_tables(_: World, owner: Owner) -> None:
+    owner.container._parts.table_pressure.add(MUCH)
+
+
+async def full(_: World, owner: Owner) -> None:
+    refuse_next(owner)
+    with pytest.raises(StorageFullError):
+        await owner.container.append("a", b"x")
+
+
+async def closed(_: World, owner: Owner) -> None:
+    await owner.container.close()
+
+
+async def fenced(made: World, owner: Owner) -> None:
+    other = await made.open(takeover=True, index="other")
+    with pytest.raises(FencedError):
+        await owner.container.append("a", b"x")
+    await other.container.close()
+
+
+REFUSING: dict[str, tuple[Story, type[Exception]]] = {
+    "safe mode": (safe_mode, SafeModeError),
+    "segments": (back_pressure_of_segments, BackPressureError),
+    "tables": (back_pressure_of_tables, BackPressureError),
+    "a full tier 1": (full, StorageFullError),
+    "closed": (closed, ClosedError),
+    "fenced": (fenced, FencedError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_what_refuses_a_commit_refuses_an_update(name: str) -> None:
+    refusing, error = REFUSING[name]
+    calls: list[Call] = [
+        lambda c: c.commit([Put("t", b"new", b"")]),
+        lambda c: put(c, b"new", b""),
+        lambda c: put_new(c, b"new", b""),
+        lambda c: c.update("t", [(b"k", None), (b"new", b"")]),
+    ]
+
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        await put(container, b"k", b"1")
+        await refusing(made, owner)
+        for call in calls:
+            with pytest.raises(error):
+                await call(container)
+        if not container.closed:
+            assert list(await rows(container)) == [b"k"]
+            # Whoever repeats what took place learns that the condition does not hold any more.
+            with pytest.raises(ConditionFailedError):
+                await put_new(container, b"k", b"1")
+            await container.close()
+
+    play(story)
+
+
+def test_a_removal_makes_room_so_safe_mode_takes_it() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        await put(container, b"k", b"1")
+        await safe_mode(made, owner)
+        await container.update("t", [(b"k", None)])
+        assert await rows(container) == {}
+        await container.close()
+
+    play(story)
+
+
+def test_who_waits_for_room_goes_on_when_there_is_some() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        pressure = owner.container._parts.table_pressure
+        pressure.add(MUCH)
+        waiting = [put(container, b"a", b"1"), put(container, b"a", b"2")]
+        await asyncio.sleep(0)
+        assert not any(future.done() for future in waiting)
+        pressure.release(MUCH)
+        first, second = await asyncio.gather(*waiting)
+        assert await rows(container) == {b"a": (second, b"2")}
+        assert first < second
+        await container.close()
+
+    play(story)
+
+
+def test_what_a_full_tier_1_dropped_fails_no_condition() -> None:
+    async def story(made: World, owner: Owner) -> None:
+        container = owner.container
+        refuse_next(owner)
+        dropped = put(container, b"k", b"1")
+        refused = put_new(container, b"k", b"2")
+        for future in (dropped, refused):
+            with pytest.raises(StorageFullError):
+                await future
+        await made.environment.sleep(2)
+        assert await put_new(container, b"k", b"3")
+        await container.close()
+
+    play(story)
+
+
+def test_a_seal_of_a_segment_says_nothing_of_tables() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        sealing = asyncio.ensure_future(container.seal("a"))
+        await asyncio.sleep(0)
+        version = put(container, b"k", b"1")
+        with pytest.raises(SegmentSealedError):
+            await container.commit([Append("a", b"x"), Put("t", b"k", b"2")])
+        await sealing
+        assert await rows(container) == {b"k": (await version, b"1")}
+        await container.close()
+
+    play(story)
+
+
+def test_a_table_that_is_not_there_is_told() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        with pytest.raises(TableNotFoundError):
+            await container.update("no", [(b"k", b"v")])
+        with pytest.raises(TableNotFoundError):
+            await container.update("no", [(b"k", b"v")], [(b"k", None)])
+        made = asyncio.ensure_future(container.create_table("later"))
+        await made
+        assert await container.update("later", [(b"k", b"v")])
+        await container.close()
+
+    play(story)
+
+
+def test_what_fits_in_no_frame_changes_nothing() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        most = owner.container._parts.pipeline.body_bytes_max
+        for size in (most, most - 48):
+            with pytest.raises(AppendTooLargeError):
+                await put(container, b"k", bytes(size))
+            with pytest.raises(ConditionFailedError):  # which counts more
+                await container.update("t", [(b"k", bytes(size))], [(b"k", 1)])
+        before = container.stats().table_version
+        value = bytes(most - 49)  # 8 of the piece, 28 of the record, 12 of the entry, 1 of the key
+        version = await put(container, b"k", value)
+        assert version - before == most - 8
+        assert await rows(container) == {b"k": (version, value)}
+        await container.close()
+
+    play(story)
+
+
+def test_what_is_no_bytes_changes_nothing() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container: Any = owner.container
+        before = container.stats().table_version
+        for key, value in [("text", b"v"), (b"k", "text"), (b"k", 7)]:
+            with pytest.raises(TypeError):
+                await container.update("t", [(b"first", b"1"), (key, value)])
+        assert await rows(container) == {}
+        await put(container, b"k", b"v")
+        assert container.stats().table_version > before
+        await container.close()
+        again = await _.open()
+        assert list(await rows(again.container)) == [b"k"]
+        await again.container.close()
+
+    play(story)
+
+
+def test_who_gives_up_does_not_take_the_update_back() -> None:
+    async def story(_: World, owner: Owner) -> None:
+        container = owner.container
+        futures = [put(container, b"%d" % number, b"v") for number in range(10)]
+        for future in futures[::2]:
+            future.cancel()
+        await asyncio.wait(futures)
+        assert [future.cancelled() for future in futures] == [True, False] * 5
+        assert len(await rows(container)) == 10
+        await container.close()
+
+    play(story)
+
+
+# --- all of it, against a dict ---
+
+KEYS = st.sampled_from([b"", b"a", b"b", b"ba", b"c"])
+VALUES = st.none() | st.binary(max_size=3)
+PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=3)
+STEPS = (
+    st.tuples(st.just("update"), PAIRS)
+    | st.tuples(st.just("if absent"), KEYS, VALUES)
+    | st.tuples(st.just("if known"), KEYS, VALUES)
+    | st.tuples(st.just("commit"), PAIRS, KEYS | st.none())
+    | st.tuples(st.just("settle"))
+    | st.tuples(st.just("flush"))
+)
+
+
+class _Told:
+    """The dict, told what is called, in order; versions are known when results are."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self.calls: list[tuple[Awaitable[Any], bool]] = []
+        self.state: dict[bytes, tuple[int, bytes]] = {}  # by the number of the call
+        self.versions: list[int | None] = []
+
+    def call(self, work: Awaitable[Any], changes: list[tuple[bytes, bytes | None]] | None) -> None:
+        """Note a call that makes ``changes``; ``None`` if it is to be refused."""
+        for key, value in changes or ():
+            if value is None:
+                self.state.pop(key, None)
+            else:
+                self.state[key] = (len(self.calls), value)
+        self.calls.append((work, changes is not None))
+
+    async def settle(self) -> None:
+        for work, happens in self.calls[len(self.versions) :]:
+            try:
+                result = await work
+                assert happens
+                self.versions.append(getattr(result, "version", result))
+            except ConditionFailedError:
+                assert not happens
+                self.versions.append(None)
+        known = [version for version in self.versions if version is not None]
+        assert known == sorted(set(known))
+
+    async def check(self) -> None:
+        await self.settle()
+        expected = {key: (self.versions[at], value) for key, (at, value) in self.state.items()}
+        assert await rows(self.container) == expected
+
+    async def do(self, step: tuple[Any, ...]) -> None:
+        container = self.container
+        match step:
+            case ("update", changes):
+                self.call(container.update("t", changes), changes)
+            case ("if absent", key, value):
+                work = container.update("t", [(key, value)], [(key, None)])
+                self.call(work, None if key in self.state else [(key, value)])
+            case ("if known", key, value):
+                at = self.state.get(key, (-1, b""))[0]
+                version = self.versions[at] if 0 <= at < len(self.versions) else 12345678
+                work = container.update("t", [(key, value)], [(key, version)])
+                self.call(work, None if version == 12345678 else [(key, value)])
+            case ("commit", changes, start):
+                operations: list[Operation] = [
+                    Remove("t", key) if value is None else Put("t", key, value)
+                    for key, value in changes
+                ]
+                if start is not None:
+                    operations.insert(0, RemoveRange("t", start))
+                    gone = [(key, None) for key in self.state if key >= start]
+                    changes = [*gone, *changes]
+                commit = container.commit([Append("a", b"x"), *operations])
+                self.call(asyncio.ensure_future(commit), changes)
+                await asyncio.sleep(0)  # a commit begins when it is run
+            case ("settle",):
+                await self.check()
+            case ("flush",):
+                await container.flush()
+
+
+@settings(
+    max_examples=share_of(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(st.lists(STEPS, max_size=25))
+def test_plain_and_other_updates_are_those_of_one_dict(steps: list[tuple[Any, ...]]) -> None:
+    async def story(made: World, owner: Owner) -> None:
+        told = _Told(owner.container)
+        for step in steps:
+            await told.do(step)
+        await told.check()
+        await made.crash(owner)
+        told.container = (await made.open()).container
+        await told.check()
+        await told.container.close()
+
+    play(story)
