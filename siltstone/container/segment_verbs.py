@@ -35,6 +35,7 @@ from siltstone.metadata.changes import (
     put_attributes,
     put_counter,
     put_name,
+    put_new_state,
     put_state,
     put_task,
     put_writer,
@@ -45,6 +46,9 @@ from siltstone.metadata.changes import (
 from siltstone.metadata.rows import WRITERS_MAX
 
 WRITER_NAME_BYTES_MAX = 256
+NewSegment = tuple[int, int]
+"""A segment that was just made: its id, and when that was, in milliseconds since 1970."""
+
 RELIEF_PARALLEL = 256
 """Truncations and deletions at a time: they do not wait for back-pressure, so this bounds them."""
 
@@ -91,8 +95,8 @@ class SegmentVerbs:
 
     async def create(
         self, name: str, *, exist_ok: bool, attributes: Mapping[str, str] | None = None
-    ) -> SegmentState | None:
-        """Make an empty segment with ``attributes``; return its state, ``None`` if it was there.
+    ) -> NewSegment | None:
+        """Make an empty segment with ``attributes``; return it, ``None`` if it was there.
 
         A new one is not opened: that would read what is known here.
 
@@ -116,9 +120,9 @@ class SegmentVerbs:
                 attributes = {**(attributes or {}), **await self.check_new(name)}
             # The name is free still if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
-                state, made = self._make(name, attributes)
+                new, made = self._make(name, attributes)
                 await made
-                return state
+                return new
         await assured(self._pipeline, lambda: rows.find(name) is not None)
         if not exist_ok and self._replica.find(name) is not None:
             raise SegmentExistsError("segment exists", segment=name)
@@ -126,17 +130,17 @@ class SegmentVerbs:
 
     def _make(
         self, name: str, attributes: Mapping[str, str] | None
-    ) -> tuple[SegmentState, asyncio.Future[int]]:
+    ) -> tuple[NewSegment, asyncio.Future[int]]:
         rows = self._rows
         tables = rows.tables
         moment, segment_id = self._next_id
         if tables.moment is not moment:
             segment_id = rows.pending_counter(CounterKind.SEGMENT_ID)
-        state = SegmentState(segment_id=segment_id, name=name, created_ms=self.now_ms())
+        created_ms = self.now_ms()
         entries = [
             put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
             put_name(name, segment_id),
-            put_state(state),
+            put_new_state(segment_id, name, created_ms),
             *self.new_rows(segment_id, name),
         ]
         if attributes:
@@ -145,7 +149,7 @@ class SegmentVerbs:
             entries.append(remove_tombstone(name))
         made = self._pipeline.promise(self._pipeline.assign(entries, relief=False))
         self._next_id = (tables.moment, segment_id + 1)
-        return state, made
+        return (segment_id, created_ms), made
 
     async def seal(self, name: str) -> OpenSegment:
         """Let a segment take no more bytes. Idempotent. Its flush is not waited for."""

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from siltstone.container.record_sums import keep_sums, record_sums
+from siltstone.container.segment_verbs import NewSegment
 from siltstone.container.views import SegmentInfo, WriterInfo
+from siltstone.core.records.segment_state import SegmentState
 
 if TYPE_CHECKING:
     from siltstone.container.adoptions import Adoptions
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.parts import Parts
     from siltstone.core.records.chunk import Chunk
-    from siltstone.core.records.segment_state import SegmentState
 
 
 class StateCalls:
@@ -34,11 +35,13 @@ class StateCalls:
         made = await self.make(name, exist_ok=exist_ok, attributes=attributes)
         if made is None or parts.legacy.is_on:
             return parts.reading.info(name)
-        return parts.reading.info_of_new(made, attributes or {})
+        segment_id, created_ms = made
+        state = SegmentState(segment_id=segment_id, name=name, created_ms=created_ms)
+        return parts.reading.info_of_new(state, attributes or {})
 
     async def make(
         self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
-    ) -> SegmentState | None:
+    ) -> NewSegment | None:
         """See ``SegmentVerbs.create``."""
         with self._timed("create"):
             return await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)

@@ -11,9 +11,8 @@ from siltstone.core.words import Buffer
 _POLYNOMIAL = 0x82F63B78
 
 
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC32C of ``data``, continued from ``value``. The GIL is released for large buffers."""
-    return _crc32c.crc32c(data, value)
+crc32c = _crc32c.crc32c
+"""CRC32C of a buffer, continued from the second argument. The GIL is released for large ones."""
 
 
 def crc32c_of(buffers: Iterable[Buffer], value: int = 0) -> int:

@@ -48,7 +48,11 @@ from siltstone.core.records.retention_row import (
     RetentionScope,
     encode_retention_row,
 )
-from siltstone.core.records.segment_state import SegmentState, encode_segment_state
+from siltstone.core.records.segment_state import (
+    SegmentState,
+    encode_new_state,
+    encode_segment_state,
+)
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, encode_task
 from siltstone.core.records.time_row import TimeRow, encode_time_row
@@ -87,6 +91,11 @@ def remove_name(name: str) -> TableEntry:
 def put_state(state: SegmentState) -> TableEntry:
     """Set a segment's state."""
     return _put(state_key(state.segment_id), encode_segment_state(state))
+
+
+def put_new_state(segment_id: int, name: str, created_ms: int) -> TableEntry:
+    """Set the state of a segment that is open and empty."""
+    return _put(state_key(segment_id), encode_new_state(name, created_ms))
 
 
 def remove_state(segment_id: int) -> TableEntry:

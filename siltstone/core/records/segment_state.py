@@ -52,15 +52,17 @@ def encode_segment_state(state: SegmentState) -> bytes:
     """Encode the value of the row; the segment's id is in its key."""
     sealed = state.sealed_length
     flags = (_SEALED if sealed is not None else 0) | (_DELETED if state.deleted else 0)
-    return b"".join(
-        (
-            _HEADS[flags],
-            text(state.name),
-            uvarint(state.start_offset),
-            b"" if sealed is None else uvarint(sealed),
-            uvarint(state.created_ms),
-        )
-    )
+    end = b"" if sealed is None else uvarint(sealed)
+    return _encoded(flags, state.name, uvarint(state.start_offset) + end, state.created_ms)
+
+
+def encode_new_state(name: str, created_ms: int) -> bytes:
+    """Encode the value of the row of a segment that is open and empty."""
+    return _encoded(0, name, uvarint(0), created_ms)
+
+
+def _encoded(flags: int, name: str, bounds: bytes, created_ms: int) -> bytes:
+    return b"".join((_HEADS[flags], text(name), bounds, uvarint(created_ms)))
 
 
 @lru_cache(maxsize=_DECODED_MAX)
