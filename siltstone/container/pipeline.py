@@ -34,7 +34,7 @@ from siltstone.core.records.piece import (
     ControlKind,
     control_piece,
 )
-from siltstone.core.records.table_record import TableEntry, encode_entries, record_length
+from siltstone.core.records.table_record import TableEntry, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
@@ -142,13 +142,14 @@ class Pipeline(Admission):
 
         ``encoded`` is what ``encode_entries`` makes of the entries, if that is known.
         """
-        if encoded is None:
-            encoded = encode_entries(entries)
-        size = UPDATE_BYTES + len(encoded)
+        size = (
+            UPDATE_BYTES + len(encoded) if encoded else TABLE_HEADER.size + record_length(entries)
+        )
         batch = self.batch
         if self.failure is not None or batch.size + size > self.body_bytes_max:
             batch = self.room(size)
-        update = self.replica.tables.assign(entries, encoded)
+        tables = self.replica.tables
+        update = tables.assign_encoded(entries, encoded) if encoded else tables.assign(entries)
         batch.updates.append(update)
         batch.size += size
         if not relief:

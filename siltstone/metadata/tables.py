@@ -13,7 +13,8 @@ from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import (
     TableEntry,
     TableRecord,
-    encode_table_record,
+    encode_entries,
+    encode_record,
 )
 from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index import Index
@@ -151,19 +152,17 @@ class Tables:
         """Hold on to the acknowledged entries of all tables, which have ``applied_version``."""
         return self._index.snapshot()
 
-    def assign(self, entries: Sequence[TableEntry], encoded: bytes | None = None) -> AssignedUpdate:
+    def assign(self, entries: Sequence[TableEntry]) -> AssignedUpdate:
         """Give an update its place at the end of the table log.
-
-        Args:
-            entries: at least one.
-            encoded: what ``encode_entries`` makes of them; ``None`` if nobody did that yet.
 
         Raises:
             ValueError: a splice keeps more bytes than there are; nothing changed.
         """
-        record, crc = encode_table_record(
-            entries, start_version=self._version, running_crc=self._running_crc, encoded=encoded
-        )
+        return self.assign_encoded(entries, encode_entries(entries))
+
+    def assign_encoded(self, entries: Sequence[TableEntry], encoded: bytes) -> AssignedUpdate:
+        """The same for whoever knows what ``encode_entries`` makes of the entries."""
+        record, crc = encode_record(encoded, len(entries), self._version, self._running_crc)
         version = self._version + len(record)
         changes = self._changes(entries, version)
         overlay = self._overlay

@@ -121,30 +121,23 @@ def encode_entries(entries: Sequence[TableEntry]) -> bytes:
 
 
 def encode_table_record(
-    entries: Sequence[TableEntry],
-    *,
-    start_version: int,
-    running_crc: int,
-    encoded: bytes | None = None,
+    entries: Sequence[TableEntry], *, start_version: int, running_crc: int
 ) -> tuple[bytes, int]:
     """Encode one record that begins at ``start_version`` of the table log.
-
-    Args:
-        entries: at least one.
-        start_version: where it begins.
-        running_crc: CRC32C of the records before it, without their sums.
-        encoded: what ``encode_entries`` made of the entries; ``None`` if nobody did that yet.
 
     Returns:
         The record's bytes, and the running CRC32C behind it.
     """
-    if encoded is None:
-        encoded = encode_entries(entries)
+    return encode_record(encode_entries(entries), len(entries), start_version, running_crc)
+
+
+def encode_record(
+    encoded: bytes, count: int, start_version: int, running_crc: int
+) -> tuple[bytes, int]:
+    """Encode a record of ``count`` entries that are encoded; see ``encode_table_record``."""
     length = OVERHEAD_BYTES + len(encoded)
-    body = (
-        _pack_header(KIND, VERSION, 0, length, start_version + length, running_crc, len(entries))
-        + encoded
-    )
+    head = _pack_header(KIND, VERSION, 0, length, start_version + length, running_crc, count)
+    body = head + encoded
     return body + _pack_u32(crc32c(body)), crc32c(body, running_crc)
 
 
