@@ -41,7 +41,7 @@ Batch = Callable[[Iterator[tuple[bytes, bytes]]], None]
 
 def run(workshop: Workshop) -> list[Figure]:
     """Measure all that is there, alone and many at a time."""
-    slatedb, lmdb = _optional("slatedb.uniffi"), _optional("lmdb")
+    slatedb, lmdb = optional("slatedb.uniffi"), optional("lmdb")
     figures = []
     for width, (full, quick) in SIZES.items():
         with workshop.place() as place, Loop() as loop, ExitStack() as stack:
@@ -55,7 +55,7 @@ def run(workshop: Workshop) -> list[Figure]:
                 if slatedb is None:
                     break
                 folder = place / f"slatedb-{interval}"
-                put = stack.enter_context(_slatedb(slatedb, loop, folder, interval))
+                put = stack.enter_context(slatedb_put(slatedb, loop, folder, interval))
                 name = f"SlateDB, on local files without sync, flush interval {interval}"
                 peers[name] = partial(contest.rate, put)
             figures += contest.figures(workshop.rounds, ours, peers)
@@ -160,9 +160,10 @@ def _lmdb(lmdb: ModuleType, folder: Path) -> Iterator[Batch]:
 
 
 @contextmanager
-def _slatedb(
+def slatedb_put(
     slatedb: ModuleType, loop: Loop, folder: Path, interval: str
 ) -> Iterator[Callable[[bytes, bytes], Awaitable[None]]]:
+    """A new database in ``folder``: a put that is awaited until it is stored."""
     folder.mkdir()
 
     path = f"{folder.resolve()}".lstrip("/")
@@ -192,7 +193,7 @@ async def _shut(database: Any) -> None:
         await database.shutdown()
 
 
-def _optional(name: str) -> ModuleType | None:
+def optional(name: str) -> ModuleType | None:
     """The module if it is installed; otherwise say that it is left out."""
     try:
         return importlib.import_module(name)

@@ -38,7 +38,8 @@ from siltstone.core.records.table_record import TableEntry, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
-UPDATE_BYTES = TABLE_HEADER.size + record_length(())
+RECORD_BYTES = record_length(())
+UPDATE_BYTES = TABLE_HEADER.size + RECORD_BYTES
 """What a table update takes of a frame beside its entries."""
 
 
@@ -149,7 +150,10 @@ class Pipeline(Admission):
         if self.failure is not None or batch.size + size > self.body_bytes_max:
             batch = self.room(size)
         tables = self.replica.tables
-        update = tables.assign_encoded(entries, encoded) if encoded else tables.assign(entries)
+        if encoded is None:
+            update = tables.assign(entries)
+        else:
+            update = tables.assign_encoded(entries, encoded)
         batch.updates.append(update)
         batch.size += size
         if not relief:

@@ -19,7 +19,6 @@ from siltstone.container.table_snapshots import (
     SCAN_ROWS_MAX,
     LivingSnapshot,
     TableSnapshots,
-    table_values,
 )
 from siltstone.container.views import ChunkInfo, SegmentInfo, TableValue
 from siltstone.core.errors import (
@@ -248,8 +247,7 @@ class Reading:
 
     def table_get(self, table: str, key: bytes) -> TableValue | None:
         """The acknowledged value of a key."""
-        entry = self.replica.tables.get(self.table_id(table), key)
-        return None if entry is None else TableValue(value=entry.value, version=entry.version)
+        return self.replica.tables.get(self.table_id(table), key)
 
     def table_scan(
         self, table: str, start: bytes, end: bytes | None, *, reverse: bool, limit: int
@@ -260,7 +258,7 @@ class Reading:
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
-        entries = self.replica.tables.scan(
+        return self.replica.tables.scan(
             self.table_id(table),
             start,
             end,
@@ -268,7 +266,6 @@ class Reading:
             limit=min(limit, SCAN_ROWS_MAX),
             bytes_max=SCAN_BYTES_MAX,
         )
-        return table_values(entries)
 
     def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
         """See ``TableSnapshots.take``."""

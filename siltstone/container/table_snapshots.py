@@ -12,7 +12,6 @@ from siltstone.container.table_views import TTL_S_MAX
 from siltstone.container.views import TableValue
 from siltstone.core.errors import ClosedError, SnapshotExpiredError, SnapshotLimitError
 from siltstone.core.words import MIB
-from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.index_snapshot import IndexSnapshot
 from siltstone.metadata.tables import Tables
 
@@ -41,10 +40,9 @@ class LivingSnapshot:
     def get(self, key: bytes) -> TableValue | None:
         """The value of a key at that version. Raises ``SnapshotExpiredError``."""
         try:
-            entry = self._taken.get(self._table_id, key)
+            return self._taken.get(self._table_id, key)
         except ClosedError as error:
             raise self._expired() from error
-        return None if entry is None else TableValue(value=entry.value, version=entry.version)
 
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool, limit: int
@@ -55,7 +53,7 @@ class LivingSnapshot:
             SnapshotExpiredError: its time is over, or its container was closed.
         """
         try:
-            entries = self._taken.scan(
+            return self._taken.scan(
                 self._table_id,
                 start,
                 end,
@@ -65,7 +63,6 @@ class LivingSnapshot:
             )
         except ClosedError as error:
             raise self._expired() from error
-        return table_values(entries)
 
     def release(self) -> None:
         """End it. Idempotent."""
@@ -115,9 +112,3 @@ class TableSnapshots:
         self._living.append(snapshot)
         snapshot.release_after(ttl_s)
         return snapshot
-
-
-def table_values(entries: list[tuple[bytes, Entry]]) -> list[tuple[bytes, TableValue]]:
-    """Entries of the index as callers get them."""
-    new = tuple.__new__  # a third of what the name takes
-    return [(key, new(TableValue, (value, version))) for key, (version, value) in entries]

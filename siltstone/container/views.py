@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from siltstone.container.retention_views import RetentionRule
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.table_value import TableValue as TableValue
 
 if TYPE_CHECKING:
     from siltstone.core.bytes_like import BytesLike
@@ -162,13 +163,6 @@ def writer_info(row: WriterRow) -> WriterInfo:
         offset=row.offset,
         length=row.length,
     )
-
-
-class TableValue(NamedTuple):
-    """A value in a table and the version that wrote it."""
-
-    value: bytes
-    version: int
 
 
 @dataclass(frozen=True, slots=True)

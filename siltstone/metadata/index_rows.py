@@ -6,9 +6,11 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import rocksdict
+
+from siltstone.core.table_value import TableValue
 
 T = TypeVar("T")
 
@@ -35,11 +37,8 @@ Change = tuple[bytes, bytes | RangeEnd | None]
 """What ``index_key`` and ``stored`` make; ``None`` removes the key."""
 
 
-class Entry(NamedTuple):
-    """A value of a table and the table version that wrote it."""
-
-    version: int
-    value: bytes
+Entry = TableValue
+"""Of any table, those of the metadata as well."""
 
 
 def index_key(table_id: int, key: bytes) -> bytes:
@@ -96,7 +95,7 @@ def walk_forward(
 ) -> list[tuple[bytes, Entry]]:
     """Entries of ``[low, high)`` in order, until ``limit`` entries or ``bytes_max`` bytes."""
     rows.seek(low)
-    return _walk(rows, rows.next, lambda key: key < high, limit, bytes_max)
+    return _walk(rows, rows.next, high.__gt__, limit, bytes_max)
 
 
 def walk_backward(
@@ -106,7 +105,7 @@ def walk_backward(
     rows.seek_for_prev(high)
     if rows.valid() and rows.key() == high:
         rows.prev()
-    return _walk(rows, rows.prev, lambda key: key >= low, limit, bytes_max)
+    return _walk(rows, rows.prev, low.__le__, limit, bytes_max)
 
 
 def _walk(

@@ -114,7 +114,7 @@ def test_every_thread_gets_what_it_put_and_nothing_older_than_it_saw(tmp_path: P
             try:
                 for number in range(ROUNDS):
                     version = table.put(mine, b"%d" % number)
-                    assert table.get(mine) == siltstone.TableValue(b"%d" % number, version)
+                    assert table.get(mine) == siltstone.TableValue(version, b"%d" % number)
                     table.put(b"shared", mine)
                     found = table.get(b"shared")
                     assert found is not None
@@ -194,4 +194,4 @@ def test_a_reader_gets_what_was_put_since(tmp_path: Path) -> None:
                 if found is not None:
                     assert found.version >= newest
                     newest = found.version
-            assert seen.get(b"k") == siltstone.TableValue(b"%d" % number, version)
+            assert seen.get(b"k") == siltstone.TableValue(version, b"%d" % number)
