@@ -23,14 +23,14 @@ from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reader_image import ReaderImage
 from siltstone.container.reader_pins import ReaderPins
+from siltstone.container.reader_tables import ReaderTables
 from siltstone.container.reader_times import ReaderTimes
 from siltstone.container.reading import Reading
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
-from siltstone.container.table_snapshots import LivingSnapshot
 from siltstone.container.table_views import UpdatePage
 from siltstone.container.view import View, build_view
-from siltstone.container.views import ChunkInfo, ContainerStats, SegmentInfo, TableValue
+from siltstone.container.views import ChunkInfo, ContainerStats, SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -59,7 +59,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
+class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth
@@ -233,9 +233,8 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
 
     def tables_now(self) -> Reading | None:
         """See ``Container.tables_now``; ``None`` when it is time to look at the log again."""
-        if self._environment.monotonic() - self._refreshed_s >= POLL_S:
-            return None
-        return self._current().reading
+        fresh = self._environment.monotonic() - self._refreshed_s < POLL_S
+        return self._current().reading if fresh else None
 
     def _beyond(self, name: str, offset: int, length: int) -> bool:
         """Whether a newer look could show more of what is asked for."""
@@ -267,26 +266,6 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
         """See ``Reading.map``."""
         return (await self._fresh()).map(name, start, end)
 
-    async def table_get(self, table: str, key: bytes) -> TableValue | None:
-        """See ``Reading.table_get``."""
-        return (await self._fresh()).table_get(table, key)
-
-    async def table_scan(
-        self,
-        table: str,
-        start: bytes = b"",
-        end: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int = 1_000,
-    ) -> list[tuple[bytes, TableValue]]:
-        """See ``Reading.table_scan``."""
-        return (await self._fresh()).table_scan(table, start, end, reverse=reverse, limit=limit)
-
-    async def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
-        """See ``TableSnapshots.take``. It ends early when this reader starts from a checkpoint."""
-        return (await self._fresh()).table_snapshot(table, ttl_s)
-
     async def table_updates(self, table: str, after: int) -> UpdatePage:
         """See ``TableFeed.page``."""
         await self._fresh()
@@ -305,16 +284,6 @@ class ReadContainer(ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
             if left <= 0:
                 return
             await self._environment.sleep(min(POLL_S, left))
-
-    async def table_version(self) -> int:
-        """The newest table version that is acknowledged."""
-        return (await self._fresh()).replica.tables.applied_version
-
-    async def list_tables(
-        self, prefix: str = "", start_after: str = "", limit: int = 1_000
-    ) -> list[str]:
-        """See ``Reading.list_tables``."""
-        return (await self._fresh()).list_tables(prefix, start_after, limit)
 
     # --- care -------------------------------------------------------------------------------------
 
