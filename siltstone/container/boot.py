@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import Found
-from siltstone.container.index_restore import OpenIndex, restored_index
+from siltstone.container.index_restore import OpenIndex, close_index, restored_index
 from siltstone.container.logged_frame import LoggedFrame, logged, table_records
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
-from siltstone.container.table_log import read_table_log
+from siltstone.container.table_log import crc_at, read_table_log
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import Frame
@@ -24,7 +24,7 @@ from siltstone.core.records.table_record import decode_table_record, table_recor
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
-from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.checkpoint import INDEX_POOL, linked_index
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_watch import IndexWatch
 from siltstone.metadata.tables import Tables
@@ -40,7 +40,7 @@ async def build_replica(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
-    copies: Sequence[Path] = (),
+    owned: Sequence[Path] = (),
     *,
     to_damage: bool = False,
 ) -> tuple[Replica, Index, Found]:
@@ -56,8 +56,9 @@ async def build_replica(
         environment: gives threads.
         settings: knobs.
         index_folder: where the local index is, or will be.
-        copies: folders that may hold the checkpoint's index files already, on the same file
-            system; they are linked instead of downloaded.
+        owned: folders of indexes that owners on this machine have, or had, for whoever is none.
+            One that is as new as the checkpoint is linked, which spares the download; after a kill,
+            or while short owners write no checkpoint, it spares most of the replay as well.
         to_damage: where the table log is damaged, and ``frames`` do not go on, what stands before
             is the state; ``where`` then ends there. Only for who may lose something.
 
@@ -76,6 +77,11 @@ async def build_replica(
         counted=metrics.enabled,
     )
     index = await _matching_index(where, decoded, system, environment, open_index, index_folder)
+    for folder in owned:
+        if index is None:
+            index = await _linked_index(
+                where, decoded, system, environment, open_index, index_folder, folder
+            )
     if index is None:
         index, where = await restored_index(
             where,
@@ -83,7 +89,6 @@ async def build_replica(
             environment,
             index_folder,
             open_index=open_index,
-            copies=copies,
         )
     if metrics.enabled:
         index.watch = IndexWatch(metrics, environment.monotonic)
@@ -116,8 +121,8 @@ async def _replay_table_log(
 ) -> Found:
     """Apply the table log behind the index, as far as it is whole and frames do not go on."""
     try:
-        async for record in read_table_log(system, tables.applied_version, where.table_end):
-            tables.replay(record)
+        async for records in read_table_log(system, tables.applied_version, where.table_end):
+            tables.replay_all((record, None) for record in records)
     except CorruptDataError as error:
         applied = tables.applied_version
         if applied not in (_start(*record) for record in table_records(frames)):
@@ -152,12 +157,7 @@ async def _matching_index(
     try:
         if position is not None and position.lineage == where.lineage:
             _check_not_ahead(position.version, where, frames, folder)
-        matches = (
-            position is not None
-            and position.lineage == where.lineage
-            and position.version >= where.index_version
-            and await _crc_at(position.version, where, frames, system) == position.running_crc
-        )
+        matches = await _is_prefix(index, where, frames, system)
     except BaseException:
         # The next try must find it free.
         index.close()
@@ -166,6 +166,46 @@ async def _matching_index(
         return index
     index.close()
     return None
+
+
+async def _linked_index(
+    where: Found,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
+    environment: Environment,
+    open_index: OpenIndex,
+    folder: Path,
+    owned: Path,
+) -> Index | None:
+    """A linked copy of an owner's index, if it is a prefix of this very table log, else ``None``.
+
+    One that is ahead belongs to an owner that went on since the log was read.
+    """
+    link = partial(linked_index, owned, folder, open_index)
+    index = await run_whole(environment, INDEX_POOL, link, close_index)
+    if index is None:
+        return None
+    try:
+        if await _is_prefix(index, where, frames, system):
+            return index
+    except BaseException:
+        index.close()
+        raise
+    index.close()
+    return None
+
+
+async def _is_prefix(
+    index: Index, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+) -> bool:
+    """Whether the table log goes on where the index ends, which is not before the checkpoint."""
+    position = index.position
+    return (
+        position is not None
+        and position.lineage == where.lineage
+        and position.version >= where.index_version
+        and await _crc_at(position.version, where, frames, system) == position.running_crc
+    )
 
 
 def _check_not_ahead(
@@ -206,9 +246,7 @@ async def _crc_at(
             return decode_table_record(data, where=place).crc_after
     if version <= where.table_end:
         try:
-            async for record in read_table_log(system, where.index_version, where.table_end):
-                if record.table_version == version:
-                    return record.crc_after
+            return await crc_at(system, where.index_version, where.table_end, version)
         except CorruptDataError as error:
             # Whether that matters, the replay will find out.
             logger.warning("local index can not be compared with the table log: %s", error)

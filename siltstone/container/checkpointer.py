@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
+from typing import Final
 
 from siltstone.container.ending import ending
 from siltstone.container.fence import Fence
@@ -24,12 +24,21 @@ from siltstone.core.errors import (
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.piece import ControlKind
 from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.words import MIB
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import FileSums, upload_index
 from siltstone.metadata.index import Index
 
 logger = logging.getLogger(__name__)
+
+REPLAY_BYTES: Final = 4 * MIB
+"""So much of the table log is replayed in half a second. Where more stands after the newest
+checkpoint, another one is written once nothing dearer is in its way."""
+
+REPLAY_AGE_S: Final = 10.0
+"""Checkpoints for the sake of a shorter replay have so much time between them: under load each
+would be another file of the index, which merges them all."""
 
 
 class Checkpointer:
@@ -64,7 +73,7 @@ class Checkpointer:
         self._settings = settings
         self._fence = fence
         self._index = index
-        self._scratch = checkpoint_copies(index.folder)
+        self._scratch = index.folder.with_name(index.folder.name + "-checkpoint")
         self._sums: FileSums = {}
         self._budget = UploadBudget()
         self._lock = asyncio.Lock()
@@ -112,14 +121,7 @@ class Checkpointer:
         settings = self._settings
         while True:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
-            grown = self._grown()
-            age = self._environment.monotonic() - self._time_s
-            due = (
-                self.wanted
-                or grown >= settings.checkpoint_bytes
-                or (grown > 0 and age >= settings.checkpoint_age_s and self._affordable(grown))
-            )
-            if not due or self.trouble.pausing:
+            if not self._due() or self.trouble.pausing:
                 if self.tidying.due:
                     # What an upload has brought is named by nothing yet: never beside one.
                     async with self._lock:
@@ -134,7 +136,17 @@ class Checkpointer:
                 logger.warning("checkpoint failed: %s", error)
                 self.trouble.happened(error)
 
-    def _grown(self) -> int:
+    def _due(self) -> bool:
+        grown, settings = self.grown, self._settings
+        if self.wanted or grown >= settings.checkpoint_bytes:
+            return True
+        age = self._environment.monotonic() - self._time_s
+        old = grown > 0 and age >= settings.checkpoint_age_s
+        long = grown >= REPLAY_BYTES and age >= REPLAY_AGE_S
+        return (old or long) and self._affordable(grown)
+
+    @property
+    def grown(self) -> int:
         """Bytes of the table log behind the newest checkpoint."""
         return self._replica.tables.applied_version - self.version
 
@@ -158,7 +170,7 @@ class Checkpointer:
                 for durable in self._journal.checkpoints
                 for file in durable.checkpoint.index_files
             ]
-            grown = self._grown()
+            grown = self.grown
             uploaded = await upload_index(
                 self._index,
                 self._storage,
@@ -190,8 +202,3 @@ class Checkpointer:
         self._replica.checkpoint_index = await self._pipeline.control(
             ControlKind.CHECKPOINT, name.encode()
         )
-
-
-def checkpoint_copies(index_folder: Path) -> Path:
-    """Where the owner of the index in ``index_folder`` leaves copies of its newest checkpoint."""
-    return index_folder.with_name(index_folder.name + "-checkpoint")

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from siltstone.container.parts import Parts
 from siltstone.container.pinning import PinCalls
 from siltstone.container.reading import Reading
 from siltstone.container.repeats import assured
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.settings import CloseFlush, ContainerSettings
+from siltstone.container.settlement import OWNERS_MAX, settle
 from siltstone.container.state_calls import StateCalls
 from siltstone.container.table_calls import TableCalls
 from siltstone.container.time_calls import TimeCalls
@@ -55,9 +57,6 @@ from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import WholeClose, closed_in_time
 
 logger = logging.getLogger(__name__)
-
-OWNERS_MAX = 32
-"""Owners that may leave files behind before the next one puts long-term storage in order."""
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of background tasks
@@ -174,19 +173,28 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         """Wait until the container stops, by ``close`` or by a failure."""
         await self._stopped.wait()
 
-    async def close(self) -> None:
+    async def close(self, flush: CloseFlush | None = None) -> None:
         """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent.
+
+        Args:
+            flush: what is brought to long-term storage; ``None`` means what the settings say.
+                See ``settle``, also for what it raises.
 
         Everything is freed even when a part of it fails, or when the caller is cancelled; the first
         failure is raised. What hangs is left behind; see ``end_owner``.
         """
         self._closed = True
-        await self._closing.run(self._close)
+        choice = self._parts.settings.close_flush if flush is None else flush
+        await self._closing.run(partial(self._close, choice))
 
-    async def _close(self) -> None:
-        self._stopped.set()
-        self._parts.journal.patient = False
-        await end_owner(self._parts, self._main, self._pipeline_task)
+    async def _close(self, choice: CloseFlush) -> None:
+        try:
+            if self._main is not None:
+                await settle(self._parts, choice, self._claimed.log_end)
+        finally:
+            self._stopped.set()
+            self._parts.journal.patient = False
+            await end_owner(self._parts, self._main, self._pipeline_task)
 
     # --- segments ---------------------------------------------------------------------------------
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from siltstone.container.found import Found
 from siltstone.core.environment import Environment
-from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, StoreError
+from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.core.whole_calls import run_whole
 from siltstone.journal.recovery import Recovered, earlier_checkpoints
-from siltstone.metadata.checkpoint import INDEX_POOL, link_index, restore_index
+from siltstone.metadata.checkpoint import INDEX_POOL, restore_index
 from siltstone.metadata.index import Index
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,6 @@ async def restored_index(
     folder: Path,
     *,
     open_index: OpenIndex,
-    copies: Sequence[Path],
 ) -> tuple[Index, Found]:
     """Fetch an index that the table log continues; return it and where it begins.
 
@@ -46,8 +45,6 @@ async def restored_index(
         environment: gives threads.
         folder: where the index will lie; what is there goes.
         open_index: opens an index in a folder.
-        copies: folders any of which may hold the files of the checkpoint, or of another one of
-            this or another owner; see ``link_index``.
 
     Raises:
         CorruptDataError: the files of every checkpoint that would do are damaged; the error is that
@@ -55,14 +52,14 @@ async def restored_index(
         ChunkError: long-term storage did not answer.
     """
     try:
-        return await _fetched(where, storage, environment, folder, open_index, copies), where
+        return await _fetched(where, storage, environment, folder, open_index), where
     except CorruptDataError as error:
         failure = error
     warnings = list(where.warnings)
     async for older in _older(where, storage):
         warnings.append(f"passed over index checkpoint: {failure}")
         try:
-            index = await _fetched(older, storage, environment, folder, open_index, ())
+            index = await _fetched(older, storage, environment, folder, open_index)
         except CorruptDataError as error:
             warnings.append(f"passed over index checkpoint: {error}")
             continue
@@ -103,20 +100,14 @@ async def _fetched(
     environment: Environment,
     folder: Path,
     open_index: OpenIndex,
-    copies: Sequence[Path],
 ) -> Index:
     files = where.index_files
     if not files:
         clear = partial(shutil.rmtree, folder, ignore_errors=True)
         await run_whole(environment, INDEX_POOL, clear)
     else:
-        for candidate in copies:
-            link = partial(_linked, where, candidate, folder, open_index)
-            linked = await run_whole(environment, INDEX_POOL, link, _close)
-            if linked is not None:
-                return linked
         await restore_index(files, storage, folder, environment)
-    index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), _close)
+    index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), close_index)
     if not _is_meant(index, where):
         position = index.position
         index.close()
@@ -129,26 +120,8 @@ async def _fetched(
     return index
 
 
-def _linked(where: Found, copies: Path, folder: Path, open_index: OpenIndex) -> Index | None:
-    """The index from local copies; ``None`` when they are not those of the checkpoint. Blocking.
-
-    Owners change their copies meanwhile, so anything may be found here and none of it is damage:
-    the files on long-term storage are what counts.
-    """
-    if not link_index(where.index_files, copies, folder):
-        return None
-    try:
-        index = open_index(folder)
-    except (CorruptDataError, StoreError) as error:
-        logger.info("local copies are not the checkpoint: %s", error)
-        return None
-    if _is_meant(index, where):
-        return index
-    index.close()
-    return None
-
-
-def _close(index: Index | None) -> None:
+def close_index(index: Index | None) -> None:
+    """Close what a cancelled caller does not get."""
     if index is not None:
         index.close()
 

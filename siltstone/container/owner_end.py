@@ -61,6 +61,8 @@ async def _ended(
         stack.push_async_callback(_sent, parts, pipeline)
         if background is not None:
             await background
+            # Cancelled work may have made chunks that nothing names.
+            await parts.storage_writer.hand_over_abandoned()
     return hanging
 
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from siltstone.container.checkpointer import checkpoint_copies
 from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of, warned_of_tail
 from siltstone.container.log_hold import log_held_by
@@ -72,10 +71,10 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
         environment: Environment,
         settings: ContainerSettings,
         folder: Path,
-        copies: Sequence[Path],
+        index_folders: Sequence[Path],
     ) -> None:
         self._container = container
-        self._copies = copies
+        self._owned = index_folders
         self._log = log
         self._storage = storage
         self._environment = environment
@@ -169,7 +168,7 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
             self._environment,
             self._settings,
             folder,
-            self._copies,
+            self._owned,
             None if self._view is None else self._view.where.lineage,
         )
 
@@ -311,8 +310,11 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
             warnings=warnings,
         )
 
-    async def close(self) -> None:
-        """Free everything, also when the caller is cancelled. Idempotent."""
+    async def close(self, flush: object = None) -> None:
+        """Free everything, also when the caller is cancelled. Idempotent.
+
+        ``flush`` is that of an owner: a reader has nothing to flush.
+        """
         self._closed = True
         await self._closing.run(self._close)
 
@@ -363,8 +365,7 @@ async def open_reader(
     chunks = bridged(storage, environment, settings, metrics)
     make = partial(make_reader_folder, index_folders[0])
     folder = await environment.run_blocking(INDEX_POOL, make)
-    copies = [checkpoint_copies(index_folder) for index_folder in index_folders]
-    reader = ReadContainer(container, log, chunks, environment, settings, folder, copies)
+    reader = ReadContainer(container, log, chunks, environment, settings, folder, index_folders)
     try:
         await reader._start()
     except BaseException:

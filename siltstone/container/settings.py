@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from siltstone.core.chunk_storage import Capabilities
 from siltstone.core.words import GIB, MIB
 
 _MAY_BE_ZERO = frozenset({"garbage_delay_s", "prefetch_bytes", "throttle_s_max", "free_bytes_min"})
+
+CloseFlush = Literal["auto", "always", "never"]
+"""What a close brings to long-term storage; see ``settlement``."""
 
 WRITE_BYTES = 32 * MIB
 """Most bytes of one segment in one transaction, where chunks are appended to."""
@@ -81,6 +84,8 @@ class ContainerSettings:
         index_cache_bytes: block cache of the table index.
         index_write_bytes: its rows that are in no file yet.
         segments_idle_max: idle segments whose state stays in memory.
+        close_flush: what a close brings to long-term storage: ``auto`` what is worth it,
+            ``always`` everything, ``never`` nothing but what is on its way.
     """
 
     chunk_bytes: int = 128 * MIB
@@ -94,7 +99,7 @@ class ContainerSettings:
     append_deadline_s: float = 30.0
     table_flush_bytes: int = 4 * MIB
     table_flush_age_s: float = 30.0
-    checkpoint_bytes: int = 64 * MIB
+    checkpoint_bytes: int = 32 * MIB
     checkpoint_age_s: float = 600.0
     garbage_delay_s: float = 900.0
     garbage_attempts: int = 10
@@ -130,6 +135,7 @@ class ContainerSettings:
     index_cache_bytes: int = 64 * MIB
     index_write_bytes: int = 16 * MIB
     segments_idle_max: int = 10_000
+    close_flush: CloseFlush = "auto"
 
     def __post_init__(self) -> None:
         """Refuse what could not work.
@@ -178,6 +184,10 @@ class ContainerSettings:
         if self.verify_reads not in ("remembered", "always", "never"):
             raise ValueError(
                 f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"
+            )
+        if self.close_flush not in get_args(CloseFlush):
+            raise ValueError(
+                f"close_flush is one of {', '.join(get_args(CloseFlush))}: {self.close_flush!r}"
             )
 
     def resolved(self, capabilities: Capabilities) -> FlushPolicy:

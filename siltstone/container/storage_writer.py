@@ -85,6 +85,9 @@ class StorageWriter:
         self._legacy = legacy
         self._takes_append = storage.takes_append if legacy is None else legacy.takes_append
         self._awake = asyncio.Event()
+        self._ending = False
+        self._ended = asyncio.Event()
+        self._ended.set()
         self._locks = SegmentLocks()
         self._busy: set[int] = set()
         self._running = 0
@@ -96,16 +99,31 @@ class StorageWriter:
         """Look at once for something to flush."""
         self._awake.set()
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush in the background runs at the moment."""
+        return self._running > 0
+
     async def run(self) -> None:
-        """Flush what is due until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._awake.clear()
-                if self.trouble.pausing:
-                    self._planned.clear()
-                else:
-                    self._start(group)
-                await self._pause()
+        """Flush what is due until told to finish, or cancelled."""
+        self._ended.clear()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while not self._ending:
+                    self._awake.clear()
+                    if self.trouble.pausing:
+                        self._planned.clear()
+                    else:
+                        self._start(group)
+                    await self._pause()
+        finally:
+            self._ended.set()
+
+    async def finish(self) -> None:
+        """Begin no flush in the background any more, and wait for those that run."""
+        self._ending = True
+        self.wake()
+        await self._ended.wait()
 
     def _start(self, group: asyncio.TaskGroup) -> None:
         """Start flushes, as many as may run at a time."""
@@ -128,7 +146,7 @@ class StorageWriter:
                 await self._awake.wait()
         except TimeoutError:
             return
-        if self.trouble.pausing:
+        if self.trouble.pausing and not self._ending:
             await self._environment.sleep(min(POLL_S_MAX, self.trouble.remaining_s))
 
     def _due(self) -> list[list[Share]]:

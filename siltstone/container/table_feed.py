@@ -86,9 +86,9 @@ class TableFeed:
         )
         try:
             async with aclosing(stored) as source:
-                async for record in source:
-                    records.append(record)
-                    if record.table_version - after >= PAGE_BYTES:
+                async for page in source:
+                    records += page
+                    if records[-1].table_version - after >= PAGE_BYTES:
                         break
         except SegmentTruncatedError as error:
             raise TableTruncatedError(

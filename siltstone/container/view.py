@@ -80,7 +80,7 @@ async def build_view(
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
-    copies: Sequence[Path],
+    owned: Sequence[Path],
     followed: bytes | None,
 ) -> View:
     """Build a view from the newest checkpoint, the table log and the tier-1 log as they are now.
@@ -111,7 +111,7 @@ async def build_view(
     pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
     replica, index, where = await build_replica(
-        where, frames, system, storage, environment, settings, folder, copies
+        where, frames, system, storage, environment, settings, folder, owned
     )
     try:
         where = await compared(where, replica.checkpoint_name, storage)

@@ -25,6 +25,11 @@ def _beside(failure: BaseException | None) -> Iterator[None]:
         failure.add_note(str(error))
 
 
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether a block ended by Ctrl-C, by a signal, or for its task was cancelled."""
+    return error is not None and not isinstance(error, Exception)
+
+
 class Closing(ABC):
     """The end of a ``with`` block closes it, also when the block failed.
 
@@ -34,6 +39,10 @@ class Closing(ABC):
     @abstractmethod
     def close(self) -> None:
         """End it. Idempotent."""
+
+    def close_interrupted(self) -> None:
+        """``close`` at the end of a block that was interrupted: nobody wants to wait."""
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +54,10 @@ class Closing(ABC):
         trace: TracebackType | None,
     ) -> None:
         with _beside(error):
-            self.close()
+            if _is_interrupt(error):
+                self.close_interrupted()
+            else:
+                self.close()
 
 
 class AsyncClosing(ABC):
@@ -54,6 +66,10 @@ class AsyncClosing(ABC):
     @abstractmethod
     async def close(self) -> None:
         """End it. Idempotent."""
+
+    async def close_interrupted(self) -> None:
+        """``close`` at the end of a block that was interrupted: nobody wants to wait."""
+        await self.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,4 +81,7 @@ class AsyncClosing(ABC):
         trace: TracebackType | None,
     ) -> None:
         with _beside(error):
-            await self.close()
+            if _is_interrupt(error):
+                await self.close_interrupted()
+            else:
+                await self.close()

@@ -7,8 +7,9 @@ share none of them, so no small file decides alone whether an index can be resto
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     CorruptDataError,
     Outcome,
+    StoreError,
 )
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.threads import AsyncChunkStorage
@@ -31,6 +33,8 @@ from siltstone.core.whole_calls import run_whole
 from siltstone.core.words import KIB
 from siltstone.metadata.index import Index
 from siltstone.metadata.position import Position
+
+logger = logging.getLogger(__name__)
 
 INDEX_POOL = Pool(name="index", threads=1)
 """Where file I/O of indexes runs."""
@@ -42,6 +46,7 @@ SMALL_BYTES = 64 * KIB
 """Up to so many bytes a file is uploaded with each checkpoint. An index has a handful of them."""
 
 UPLOAD_ATTEMPTS = 5
+LINKS_MAX = 3
 _NONCE_BYTES = 8
 
 _CURRENT = "CURRENT"
@@ -103,8 +108,8 @@ async def upload_index(
         epoch: of the owner.
         known: files of earlier checkpoints that are durable and will not be deleted meanwhile;
             large ones are named again.
-        scratch: folder of the local copy on the file system of the index; what was there goes, and
-            the copy stays for whoever wants a local one.
+        scratch: folder of the local copy on the file system of the index; what is there goes,
+            before and after.
         sums: of files that were read for an earlier checkpoint, so that the time one takes does not
             grow with the index; brought up to date here.
 
@@ -112,6 +117,22 @@ async def upload_index(
         ChunkError: long-term storage refused, or did not answer ``UPLOAD_ATTEMPTS`` times.
         CorruptDataError: the index is damaged.
     """
+    try:
+        return await _uploaded(index, storage, environment, container, epoch, known, scratch, sums)
+    finally:
+        await run_whole(environment, INDEX_POOL, partial(shutil.rmtree, scratch, True))
+
+
+async def _uploaded(
+    index: Index,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    epoch: int,
+    known: Sequence[IndexFile],
+    scratch: Path,
+    sums: FileSums,
+) -> UploadedIndex:
     take = partial(take_index, index, scratch)
     position, paths = await environment.run_blocking(INDEX_POOL, take)
     if position is None:
@@ -179,28 +200,42 @@ def without_options(files: Iterable[IndexFile]) -> tuple[IndexFile, ...]:
     return tuple(file for file in files if not _is_options(file.file_name))
 
 
-def link_index(files: Sequence[IndexFile], copies: Path, folder: Path) -> bool:
-    """Make the files of a checkpoint in ``folder`` out of local copies, by hard links.
+def linked_index(owned: Path, folder: Path, open_index: Callable[[Path], Index]) -> Index | None:
+    """Open a copy in ``folder`` of the index in ``owned``; ``None`` when there is none. Blocking.
 
-    Names and lengths are compared here. Another owner's checkpoint may have the same: whether the
-    result is the one meant, its position tells, and the index verifies its own blocks.
+    The owner may have it open, and merge its files just now: then the next try finds others.
+    """
+    for _ in range(LINKS_MAX):
+        if not link_owned_index(owned, folder):
+            return None
+        try:
+            return open_index(folder)
+        except (CorruptDataError, StoreError) as error:
+            logger.info("the index changed while it was linked: where=%s %s", owned, error)
+    return None
+
+
+def link_owned_index(owned: Path, folder: Path) -> bool:
+    """Make a copy in ``folder`` of an index that its owner may have open, by hard links.
+
+    The owner writes, merges and deletes files meanwhile, so the copy may lack some: whether it is
+    whole, opening it tells. What was not written to a file yet is not in it.
 
     Returns:
-        Whether all of them were there; if not, ``folder`` is left empty or missing.
+        Whether there is a copy; if not, ``folder`` is missing.
     """
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        if any((copies / file.file_name).stat().st_size != file.length for file in files):
-            return False
+        current = (owned / _CURRENT).read_bytes()
+        manifest = current.decode("ascii").strip()
+        # Before the files: it must not name one that came later.
+        listed = (owned / manifest).read_bytes()
         folder.mkdir(parents=True)
-        for file in files:
-            copy = copies / file.file_name
-            # What the index rewrites in place must not reach the owner's copy.
-            if copy.suffix == SORTED_FILE:
-                (folder / file.file_name).hardlink_to(copy)
-            else:
-                shutil.copyfile(copy, folder / file.file_name)
-    except OSError:
+        for path in owned.glob(f"*{SORTED_FILE}"):
+            (folder / path.name).hardlink_to(path)
+        (folder / manifest).write_bytes(listed)
+        (folder / _CURRENT).write_bytes(current)
+    except (OSError, ValueError):
         shutil.rmtree(folder, ignore_errors=True)
         return False
     return True

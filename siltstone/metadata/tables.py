@@ -165,16 +165,19 @@ class Tables:
         record, crc = encode_record(encoded, len(entries), self._version, self._running_crc)
         version = self._version + len(record)
         changes = self._changes(entries, version)
+        self._show_pending(changes)
+        self._version = version
+        self._running_crc = crc
+        self.moment = object()
+        return AssignedUpdate(record, version, crc, entries, changes)
+
+    def _show_pending(self, changes: Iterable[Change]) -> None:
         overlay = self._overlay
         for change in changes:
             if change[1].__class__ is RangeEnd:
                 self._remove_pending(change)
             else:
                 overlay[change[0]] = change
-        self._version = version
-        self._running_crc = crc
-        self.moment = object()
-        return AssignedUpdate(record, version, crc, entries, changes)
 
     def acknowledge(self, updates: Sequence[AssignedUpdate], log_index: int) -> list[Change]:
         """Apply the updates of one acknowledged frame.
@@ -211,30 +214,78 @@ class Tables:
         Raises:
             CorruptDataError: the record does not continue what was applied.
         """
+        before = self._applied
+        self.replay_all([(record, log_index)])
+        return self._applied > before
+
+    def replay_all(self, records: Iterable[tuple[TableRecord, int | None]]) -> None:
+        """Apply records in their order, and pass over those that were applied already.
+
+        One change of the index takes many of them, so whoever has many gives them together; all of
+        their entries are in memory meanwhile.
+
+        Args:
+            records: each decoded, with its log index as ``replay`` takes it.
+
+        Raises:
+            CorruptDataError: a record does not continue what was before it; what was is applied.
+        """
         assert not self._overlay, "replay happens before anything is assigned"
-        where = f"table log at {record.table_version - record.length}"
-        if record.table_version <= self._applied:
-            if record.table_version == self._applied and record.crc_after != self._applied_crc:
+        changes: list[Change] = []
+        position = self._index.position
+        next_index = 0 if position is None else position.log_index
+        try:
+            for record, log_index in records:
+                where = f"table log at {record.table_version - record.length}"
+                if not self._continues(record, where):
+                    continue
+                try:
+                    new = self._changes(record.entries, record.table_version)
+                except ValueError as error:
+                    raise CorruptDataError(
+                        "splice of a value that is not there", where=where
+                    ) from error
+                # The frame may hold more records: it is done when a later one begins.
+                next_index = next_index if log_index is None else log_index
+                ranged = any(change[1].__class__ is RangeEnd for change in new)
+                if ranged:  # Each looks at all that is pending.
+                    self._apply_replayed(changes, next_index)
+                self._show_pending(new)
+                changes += new
+                self._version, self._running_crc = record.table_version, record.crc_after
+                if ranged:
+                    self._apply_replayed(changes, next_index)
+        finally:
+            self._apply_replayed(changes, next_index)
+
+    def _continues(self, record: TableRecord, where: str) -> bool:
+        """Whether a record is the next one; false for one that was applied already.
+
+        Raises:
+            CorruptDataError: it is neither.
+        """
+        if record.table_version <= self._version:
+            if record.table_version == self._version and record.crc_after != self._running_crc:
                 raise CorruptDataError("table log differs from the index", where=where)
             return False
-        if record.table_version - record.length != self._applied:
-            raise CorruptDataError("gap in the table log", where=where, applied=self._applied)
-        if record.running_crc != self._applied_crc:
+        if record.table_version - record.length != self._version:
+            raise CorruptDataError("gap in the table log", where=where, applied=self._version)
+        if record.running_crc != self._running_crc:
             raise CorruptDataError("table log does not match its running sum", where=where)
-        try:
-            changes = self._changes(record.entries, record.table_version)
-        except ValueError as error:
-            raise CorruptDataError("splice of a value that is not there", where=where) from error
-        version = record.table_version
-        known = self._index.position
-        # The frame may hold more records, so it counts as done only when a later one begins.
-        next_index = log_index if log_index is not None else known.log_index if known else 0
-        self.moment = object()
-        position = Position(self._lineage, version, record.crc_after, next_index)
-        self._index.apply(changes, position)
-        self._applied = self._version = version
-        self._applied_crc = self._running_crc = record.crc_after
         return True
+
+    def _apply_replayed(self, changes: list[Change], next_index: int) -> None:
+        """Apply what was replayed up to ``_version``, and empty ``changes``."""
+        if self._version == self._applied:
+            return
+        self.moment = object()
+        self._index.apply(
+            changes, Position(self._lineage, self._version, self._running_crc, next_index)
+        )
+        self._applied, self._applied_crc = self._version, self._running_crc
+        self._overlay.clear()
+        self._ranges.clear()
+        changes.clear()
 
     def drop_pending(self) -> None:
         """Forget what was assigned and not acknowledged: its frames are lost."""

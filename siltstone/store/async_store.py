@@ -7,6 +7,7 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -15,6 +16,7 @@ from siltstone.container.check_views import CheckProgress
 from siltstone.container.container import Container
 from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 from siltstone.container.health import ContainerHealth, closed_health
+from siltstone.container.settings import CloseFlush
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -33,6 +35,7 @@ from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.store.arguments import (
+    check_close_flush,
     common_container,
     name_of,
     plain_condition,
@@ -132,20 +135,31 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         """Where time and threads come from."""
         return self._parts.environment
 
-    async def close(self) -> None:
+    async def close(self, *, flush: CloseFlush | None = None) -> None:
         """Close every container and free what the store holds. Idempotent.
 
         Nothing acknowledged is lost: what is not flushed stays in tier 1. All is freed although the
         caller is cancelled meanwhile, but for calls that hang, which are left behind.
 
+        Args:
+            flush: ``auto``, ``always`` or ``never``, as ``close.flush`` in the settings, which
+                ``None`` means. A read-only store has nothing to flush.
+
         Raises:
+            ValueError: ``flush`` is none of these; nothing was closed.
+            ChunkError, CorruptDataError, StorageFullError: with ``always``, not all is flushed.
             ChunkUnavailableError: calls to long-term storage hang, and not all is flushed.
             LogError: a call to tier 1 hangs, or failed; what was in flight is unknown.
         """
+        check_close_flush(flush)
         self._closed = True
-        await self._closing.run(self._end)
+        await self._closing.run(partial(self._end, flush))
 
-    async def _end(self) -> None:
+    async def close_interrupted(self) -> None:
+        """Close, and begin no flush."""
+        await self.close(flush="never")
+
+    async def _end(self, flush: CloseFlush | None) -> None:
         _open_stores.discard(self)
         if self._watching is not None:
             self._watching.cancel()
@@ -155,7 +169,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         for slot in self._slots:
             slot.bind(refusing_container(lambda: ClosedError("the store was closed")))
         try:
-            await _all(_close(container) for container in containers)
+            await _all(_close(container, flush) for container in containers)
         finally:
             self._parts.close()
             if self._closes is not None:
@@ -382,13 +396,13 @@ async def _replay(slot: ContainerSlot) -> int:
     return await slot.container.garbage.replay()
 
 
-async def _close(container: Container) -> None:
+async def _close(container: Container, flush: CloseFlush | None) -> None:
     """Close a container. One that is lost refuses that too, and has nothing left to close."""
     try:
         close = container.close
     except SiltstoneError:
         return
-    await close()
+    await close(flush)
 
 
 def _refuse_in_child() -> None:

@@ -71,6 +71,7 @@ CONTAINER_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "index_cache_bytes": ("index", "cache"),
     "index_write_bytes": ("index", "unwritten"),
     "segments_idle_max": ("segments", "idle_max"),
+    "close_flush": ("close", "flush"),
 }
 """Each knob of a container: section and key of the file."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.settings import CloseFlush, ContainerSettings
 from siltstone.core.words import GIB
 from siltstone.store.sections import Count, PluginSection, Section, Text
 from siltstone.store.units import Rate, Size, Time
@@ -145,6 +145,16 @@ class Flush(Section):
     table_age: Time = Field(
         default=_DEFAULTS.table_flush_age_s,
         description="age of the oldest of them that does",
+    )
+
+
+class Close(Section):
+    """What a close brings to long-term storage."""
+
+    flush: CloseFlush = Field(
+        default=_DEFAULTS.close_flush,
+        description="auto: what owners before left, what is on its way, and more than 1MiB; "
+        "always: everything, or the close fails; never: only what is on its way",
     )
 
 
@@ -365,6 +375,7 @@ class Settings(Section):
     index: Index = Index()
     segments: Segments = Segments()
     flush: Flush = Flush()
+    close: Close = Close()
     back_pressure: BackPressure = BackPressure()
     checkpoint: Checkpoint = Checkpoint()
     garbage: Garbage = Garbage()

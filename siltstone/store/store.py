@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.retention_views import RetentionCut, RetentionRule
+    from siltstone.container.settings import CloseFlush
     from siltstone.container.views import (
         CommitResult,
         Condition,
@@ -90,8 +91,10 @@ class Store(LivingHandle, Closing):
         """Whether the store was closed, or can not be used since this is a forked child."""
         return self._store.closed or self._loop.forked
 
-    def close(self) -> None:
+    def close(self, *, flush: CloseFlush | None = None) -> None:
         """Close the store; nothing acknowledged is lost. Idempotent; nothing in a forked child.
+
+        ``flush`` is that of ``AsyncStore.close``: ``auto``, ``always`` or ``never``.
 
         Raises as ``AsyncStore.close``; the store is closed then as well.
         """
@@ -99,9 +102,13 @@ class Store(LivingHandle, Closing):
             self._loop.close()
             return
         try:
-            self._loop.run(self._store.close())
+            self._loop.run(self._store.close(flush=flush))
         finally:
             self._loop.close()
+
+    def close_interrupted(self) -> None:
+        """Close, and begin no flush."""
+        self.close(flush="never")
 
     def segment(self, name: str) -> Segment:
         """Return a handle to a segment, which need not exist. Does no I/O."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from siltstone.container.settings import CloseFlush
 from siltstone.container.views import Put, SetAttribute
 from tests.model.append_rules import AppendRules
 from tests.model.container_model import InFlight, compare, settle
@@ -22,9 +23,13 @@ from tests.unit.container.container_world import Owner, close_quietly
 class OwnerRules(AppendRules, SegmentRules):
     """One owner after the other, each with what the one before left."""
 
-    @rule(stale=st.booleans(), save=st.booleans())
-    def reopen(self, stale: bool, save: bool) -> None:
-        self.run(self.container.close())
+    @rule(
+        stale=st.booleans(),
+        save=st.booleans(),
+        flush=st.sampled_from([None, "auto", "always", "never"]),
+    )
+    def reopen(self, stale: bool, save: bool, flush: CloseFlush | None) -> None:
+        self.run(self.container.close(flush))
         if save:
             self.save_index()
         if stale:

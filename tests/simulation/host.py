@@ -11,6 +11,7 @@ from typing import cast
 from siltstone.container.container import Container, open_container
 from siltstone.container.no_log import NoLog
 from siltstone.container.reader import ReadContainer, open_reader
+from siltstone.container.settings import CloseFlush
 from siltstone.container.views import SegmentInfo
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
@@ -27,6 +28,8 @@ from tests.simulation.facts import ViolationError
 from tests.simulation.heard_log import HeardLog
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World
+
+CHOICES: tuple[CloseFlush, ...] = ("auto", "always", "never")
 
 Work = Callable[["Host"], Awaitable[None]]
 
@@ -164,8 +167,10 @@ class Host:
                 Application(self.store, self.process, ledger, plans[slot.index], chance)
             )
         await work(self)
+        # Of a world's own chance, so that every other draw stays as it was.
+        flush = Random(f"{world.seed}/{self.process.name}/close").choice(CHOICES)
         with suppress(SiltstoneError):
-            await self.store.close()
+            await self.store.close(flush=flush)
         self.machine.busy = False
 
     async def _slots(self, *, read_only: bool, takeover: bool) -> Sequence[ContainerSlot]:

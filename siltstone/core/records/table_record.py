@@ -32,7 +32,7 @@ nothing but their lengths, since bytes followed by their own CRC always have the
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c
@@ -178,52 +178,56 @@ def decode_table_record(data: Buffer, offset: int = 0, *, where: str) -> TableRe
         CorruptDataError: the bytes are not one whole valid record; ``where`` is named.
         FormatError: a valid record of a newer version.
     """
-    view = memoryview(data)[offset:]
-    if len(view) < OVERHEAD_BYTES:
+    left = len(data) - offset
+    if left < OVERHEAD_BYTES:
         raise CorruptDataError("table record is cut", where=where, offset=offset)
-    kind, version, _, length, table_version, running_crc, count = _HEADER.unpack_from(view)
-    if not OVERHEAD_BYTES <= length <= len(view):
+    kind, version, _, length, table_version, running_crc, count = _HEADER.unpack_from(data, offset)
+    if not OVERHEAD_BYTES <= length <= left:
         raise CorruptDataError("table record is cut", where=where, offset=offset, length=length)
     end = length - _U32.size
-    (crc,) = _U32.unpack_from(view, end)
-    if crc32c(view[:end]) != crc:
+    record = bytes(data[offset : offset + end])
+    (crc,) = _U32.unpack_from(data, offset + end)
+    if crc32c(record) != crc:
         raise CorruptDataError("table record does not match its sum", where=where, offset=offset)
     if kind != KIND or version != VERSION:
         raise FormatError.of_version("table record", version, VERSION, kind=kind, where=where)
     try:
-        entries = tuple(_entries(view[:end], count))
+        entries, length_of_all = _entries(record, count)
     except struct.error as error:
         raise CorruptDataError("table record is impossible", where=where, offset=offset) from error
-    if sum(map(_entry_length, entries)) != end - HEADER_BYTES:
+    if length_of_all != end:
         raise CorruptDataError("table record has a wrong count", where=where, offset=offset)
     return TableRecord(
         table_version=table_version,
         length=length,
         running_crc=running_crc,
-        crc_after=crc32c(view[:end], running_crc),
-        entries=entries,
+        crc_after=crc32c(record, running_crc),
+        entries=tuple(entries),
     )
 
 
-def _entries(view: memoryview, count: int) -> Iterator[TableEntry]:
+def _entries(record: bytes, count: int) -> tuple[list[TableEntry], int]:
+    """The entries of a record without its sum, and where in it they end."""
+    entries: list[TableEntry] = []
     position = HEADER_BYTES
     for _ in range(count):
-        table_id, flags, _, key_length, value_length = _ENTRY.unpack_from(view, position)
-        position += ENTRY_BYTES
-        key = bytes(view[position : position + key_length])
-        position += key_length
-        value = bytes(view[position : position + value_length])
-        position += value_length
+        table_id, flags, _, key_length, value_length = _ENTRY.unpack_from(record, position)
+        value_at = position + ENTRY_BYTES + key_length
+        key = record[position + ENTRY_BYTES : value_at]
+        position = value_at + value_length
+        value = record[value_at:position]
         if flags == 0:
-            yield TableEntry(table_id, key, value)
+            entries.append(TableEntry(table_id, key, value))
         elif flags == SPLICE:
-            yield TableEntry(table_id, key, value[_U32.size :], _U32.unpack_from(value)[0])
+            (kept,) = _U32.unpack_from(value)
+            entries.append(TableEntry(table_id, key, value[_U32.size :], kept))
         elif flags == REMOVAL:
-            yield TableEntry(table_id, key, None)
+            entries.append(TableEntry(table_id, key, None))
         elif flags == RANGE_REMOVAL:
-            yield TableEntry(table_id, key, None, range_end=value)
+            entries.append(TableEntry(table_id, key, None, range_end=value))
         else:
             raise FormatError("table entry with unknown flags", flags=flags)
+    return entries, position
 
 
 def _entry_length(entry: TableEntry) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.container.container import Container
+from siltstone.container.settings import CloseFlush
 from siltstone.container.views import Append, LengthIs, Put, SegmentInfo
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SiltstoneError
@@ -62,6 +63,9 @@ class Work:
         return json.dumps(asdict(self)).encode()
 
 
+CHOICES: tuple[CloseFlush, ...] = ("auto", "always", "never")
+
+
 class Child:
     """The work of one child."""
 
@@ -94,7 +98,7 @@ class Child:
                 await self._until_fenced(self._work_on(container))
         if container.failure is not None:
             self.report("e", type(container.failure).__name__, str(container.failure))
-        await container.close()
+        await container.close(self._random.choice(CHOICES))
         environment.close()
         self.report("end")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ def kill_rounds(nursery: Nursery, folder: Path, seed: int, rounds: int, seconds:
     for number in range(rounds):
         where = f"seed {seed}, round {number}"
         work = Work(str(folder), chance.randrange(2**32), number + 1, ledger.once)
+        if chance.random() < 0.3:  # it closes at about the time at which it is killed
+            work = replace(work, seconds=seconds * chance.random())
         with nursery.start(work.encode()) as process:
             if chance.random() < 0.1 and number:
                 ledger.take(process.reports(chance.random() * 0.06))  # in the middle of its boot

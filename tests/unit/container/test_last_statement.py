@@ -191,7 +191,7 @@ def test_the_next_owner_goes_on_behind_the_statement() -> None:
                 await owner.container.append("a", b"more")
                 whole += b"more"
             newest = owner.container._parts.pipeline.replica.newest_index
-            await owner.container.close()
+            await owner.container.close(flush="never")
             reader = await made.open_reader()
             assert await reader.read("a", 0, 999) == whole
             assert not reader.stats().warnings

@@ -1,21 +1,22 @@
-"""A reader beside owners: which of their local copies it links, and when it downloads instead.
+"""A reader next to owners: whose local index it links, and when it downloads one instead.
 
-What may be found beside the store: copies of the newest checkpoint, of an older one, of another
-container's history whose files have the same names and lengths, damaged ones, or none; in any
+What may be found next to the store: the index of the newest owner, of an older one, of another
+container's history, of the same lineage with another history, a damaged one, or none; in any
 folder that an owner may have used. What must hold: the reader shows what is there, and downloads
-index files only when no folder has the checkpoint.
+index files only when no folder has an index as new as the checkpoint.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.metadata.checkpoint import link_index
+from siltstone.metadata.index import Index, checkpoint_position
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.unit.container.container_world import Owner, World, world
 
@@ -47,22 +48,39 @@ async def downloads(made: World, *beside: str) -> int:
     return sum("/index-" in c.name and c.operation == "read_into" for c in opened[0].calls)
 
 
-def copies(made: World, index: str) -> Path:
-    return made.folder / f"{index}-checkpoint"
-
-
 def play(story: Callable[[World], Awaitable[None]]) -> None:
     with world() as made:
         made.run(story(made))
 
 
-def test_the_copies_of_the_newest_checkpoint_are_linked() -> None:
+def test_the_index_of_the_owner_is_linked() -> None:
     async def story(made: World) -> None:
         owner = await owned(made)
         assert await downloads(made, "index") == 0
-        shutil.rmtree(copies(made, "index"))
+        (made.folder / "index").rename(made.folder / "elsewhere")
         assert await downloads(made, "index") > 0
+        (made.folder / "elsewhere").rename(made.folder / "index")
         await owner.container.close()
+
+    play(story)
+
+
+def test_a_linked_index_spares_the_replay_too() -> None:
+    async def story(made: World) -> None:
+        owner = await owned(made)
+        await owner.container.create_table("t")
+        await owner.container.flush()
+        await owner.container.close(flush="never")
+        reader = await made.open_reader(beside=("index",))
+        stats = reader.stats()
+        assert stats.checkpoint_version < stats.table_version
+        assert reader._current().index.file_bytes() > 0
+        begun = checkpoint_position(made.folder / "index")
+        assert begun is not None
+        assert begun.version > stats.checkpoint_version
+        assert [info.name for info in await reader.list_segments()] == sorted(NAMES)
+        assert await reader.list_tables() == ["t"]
+        await reader.close()
 
     play(story)
 
@@ -81,37 +99,50 @@ def test_every_folder_that_an_owner_may_use_is_looked_at() -> None:
     play(story)
 
 
-def test_copies_of_another_history_are_passed_over() -> None:
+def test_an_index_of_another_history_is_passed_over() -> None:
     async def foreign(made: World, to: Path) -> None:
         owner = await owned(made)
-        shutil.copytree(copies(made, "index"), to)
         await owner.container.close()
+        shutil.copytree(made.folder / "index", to)
 
     async def story(made: World) -> None:
         owner = await owned(made)
-        mine = made.folder / "mine"
-        copies(made, "index").rename(mine)
-        (made.folder / "foreign").rename(copies(made, "index"))
-        checkpoint = owner.container._parts.journal.checkpoints[-1].checkpoint
-        # So alike that only the position tells them apart.
-        assert link_index(checkpoint.index_files, copies(made, "index"), made.folder / "linked")
-        assert await downloads(made, "index") > 0
-        mine.rename(copies(made, "index-1"))
-        assert await downloads(made, "index", "index-1") == 0
         await owner.container.close()
+        mine = made.folder / "mine"
+        (made.folder / "index").rename(mine)
+        (made.folder / "foreign").rename(made.folder / "index")
+        assert await downloads(made, "index") > 0
+        mine.rename(made.folder / "index-1")
+        assert await downloads(made, "index", "index-1") == 0
 
     with world(1) as other, world(2) as made:
         other.run(foreign(other, made.folder / "foreign"))
         made.run(story(made))
 
 
-@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST"])
-def test_damaged_copies_are_passed_over(name: str) -> None:
+def test_an_index_of_the_same_lineage_that_took_another_way_is_passed_over() -> None:
     async def story(made: World) -> None:
         owner = await owned(made)
-        for path in copies(made, "index").glob(f"{name}*"):
+        await owner.container.create_table("t")
+        await owner.container.close()
+        folder = made.folder / "index"
+        index = Index.open(folder)
+        position = index.position
+        assert position is not None
+        index.apply([], replace(position, running_crc=position.running_crc ^ 1))
+        index.close()
+        assert await downloads(made, "index") > 0
+
+    play(story)
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST"])
+def test_a_damaged_index_is_passed_over(name: str) -> None:
+    async def story(made: World) -> None:
+        owner = await owned(made)
+        await owner.container.close()
+        for path in (made.folder / "index").glob(f"{name}*"):
             path.write_bytes(bytes(path.stat().st_size))
         assert await downloads(made, "index") > 0
-        await owner.container.close()
 
     play(story)

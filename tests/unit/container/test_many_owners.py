@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.container.container import OWNERS_MAX
+from siltstone.container.settlement import OWNERS_MAX
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.unit.container.container_world import World, close_quietly, world
@@ -61,7 +61,7 @@ def test_a_failure_of_storage_does_not_keep_an_owner_from_opening() -> None:
             owner = await made.open()
             await owner.container.create("a", exist_ok=True)
             await owner.container.append("a", b"bytes")
-            await owner.container.close()
+            await owner.container.close(flush="never")
         before = made.names("system/")
         made.storage_hook = failing(lambda name: "tables" in name)
         owner = await made.open()

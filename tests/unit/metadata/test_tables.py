@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.records.table_record import TableEntry, decode_table_record
+from siltstone.core.records.table_record import TableEntry, TableRecord, decode_table_record
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.position import Position
@@ -271,3 +272,66 @@ def test_an_index_of_another_lineage_is_a_defect(index: Index, tables: Tables) -
     tables.acknowledge([tables.assign([put(b"a", b"1")])], 0)
     with pytest.raises(AssertionError):
         Tables(index, b"another-lineage!")
+
+
+def random_records(source: Tables, count: int, seed: int) -> tuple[list[TableRecord], list[Model]]:
+    """Records of puts, removals, splices and ranges, and what is there after each."""
+    chance = Random(seed)
+    keys = [b"%02d" % number for number in range(12)]
+    records: list[TableRecord] = []
+    models: list[Model] = [{}]
+    for number in range(count):
+        model = models[-1]
+        entries: list[TableEntry] = []
+        for _ in range(chance.randint(1, 3)):
+            key = chance.choice(keys)
+            there = applied(model, entries, 0)
+            kind = chance.random()
+            if kind < 0.5:
+                entries.append(put(key, b"value %d" % number))
+            elif kind < 0.7 and (1, key) in there:
+                entries.append(put(key, b"!", chance.randint(0, len(there[1, key].value))))
+            elif kind < 0.85:
+                entries.append(TableEntry(1, key, None))
+            else:
+                entries.append(TableEntry(1, key, None, range_end=chance.choice([*keys, b""])))
+        update = source.assign(entries)
+        source.acknowledge([update], number)
+        records.append(decode_table_record(update.record, where="test"))
+        models.append(applied(model, entries, update.table_version))
+    return records, models
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("together", [1, 3, 50, 1_000])
+def test_many_records_replayed_together_are_what_each_alone_is(
+    tables: Tables, tmp_path: Path, together: int, seed: int
+) -> None:
+    records, models = random_records(tables, 200, seed)
+    index = Index.open(tmp_path / "replayed")
+    replayed = Tables(index, LINEAGE)
+    for begin in range(0, len(records), together):
+        some = records[begin : begin + together]
+        replayed.replay_all(
+            (record, None) for record in [*records[max(0, begin - 1) : begin], *some]
+        )
+        assert {(1, key): entry for key, entry in replayed.scan(1, b"", None)} == models[
+            begin + len(some)
+        ]
+        assert replayed.applied_version == some[-1].table_version
+    assert replayed.applied_crc == tables.applied_crc
+    assert index.position is not None
+    assert index.position.version == tables.applied_version
+    index.close()
+
+
+def test_what_stands_before_damage_is_replayed(tables: Tables, tmp_path: Path) -> None:
+    records, models = random_records(tables, 20, seed=1)
+    index = Index.open(tmp_path / "replayed")
+    replayed = Tables(index, LINEAGE)
+    with pytest.raises(CorruptDataError, match="gap"):
+        replayed.replay_all((record, None) for record in [*records[:12], records[13]])
+    assert {(1, key): entry for key, entry in replayed.scan(1, b"", None)} == models[12]
+    assert replayed.applied_version == replayed.version == records[11].table_version
+    assert replayed.replay(records[12])
+    index.close()
