@@ -13,13 +13,15 @@ from pathlib import Path
 
 from siltstone.container.found import Found
 from siltstone.container.index_restore import OpenIndex, close_index, restored_index
-from siltstone.container.logged_frame import LoggedFrame, logged, table_records
+from siltstone.container.kept_tail import KeptTail
+from siltstone.container.log_scan import LOG_POOL, READS_MAX, LogScan, each_frame
+from siltstone.container.logged_frame import LoggedFrame, table_records
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.table_log import crc_at, read_table_log
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, LogLostError
-from siltstone.core.records.frame import Frame
+from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
+from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.records.table_record import decode_table_record, table_record_place
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
@@ -34,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 async def build_replica(
     where: Found,
-    frames: Sequence[Frame],
+    scan: LogScan,
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
     environment: Environment,
@@ -42,15 +44,18 @@ async def build_replica(
     index_folder: Path,
     owned: Sequence[Path] = (),
     *,
+    kept: KeptTail | None = None,
     to_damage: bool = False,
 ) -> tuple[Replica, Index, Found]:
-    """Build the acknowledged state from the index, the table log and the frames of the tier-1 log.
+    """Build the acknowledged state from the index, the table log and a look at the tier-1 log.
+
+    Its appends are missing: see ``apply_appends``.
 
     Returns it with its index, and ``where`` with what had to be passed over.
 
     Args:
         where: what the journal says.
-        frames: every frame that the log keeps.
+        scan: of every frame that the log keeps.
         system: reads the table log.
         storage: holds the index files of the checkpoint.
         environment: gives threads.
@@ -59,7 +64,8 @@ async def build_replica(
         owned: folders of indexes that owners on this machine have, or had, for whoever is none.
             One that is as new as the checkpoint is linked, which spares the download; after a kill,
             or while short owners write no checkpoint, it spares most of the replay as well.
-        to_damage: where the table log is damaged, and ``frames`` do not go on, what stands before
+        kept: where a reader leaves the bytes of tails.
+        to_damage: where the table log is damaged, and frames do not go on, what stands before
             is the state; ``where`` then ends there. Only for who may lose something.
 
     Raises:
@@ -67,8 +73,6 @@ async def build_replica(
         LogLostError: the log lacks what the local index was given.
         ChunkError: long-term storage did not answer.
     """
-    # Once: several steps look at them.
-    decoded = [logged(frame) for frame in frames]
     metrics = storage.metrics
     open_index = partial(
         Index.open,
@@ -76,11 +80,11 @@ async def build_replica(
         write_buffer_bytes=settings.index_write_bytes,
         counted=metrics.enabled,
     )
-    index = await _matching_index(where, decoded, system, environment, open_index, index_folder)
+    index = await _matching_index(where, scan.frames, system, environment, open_index, index_folder)
     for folder in owned:
         if index is None:
             index = await _linked_index(
-                where, decoded, system, environment, open_index, index_folder, folder
+                where, scan.frames, system, environment, open_index, index_folder, folder
             )
     if index is None:
         index, where = await restored_index(
@@ -94,10 +98,10 @@ async def build_replica(
         index.watch = IndexWatch(metrics, environment.monotonic)
     try:
         tables = Tables(index, where.lineage)
-        where = await _replay_table_log(tables, where, decoded, system, to_damage=to_damage)
-        replica = Replica(tables, environment, idle_max=settings.segments_idle_max)
+        where = await _replay_table_log(tables, where, scan.frames, system, to_damage=to_damage)
+        replica = Replica(tables, environment, idle_max=settings.segments_idle_max, kept=kept)
         replica.table_flushed = where.table_end
-        replica.apply_all(decoded)
+        replica.begin(scan)
         if tables.applied_version < where.table_end:
             raise CorruptDataError(
                 "neither the table log nor tier 1 is whole",
@@ -109,6 +113,32 @@ async def build_replica(
         index.close()
         raise
     return replica, index, where
+
+
+async def apply_appends(
+    replica: Replica, log: FencedLog | LogReader, scan: LogScan, environment: Environment
+) -> None:
+    """Read the log once more, and apply the appends that are in no chunk yet.
+
+    Raises:
+        LogTruncatedError: the log was truncated under each of several reads.
+        LogLostError: it was truncated behind what is needed; or as ``Replica.apply``.
+        CorruptDataError: as ``Replica.apply``.
+    """
+    start = scan.first_needed(replica.flushed_if_alive)
+    for left in reversed(range(READS_MAX)):
+        if start > scan.newest:
+            return
+        try:
+            await each_frame(log, start, environment, replica.append_from, scan.newest)
+        except LogTruncatedError:
+            if not left:
+                raise
+            first = await environment.run_blocking(LOG_POOL, log.first)
+            scan.check_first(first)
+            start = max(start, first)
+        else:
+            return
 
 
 async def _replay_table_log(

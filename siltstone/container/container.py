@@ -18,7 +18,8 @@ from siltstone.container.check_calls import CheckCalls
 from siltstone.container.compaction import Compaction
 from siltstone.container.garbage_verbs import GarbageVerbs
 from siltstone.container.health import ContainerHealth
-from siltstone.container.owner import LOG_POOL, Claimed, bridged, claim
+from siltstone.container.log_scan import LOG_POOL
+from siltstone.container.owner import Claimed, bridged, claim
 from siltstone.container.owner_end import end_owner
 from siltstone.container.parts import Parts
 from siltstone.container.pinning import PinCalls

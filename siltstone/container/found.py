@@ -174,17 +174,27 @@ def check_frames(where: Found, frames: Sequence[Frame]) -> None:
     if recovered is None or not frames:
         return
     position = recovered.newest_index - frames[0].index
-    if 0 <= position < len(frames) and frames[position].epoch > recovered.epoch:
+    if 0 <= position < len(frames):
+        check_newest(where, frames[position].epoch)
+
+
+def check_newest(where: Found, epoch: int | None) -> None:
+    """Do as ``check_frames``, with the epoch of the frame at the newest index that is known.
+
+    ``None`` if the log has no such frame any more.
+    """
+    recovered = where.recovered
+    if recovered is not None and epoch is not None and epoch > recovered.epoch:
         raise LogLostError(
             "the log has another frame at an index that was acknowledged",
             index=recovered.newest_index,
-            epoch=frames[position].epoch,
+            epoch=epoch,
             acknowledged_in=recovered.epoch,
             journal=recovered.newest_file,
         )
 
 
-def check_begin(where: Found, frames: Sequence[Frame]) -> None:
+def check_begin(where: Found, first: int | None) -> None:
     """Refuse frames that were read after the log was truncated behind what is needed.
 
     Who has no claim reads beside the owner, and the first index that he asked for may be gone by
@@ -192,16 +202,16 @@ def check_begin(where: Found, frames: Sequence[Frame]) -> None:
 
     Args:
         where: what the journal says.
-        frames: every frame that the log keeps.
+        first: index of the first frame that was read; ``None`` if there is none.
 
     Raises:
         LogLostError: frames are missing between what long-term storage has and these.
     """
     recovered = where.recovered
-    if recovered is not None and frames and frames[0].index > recovered.safe_index:
+    if recovered is not None and first is not None and first > recovered.safe_index:
         raise LogLostError(
             "the log was truncated behind what is needed",
-            first=frames[0].index,
+            first=first,
             needed=recovered.safe_index,
             journal=recovered.newest_file,
         )

@@ -22,7 +22,7 @@ from siltstone.container.health_state import (
     judge,
     throttle_s,
 )
-from siltstone.container.owner import LOG_POOL
+from siltstone.container.log_scan import LOG_POOL
 from siltstone.container.pressure import Pressure
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings

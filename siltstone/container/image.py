@@ -6,14 +6,14 @@ all others. Nothing here has a history: neither journal nor table log is part of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from siltstone.container.chunk_rows import ChunkRows
 from siltstone.container.replica import Replica
-from siltstone.container.tail import TailPiece
+from siltstone.container.tail import LogSlice, TailPiece
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import (
     KIND_BATCH,
@@ -62,12 +62,9 @@ class ContainerImage:
     segments: int
 
 
-def encoded_tail(replica: Replica, lineage: bytes, epoch: int) -> tuple[Buffer, ...]:
-    """Write the tails of all segments as frames that ``Replica.apply_all`` takes, in their order.
-
-    A frame has pieces of one time, and each piece is what one frame of the log had of a segment.
-    """
-    pieces = sorted(
+def tail_pieces(replica: Replica) -> list[tuple[TailPiece, int]]:
+    """What the tails of all segments are made of, each with its segment, as the log has them."""
+    return sorted(
         (
             (piece, segment_id)
             for segment_id, segment in replica.dirty.items()
@@ -76,6 +73,19 @@ def encoded_tail(replica: Replica, lineage: bytes, epoch: int) -> tuple[Buffer, 
         # Not by time: the clock of an owner may go back, and bytes of a segment have to follow.
         key=lambda found: (found[0].index, found[1], found[0].offset),
     )
+
+
+def encoded_tail(
+    pieces: Sequence[tuple[TailPiece, int]],
+    fetched: Mapping[LogSlice, Buffer],
+    lineage: bytes,
+    epoch: int,
+) -> tuple[Buffer, ...]:
+    """Write tails as frames that ``Replica.apply_all`` takes, in their order.
+
+    A frame has pieces of one time, and each piece is what one frame of the log had of a segment.
+    ``fetched`` has the bytes of those that memory has not.
+    """
     frames: list[Buffer] = []
     previous_crc = 0
     for index, group in enumerate(_grouped(pieces)):
@@ -85,7 +95,8 @@ def encoded_tail(replica: Replica, lineage: bytes, epoch: int) -> tuple[Buffer, 
             body.append(control_piece(ControlKind.TIME, TIME.pack(time_ms)))
         for piece, segment_id in group:
             header = append_header(segment_id, piece.offset, len(piece.data), list(piece.marks))
-            body += (header, piece.data)
+            data = piece.data
+            body += (header, fetched[data] if isinstance(data, LogSlice) else data)
         encoded = encode_frame(
             body,
             kind=KIND_BATCH,

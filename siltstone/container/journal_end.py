@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from siltstone.container.found import Found
 from siltstone.core.chunk_names import epoch_of
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import ControlKind, ControlPiece, decode_pieces
+from siltstone.core.records.piece import ControlKind, ControlPiece, decode_outlines
 from siltstone.core.threads import AsyncChunkStorage
 from siltstone.journal.retention import journal_number
 
@@ -42,7 +42,7 @@ async def compared(where: Found, name: str | None, storage: AsyncChunkStorage) -
     return where
 
 
-def check_truncation(where: Found, frames: Sequence[Frame]) -> None:
+def check_truncation(where: Found, frames: Iterable[Frame]) -> None:
     """Find out whether it is the journal that lacks something when the log begins too late.
 
     Raises:
@@ -64,10 +64,10 @@ def _place(name: str) -> tuple[int, int]:
     return epoch_of(name), journal_number(name) or 0
 
 
-def _truncations(frames: Sequence[Frame]) -> list[int]:
-    return [
+def _truncations(frames: Iterable[Frame]) -> Iterator[int]:
+    return (
         _INDEX.unpack(piece.payload)[0]
         for frame in frames
-        for piece in decode_pieces(frame.body, frame.count, where=f"frame {frame.index}")
+        for piece in decode_outlines(frame.body, frame.count, where=f"frame {frame.index}")
         if isinstance(piece, ControlPiece) and piece.control is ControlKind.TRUNCATION
-    ]
+    )

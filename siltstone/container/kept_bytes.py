@@ -14,7 +14,7 @@ from itertools import islice
 from siltstone.container.logged_frame import logged
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import AppendPiece
+from siltstone.core.records.piece import AppendHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class KeptBytes:
 
     def _take(self, frame: Frame) -> None:
         try:
-            pieces = logged(frame).pieces
+            whole = logged(frame)
         except CorruptDataError:
             return  # whoever replays it says so
-        for piece in pieces:
-            if isinstance(piece, AppendPiece):
+        for piece in whole.pieces:
+            if isinstance(piece, AppendHead):
                 held = self._pieces.setdefault(piece.segment_id, [])
                 begin = max(piece.offset, held[-1].end if held else 0)
-                data = memoryview(piece.data)[begin - piece.offset :]
+                data = whole.data(piece)[begin - piece.offset :]
                 if data:
                     held.append(_Kept(begin, data))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import Piece, TablePiece, decode_pieces
+from siltstone.core.records.piece import AppendHead, Outline, TablePiece, decode_outlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +15,24 @@ class LoggedFrame:
 
     Attributes:
         index: its place in the log.
+        crc: of the whole frame.
+        body: what the heads of appends speak of; empty where all appends were left out.
         pieces: what it holds, in order; table records are still encoded.
     """
 
     index: int
-    pieces: tuple[Piece, ...]
+    crc: int
+    body: bytes
+    pieces: tuple[Outline, ...]
 
     @property
     def where(self) -> str:
         """What messages call it."""
         return f"frame {self.index}"
+
+    def data(self, head: AppendHead) -> memoryview:
+        """The bytes of one of its appends, not copied."""
+        return memoryview(self.body)[head.start : head.start + head.length]
 
 
 def logged(frame: Frame) -> LoggedFrame:
@@ -35,7 +43,8 @@ def logged(frame: Frame) -> LoggedFrame:
         CorruptDataError: the body does not hold the pieces that the frame counts.
     """
     where = f"frame {frame.index}"
-    return LoggedFrame(frame.index, tuple(decode_pieces(frame.body, frame.count, where=where)))
+    pieces = tuple(decode_outlines(frame.body, frame.count, where=where))
+    return LoggedFrame(frame.index, frame.crc, frame.body, pieces)
 
 
 def table_records(frames: Iterable[LoggedFrame]) -> Iterator[tuple[bytes, str]]:

@@ -10,16 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from siltstone.container.boot import build_replica
-from siltstone.container.found import (
-    Found,
-    check_begin,
-    check_frames,
-    check_lineage,
-    check_log,
-    found,
-)
+from siltstone.container.boot import apply_appends, build_replica
+from siltstone.container.found import Found, check_lineage, check_log, found
 from siltstone.container.journal_end import check_truncation, compared
+from siltstone.container.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.container.without_journal import is_used_log, recover_known
@@ -27,7 +21,7 @@ from siltstone.core.bandwidth import Bandwidth
 from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.circuit import CircuitLimits
-from siltstone.core.environment import Environment, Pool
+from siltstone.core.environment import Environment
 from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.first_look import LOG_S, silent_log
@@ -43,10 +37,6 @@ from siltstone.core.whole_calls import run_whole
 from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.metadata.index import Index
-
-LOG_POOL = Pool(name="log-boot", threads=4)
-READS_MAX = 5
-"""Reads of a log that an owner truncates meanwhile, before somebody gives up."""
 
 T = TypeVar("T")
 
@@ -147,7 +137,8 @@ async def _claimed(
     try:
         check_log(where, epoch, first, end)
     except LogLostError:
-        check_truncation(where, await read_frames(log, environment))
+        check = partial(kept_frames, log, partial(check_truncation, where))
+        await environment.run_blocking(LOG_POOL, check)
         raise
     return Claimed(epoch=epoch, found=where, log_first=first, log_end=end, dropped_tail=dropped)
 
@@ -188,7 +179,7 @@ def _look_at(log: FencedLog, where: Found, first: int) -> None:
         check_log(where, reader.epoch(), first, reader.end() + 1)
     except LogLostError:
         with suppress(LogTruncatedError):
-            check_truncation(where, list(reader.read(reader.first())))
+            check_truncation(where, reader.read(reader.first()))
         raise
     finally:
         reader.close()
@@ -201,9 +192,12 @@ def _tried_before(log: FencedLog) -> bytes | None:
     """
     reader = log.open_read()
     try:
-        frames = list(reader.read(reader.first()))
-        ends = bool(frames) and all(frame.kind == KIND_END for frame in frames)
-        return reader.lineage() if ends and frames[0].index == 0 else None
+        count = 0
+        for frame in reader.read(reader.first()):
+            if frame.kind != KIND_END or frame.index != count:
+                return None
+            count += 1
+        return reader.lineage() if count else None
     except LogTruncatedError:
         # An owner is at work: this log is not new.
         return None
@@ -224,18 +218,18 @@ async def replay(
 
     Returns it with its index, and where that began.
     """
-    frames = await read_frames(log, environment)
-    if frames and frames[-1].epoch > claimed.epoch:
+    scan = await scan_log(log, claimed.found, environment)
+    if scan.newest_epoch > claimed.epoch:
         # Were it stated in the journal of this epoch, the log would seem to be another one.
-        raise FencedError("a newer epoch owns the log", epoch=frames[-1].epoch)
-    if (frames[-1].index + 1 if frames else claimed.log_first) < claimed.log_end:
+        raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
+    if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
         raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
-    check_begin(claimed.found, frames)
-    check_frames(claimed.found, frames)
+    scan.check()
     replica, index, where = await build_replica(
-        claimed.found, frames, system, storage, environment, settings, index_folder
+        claimed.found, scan, system, storage, environment, settings, index_folder
     )
     try:
+        await apply_appends(replica, log, scan, environment)
         where = await compared(where, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
@@ -243,9 +237,10 @@ async def replay(
     return replica, index, where
 
 
-async def read_frames(log: FencedLog | LogReader, environment: Environment) -> list[Frame]:
-    """Read every frame that the log keeps. Raises as ``kept_frames``."""
-    return await environment.run_blocking(LOG_POOL, lambda: kept_frames(log, list))
+async def scan_log(log: FencedLog | LogReader, where: Found, environment: Environment) -> LogScan:
+    """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
+    look = partial(scan_frames, where=where, environment=environment)
+    return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
 
 
 def kept_frames(log: FencedLog | LogReader, read: Callable[[Iterator[Frame]], T]) -> T:

@@ -72,7 +72,7 @@ def bytes_of(share: Share) -> list[Buffer]:
     for piece in share.segment.tail.pieces:
         begin, end = max(share.start, piece.offset), min(share.end, piece.end)
         if begin < end:
-            buffers.append(memoryview(piece.data)[begin - piece.offset : end - piece.offset])
+            buffers.append(memoryview(piece.held)[begin - piece.offset : end - piece.offset])
     return buffers
 
 

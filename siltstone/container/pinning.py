@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from siltstone.container.pins import FoundPin, make_pin, new_pin, remove_pin
-from siltstone.container.segment_map import SegmentMap
+from siltstone.container.segment_map import BegunMap, SegmentMap
 from siltstone.container.views import WriterInfo, writer_info
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError, StoreError
@@ -89,12 +89,14 @@ class PinCalls:
         if not wanted(reading):
             return None
         async with self._behind_pin(reading, ttl_s) as (made, behind):
+            # All are of one moment: only then the log is asked for what is not flushed.
+            begun = [_flushed(behind, *one) for one in wanted(behind)]
             return PinnedMaps(
                 container=self._pin_place()[0],
                 lineage=made.pin.lineage,
                 version=made.pin.version,
                 pin=made.name,
-                maps=tuple(_flushed(behind, *one) for one in wanted(behind)),
+                maps=tuple([await one.whole(behind.kept) for one in begun]),
             )
 
     @asynccontextmanager
@@ -138,7 +140,7 @@ async def _give_back(storage: AsyncChunkStorage, pin: FoundPin) -> None:
         logger.warning("%s stays until it expires: %s", pin.name, error)
 
 
-def _flushed(reading: Reading, name: str, end: int | None) -> SegmentMap:
+def _flushed(reading: Reading, name: str, end: int | None) -> BegunMap:
     """Map a segment up to its flushed length, or to where it is to end."""
     info = reading.info(name)
     # What was truncated and is not flushed lies above the flushed length.

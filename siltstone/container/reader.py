@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,18 +17,18 @@ from typing import TypeVar
 from siltstone.container.health import Gauge, ReaderHealth
 from siltstone.container.log_facts import LogFacts, facts_of, warned_of_tail
 from siltstone.container.log_hold import log_held_by
+from siltstone.container.log_scan import LOG_POOL, take_some
 from siltstone.container.no_log import NoLog
-from siltstone.container.owner import LOG_POOL, bridged, first_answer
+from siltstone.container.owner import bridged, first_answer
 from siltstone.container.reader_checks import ReaderChecks
 from siltstone.container.reader_folder import make_reader_folder
 from siltstone.container.reader_image import ReaderImage
 from siltstone.container.reader_pins import ReaderPins
-from siltstone.container.reader_tables import ReaderTables
+from siltstone.container.reader_tables import POLL_S, ReaderTables
 from siltstone.container.reader_times import ReaderTimes
-from siltstone.container.reading import Reading
+from siltstone.container.reading import Reading, whole_map
 from siltstone.container.segment_map import SegmentMap
 from siltstone.container.settings import ContainerSettings
-from siltstone.container.table_views import UpdatePage
 from siltstone.container.view import View, build_view
 from siltstone.container.views import ChunkInfo, ContainerStats, SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
@@ -51,7 +52,6 @@ from siltstone.metadata.checkpoint import INDEX_POOL
 
 T = TypeVar("T")
 
-POLL_S = 0.2
 STARTS_MAX = 5
 PAUSE_S = 0.05
 TABLE_TAIL_BYTES_MAX = 64 * MIB
@@ -109,9 +109,12 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
         reader = self._reader
         start = view.replica.newest_index + 1
         try:
-            frames = await self._blocking(lambda: list(reader.read(start)))
-            view.follow(frames)
-            if frames:
+            frames = await self._blocking(lambda: reader.read(start))
+            seen = False
+            while some := await self._blocking(partial(take_some, frames)):
+                view.follow(some)
+                seen = True
+            if seen:
                 self._log_facts = await self._blocking(lambda: facts_of(reader))
         except (LogTruncatedError, CorruptDataError):
             # A log that was truncated between two looks has a gap: only a fresh start tells
@@ -195,9 +198,20 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
             return await call(view.reading)
         except (LostDataError, ChunkNotFoundError):
             await self._look_again(view)
+        except LogTruncatedError:
+            return await self._behind_truncation(call)
         except ClosedError:
             if self._current() is view:
                 raise
+        return await call(self._current().reading)
+
+    async def _behind_truncation(self, call: Callable[[Reading], Awaitable[T]]) -> T:
+        """Run a read whose bytes left the log: they are in chunks, as newer frames say."""
+        for _ in range(STARTS_MAX - 1):
+            await self.refresh()
+            with suppress(LogTruncatedError):
+                return await call(self._current().reading)
+        await self.refresh()
         return await call(self._current().reading)
 
     async def _reading_now(self) -> Reading:
@@ -263,26 +277,8 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
 
     async def map(self, name: str, start: int | None = None, end: int | None = None) -> SegmentMap:
         """See ``Reading.map``."""
-        return (await self._fresh()).map(name, start, end)
-
-    async def table_updates(self, table: str, after: int) -> UpdatePage:
-        """See ``TableFeed.page``."""
         await self._fresh()
-        try:
-            return await self._current().feed.page(table, after)
-        except (LostDataError, ChunkNotFoundError):
-            async with self._lock:
-                await self._start()
-            return await self._current().feed.page(table, after)
-
-    async def wait_for_version(self, after: int, timeout_s: float) -> None:
-        """Wait until something is acknowledged behind ``after``, or for so long."""
-        end = self._environment.monotonic() + timeout_s
-        while (await self._fresh()).replica.tables.applied_version <= after:
-            left = end - self._environment.monotonic()
-            if left <= 0:
-                return
-            await self._environment.sleep(min(POLL_S, left))
+        return await self._retried(lambda reading: whole_map(reading, name, start, end))
 
     # --- care -------------------------------------------------------------------------------------
 

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from siltstone.container.chunk_rows import named_chunks
-from siltstone.container.image import ContainerImage, encoded_tail
+from siltstone.container.image import ContainerImage, encoded_tail, tail_pieces
 from siltstone.container.living_states import living_states
 from siltstone.container.log_facts import LogFacts
+from siltstone.container.tail import LogSlice, TailPiece
 from siltstone.core.environment import Environment
+from siltstone.core.errors import LogTruncatedError
 from siltstone.core.records.legacy_row import NEW_SEGMENTS
 from siltstone.core.whole_calls import run_whole
+from siltstone.core.words import Buffer
 from siltstone.metadata.adoption_rows import layout_adoption
 from siltstone.metadata.checkpoint import INDEX_POOL, take_index
 from siltstone.metadata.import_rows import is_named
@@ -22,6 +25,10 @@ from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
 
 if TYPE_CHECKING:
     from siltstone.container.view import View
+
+
+_TRIES: Final = 5
+"""Looks at a log that an owner truncates meanwhile."""
 
 
 class ReaderImage:
@@ -75,6 +82,24 @@ class ReaderImage:
                 found |= {row.source for row in rows if row is not None} & files.keys()
             return found
 
+    async def _tails(self) -> tuple[list[tuple[TailPiece, int]], Mapping[LogSlice, Buffer]]:
+        """What the tails are made of, and the bytes of it that the log has.
+
+        An owner truncates what it flushed, so there may have to be a look at what it flushed.
+        """
+        for left in reversed(range(_TRIES)):
+            view = self._current()
+            pieces = tail_pieces(view.replica)
+            if view.reading.kept is None:
+                return pieces, {}
+            try:
+                return pieces, await view.reading.kept.whole([piece for piece, _ in pieces])
+            except LogTruncatedError:
+                if not left:
+                    raise
+                await self._refresh()
+        raise AssertionError("the last look ends this")
+
     async def image(self) -> ContainerImage:
         """All that is acknowledged at one moment after this call began.
 
@@ -89,6 +114,7 @@ class ReaderImage:
         async with self._lock:
             # Nothing is applied until the end of the block, so all of it is of one moment.
             await self._refresh()
+            pieces, fetched = await self._tails()
             view = self._current()
             self._generation += 1
             folder = self._folder / f"image-{self._generation}"
@@ -106,7 +132,7 @@ class ReaderImage:
                 table_version=version,
                 table_crc=crc,
                 index_files=files,
-                tail=encoded_tail(view.replica, lineage, epoch),
+                tail=encoded_tail(pieces, fetched, lineage, epoch),
                 chunks=tuple(
                     named_chunks(self._container, view.reading, view.segments, view.system, ())
                 ),

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from siltstone.container.kept_tail import KeptTail
 from siltstone.container.open_segment import OpenSegment
 from siltstone.container.recent_places import RecentPlaces
 from siltstone.container.replica import Replica
 from siltstone.container.retention_plan import rule_of_row
-from siltstone.container.segment_map import SegmentMap, map_segment
+from siltstone.container.segment_map import BegunMap, SegmentMap, map_segment
 from siltstone.container.table_snapshots import (
     SCAN_BYTES_MAX,
     SCAN_ROWS_MAX,
     LivingSnapshot,
     TableSnapshots,
 )
+from siltstone.container.tail import Lack
 from siltstone.container.views import ChunkInfo, SegmentInfo, TableValue
 from siltstone.core.errors import (
     LostDataError,
@@ -41,10 +43,14 @@ class Reading:
     Attributes:
         replica: what is acknowledged.
         places: where lies what was read last.
+        kept: fetches what the replica left in the log; ``None`` where it leaves nothing there.
     """
 
-    def __init__(self, replica: Replica, segments: ChunkedSegmentStorage) -> None:
+    def __init__(
+        self, replica: Replica, segments: ChunkedSegmentStorage, kept: KeptTail | None = None
+    ) -> None:
         self.replica = replica
+        self.kept = kept
         self.places = RecentPlaces(replica.tables, segments.near)
         self._segments = segments
         self._snapshots = TableSnapshots(replica.tables)
@@ -110,8 +116,10 @@ class Reading:
         segment = self.segment(name)
         return [chunk_info(row) for row in self._segments.chunks(segment.segment_id, start, limit)]
 
-    def map(self, name: str, start: int | None, end: int | None) -> SegmentMap:
-        """Where ``[start, end)`` lies; ``None`` means from the first readable byte, to the end.
+    def map(self, name: str, start: int | None, end: int | None) -> BegunMap:
+        """Look now where ``[start, end)`` lies.
+
+        ``None`` means from the first readable byte, to the end.
 
         Raises:
             SegmentNotFoundError: there is no such segment.
@@ -187,19 +195,25 @@ class Reading:
             return 0
         flushed = segment.flushed
         from_chunks = max(0, min(len(buffer), flushed - offset))
+        lacks: list[Lack] = []
         if from_chunks < len(buffer):
             # Before anything is awaited: what is in the tail now may be in chunks only later.
-            copied = segment.tail.read_into(offset + from_chunks, buffer[from_chunks:])
+            copied = segment.tail.read_into(offset + from_chunks, buffer[from_chunks:], lacks)
             assert copied == len(buffer) - from_chunks, "the tail has a gap"
-        if not from_chunks:
+        if not from_chunks and not lacks:
             return len(buffer)
         segment.users += 1
         try:
-            count = await self._segments.read_into(segment.segment_id, offset, buffer[:from_chunks])
+            if from_chunks:
+                part = buffer[:from_chunks]
+                count = await self._segments.read_into(segment.segment_id, offset, part)
+                assert count == from_chunks, "flushed bytes are all there or an error says why not"
+                self._note(segment, offset, offset + from_chunks)
+            if lacks:
+                assert self.kept is not None, "who keeps places can fetch"
+                await self.kept.fill(lacks)
         finally:
             segment.users -= 1
-        assert count == from_chunks, "flushed bytes are all there or an error says why not"
-        self._note(segment, offset, offset + from_chunks)
         return len(buffer)
 
     def _note(self, segment: OpenSegment, offset: int, end: int) -> None:
@@ -295,3 +309,8 @@ def check_range(offset: int, length: int) -> None:
         raise ValueError(f"offset must be at least 0, not {offset}")
     if not 0 <= length <= READ_BYTES_MAX:
         raise ValueError(f"length must be between 0 and {READ_BYTES_MAX}, not {length}")
+
+
+async def whole_map(reading: Reading, name: str, start: int | None, end: int | None) -> SegmentMap:
+    """See ``Reading.map``; with its tail. Raises as ``KeptTail.fill``."""
+    return await reading.map(name, start, end).whole(reading.kept)

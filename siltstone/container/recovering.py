@@ -7,8 +7,7 @@
    applied, and what they held is written to chunks: what was not flushed, and what was flushed into
    chunks that have lost it.
 4. The checkpoint of a new lineage makes all of this count. Before it nothing has changed.
-5. The older log is set aside and the new one begun. A recovery that died before that is unfinished,
-   and the next one does only this.
+5. The older log is set aside and the new one begun; if this one dies, the next does only this.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from tempfile import mkdtemp
 from typing import TypeVar
 
 from siltstone.container.harmed_files import damaged_journal_files, harmed_files
+from siltstone.container.log_scan import LOG_POOL
 from siltstone.container.log_views import doubts_of
 from siltstone.container.lost_state import (
     Loss,
@@ -32,7 +32,7 @@ from siltstone.container.lost_state import (
     system_storage,
 )
 from siltstone.container.new_beginning import begin_log, write_beginning
-from siltstone.container.owner import LOG_POOL, bridged
+from siltstone.container.owner import bridged
 from siltstone.container.recovery_cut import Cut
 from siltstone.container.recovery_log import (
     check_free,

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from siltstone.container.boot import build_replica
 from siltstone.container.found import Found
+from siltstone.container.log_scan import LogScan
 from siltstone.container.logged_frame import logged
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import Frame
-from siltstone.core.records.piece import AppendPiece, TablePiece, decode_pieces
+from siltstone.core.records.piece import AppendHead, TablePiece
 from siltstone.core.records.table_record import decode_table_record
 from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
@@ -83,7 +84,14 @@ async def build_cut(
             INDEX_POOL, partial(shutil.rmtree, folder, ignore_errors=True)
         )
         replica, index, begun = await build_replica(
-            where, (), system, storage, environment, settings, folder, to_damage=True
+            where,
+            LogScan(where, environment),
+            system,
+            storage,
+            environment,
+            settings,
+            folder,
+            to_damage=True,
         )
         if count < 0:
             count, reason = tables_continue(frames, begun.table_end)
@@ -120,7 +128,7 @@ def tables_continue(frames: Sequence[Frame], table_end: int) -> tuple[int, str]:
     for count, frame in enumerate(frames):
         where = f"frame {frame.index}"
         try:
-            for piece in decode_pieces(frame.body, frame.count, where=where):
+            for piece in logged(frame).pieces:
                 if not isinstance(piece, TablePiece):
                     continue
                 record = decode_table_record(piece.record, where=where)
@@ -137,8 +145,8 @@ def _flushed(replica: Replica, frames: Sequence[Frame]) -> dict[int, int]:
     ids = {
         piece.segment_id
         for frame in frames
-        for piece in decode_pieces(frame.body, frame.count, where=f"frame {frame.index}")
-        if isinstance(piece, AppendPiece)
+        for piece in logged(frame).pieces
+        if isinstance(piece, AppendHead)
     }
     return {segment_id: replica.flushed_length(segment_id) for segment_id in ids}
 

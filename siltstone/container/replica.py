@@ -7,26 +7,19 @@ but the local index.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from siltstone.container.batch import SealedPiece
 from siltstone.container.exposure import Exposure
-from siltstone.container.logged_frame import LoggedFrame, logged
+from siltstone.container.kept_tail import KeptTail
 from siltstone.container.open_segment import OpenSegment, WriterMemory
-from siltstone.container.tail import TableTail, TableTailRecord, TailPiece
+from siltstone.container.replayed import Replayed
+from siltstone.container.tail import TableTail, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.environment import Environment
-from siltstone.core.errors import CorruptDataError, LogLostError
-from siltstone.core.records.frame import Frame
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.piece import (
-    TIME,
-    AppendPiece,
-    ControlKind,
-    TablePiece,
     WriterMark,
 )
-from siltstone.core.records.table_record import TableEntry, decode_table_record, table_record_place
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.metadata.index_rows import index_key
 from siltstone.metadata.retention_rules import RetentionRules, load_rules
@@ -40,15 +33,7 @@ _ROW_KEY_BYTES = len(_STATE)
 _METADATA = index_key(METADATA_TABLE, b"")
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplayedAppend:
-    piece: AppendPiece
-    index: int
-    time_s: float
-    made_ms: int
-
-
-class Replica:
+class Replica(Replayed):
     """Tables, open segments and tails of one container.
 
     Times are those of this process's monotonic clock; those of replayed frames are derived from
@@ -69,12 +54,20 @@ class Replica:
         on_large: called when a tail is.
         table_flush_bytes: a table tail of so many bytes is large.
         on_large_table: called when it is.
+        kept: where a reader leaves the bytes of tails; ``None`` keeps them in memory.
         exposure: what would be lost with tier 1.
         checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
         checkpoint_name: the journal file that the newest one read from the log names.
     """
 
-    def __init__(self, tables: Tables, environment: Environment, *, idle_max: int) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        environment: Environment,
+        *,
+        idle_max: int,
+        kept: KeptTail | None = None,
+    ) -> None:
         self.tables = tables
         self.rows = Rows(tables)
         self.by_name: dict[str, OpenSegment] = {}
@@ -91,6 +84,7 @@ class Replica:
         self.on_large: Callable[[], None] = lambda: None
         self.table_flush_bytes = UNLIMITED
         self.on_large_table: Callable[[], None] = lambda: None
+        self.kept = kept
         self._rules: RetentionRules | None = None
         self._environment = environment
         self._idle_max = idle_max
@@ -131,6 +125,11 @@ class Replica:
     def flushed_length(self, segment_id: int) -> int:
         """How much of a segment lies in chunks, as its acknowledged layout says."""
         return self.rows.layout(segment_id).storage_length
+
+    def flushed_if_alive(self, segment_id: int) -> int | None:
+        """The same; ``None`` for a segment that is gone or deleted."""
+        state = self.rows.state(segment_id)
+        return None if state is None or state.deleted else self.flushed_length(segment_id)
 
     def _evict(self) -> None:
         idle = [segment for segment in self.by_id.values() if segment.idle]
@@ -214,106 +213,6 @@ class Replica:
                 self.by_name.setdefault(segment.name, segment)
                 segment.assigned = segment.length
                 segment.writers = None
-
-    # --- frames from the log ----------------------------------------------------------------------
-
-    def apply_all(self, frames: Iterable[LoggedFrame]) -> None:
-        """Apply every frame that the log keeps, after a start from the index. See ``apply``.
-
-        Table updates come first: the log is truncated behind bytes that a flush took away, and the
-        layout that says so may stand in a later frame than the first append that is left.
-        """
-        appends: list[_ReplayedAppend] = []
-        for frame in frames:
-            appends += self._apply_tables(frame)
-        for append in appends:
-            self._apply_append(append)
-
-    def apply(self, frame: Frame) -> None:
-        """Apply the next frame that was read from the log. A frame may be applied again.
-
-        Raises:
-            CorruptDataError: the frame does not continue what is there.
-            LogLostError: it has other bytes for offsets that have some.
-            FormatError: it holds something newer than this version.
-        """
-        for append in self._apply_tables(logged(frame)):
-            self._apply_append(append)
-
-    def _apply_tables(self, frame: LoggedFrame) -> list[_ReplayedAppend]:
-        """Apply all of a frame but its appends, which are returned."""
-        appends: list[_ReplayedAppend] = []
-        time_s = self._environment.monotonic()
-        made_ms = 0
-        changes = False
-        for piece in frame.pieces:
-            if isinstance(piece, TablePiece):
-                self._apply_table(piece.record, frame, time_s)
-                changes = True
-            elif isinstance(piece, AppendPiece):
-                appends.append(_ReplayedAppend(piece, frame.index, time_s, made_ms))
-            elif piece.control is ControlKind.CHECKPOINT:
-                self.checkpoint_index = frame.index
-                self.checkpoint_name = piece.payload.decode()
-            elif piece.control is ControlKind.TIME:
-                (made_ms,) = TIME.unpack(piece.payload)
-                self.replayed_ms = max(self.replayed_ms, made_ms)
-                time_s -= max(0.0, self._environment.time() - made_ms / 1000)
-        self.newest_index = frame.index
-        if changes or appends:
-            size = sum(len(append.piece.data) for append in appends)
-            self.exposure.add(frame.index, size, time_s)
-        return appends
-
-    def _apply_table(self, record: bytes, frame: LoggedFrame, time_s: float) -> None:
-        _, version, _ = table_record_place(record, where=frame.where)
-        # What the index surely holds need not be decoded: open segments show it already.
-        entries: tuple[TableEntry, ...] = ()
-        if version >= self.tables.applied_version:
-            decoded = decode_table_record(record, where=frame.where)
-            if self.tables.replay(decoded, frame.index):
-                entries = decoded.entries
-        if version > self.table_flushed and (not self.table_tail or version > self.table_tail.end):
-            self.table_tail.add(TableTailRecord(version, record, frame.index, time_s))
-        self._refresh(index_key(entry.table_id, entry.key) for entry in entries)
-
-    def _apply_append(self, append: _ReplayedAppend) -> None:
-        piece, index = append.piece, append.index
-        segment = self.open(piece.segment_id)
-        end = piece.offset + len(piece.data)
-        if segment is None or end <= segment.length:
-            return
-        if segment.tail and piece.offset < segment.length:
-            raise LogLostError(
-                "the log has other bytes than were read of it before: it was put back to an older "
-                "copy, and somebody went on with that",
-                segment=segment.name,
-                start=piece.offset,
-                end=segment.length,
-            )
-        if piece.offset > segment.length:
-            raise CorruptDataError(
-                "the log has a gap",
-                where=f"frame {index}",
-                segment=segment.name,
-                expected=segment.length,
-                actual=piece.offset,
-            )
-        segment.tail.add(
-            TailPiece(
-                piece.offset,
-                piece.data,
-                index,
-                append.time_s,
-                append.made_ms,
-                piece.writers,
-                (end,),
-            )
-        )
-        segment.length = segment.assigned = end
-        segment.writers = None
-        self.dirty[piece.segment_id] = segment
-        segment.notify()
 
     # --- rows that changed ------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from tempfile import mkdtemp
 from typing import TypeVar
 
 from siltstone.container.found import Found
+from siltstone.container.log_scan import LOG_POOL
 from siltstone.container.new_beginning import begin_log, write_beginning
-from siltstone.container.owner import LOG_POOL, bridged, segment_storage
+from siltstone.container.owner import bridged, segment_storage
 from siltstone.container.recovery_cut import build_cut
 from siltstone.container.settings import ContainerSettings
 from siltstone.core.chunk_names import claim_file

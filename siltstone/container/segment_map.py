@@ -5,9 +5,11 @@ Only frozen values and one look at rows and memory; nothing here waits or reads 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from siltstone.container.kept_tail import KeptTail
 from siltstone.container.open_segment import OpenSegment
+from siltstone.container.tail import Lack
 from siltstone.container.views import SegmentInfo
 from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.segment_storage import ChunkedSegmentStorage
@@ -36,6 +38,22 @@ class SegmentMap:
     tail: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class BegunMap:
+    """A map whose moment is over, and of whose tail the log may still have some."""
+
+    map: SegmentMap
+    tail: bytearray
+    lacks: list[Lack]
+
+    async def whole(self, kept: KeptTail | None) -> SegmentMap:
+        """The map with its tail. Raises as ``KeptTail.fill``."""
+        if self.lacks:
+            assert kept is not None, "who keeps places can fetch"
+            await kept.fill(self.lacks)
+        return replace(self.map, tail=bytes(self.tail))
+
+
 def map_segment(
     info: SegmentInfo,
     lineage: bytes,
@@ -43,7 +61,7 @@ def map_segment(
     storage: ChunkedSegmentStorage,
     start: int,
     end: int,
-) -> SegmentMap:
+) -> BegunMap:
     """Map ``[start, end)``, which lies in the readable range; ``info`` and all rows are current."""
     extents: list[ChunkExtent] = []
     flushed_end = min(end, segment.flushed)
@@ -55,14 +73,16 @@ def map_segment(
         position = found[-1].extent.end if found else flushed_end
     tail_offset = min(end, max(start, segment.flushed))
     tail = bytearray(end - tail_offset)
-    copied = segment.tail.read_into(tail_offset, memoryview(tail)) if tail else 0
+    lacks: list[Lack] = []
+    copied = segment.tail.read_into(tail_offset, memoryview(tail), lacks) if tail else 0
     assert copied == len(tail), "the tail has a gap"
-    return SegmentMap(
+    found_map = SegmentMap(
         info=info,
         lineage=lineage,
         start=start,
         end=end,
         extents=tuple(extents),
         tail_offset=tail_offset,
-        tail=bytes(tail),
+        tail=b"",
     )
+    return BegunMap(found_map, tail, lacks)

@@ -1,5 +1,7 @@
 """Acknowledged bytes that are not in chunks yet: the joined buffers of the frames, kept once.
 
+An owner keeps the bytes, for it has to flush them. A reader keeps where in the log they are.
+
 Only memory lives here, no I/O.
 """
 
@@ -9,10 +11,39 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from siltstone.core.records.piece import WriterMark
 from siltstone.metadata.tables import AssignedUpdate
 from siltstone.metadata.time_index import Appended
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """Bytes that the log keeps, and memory does not.
+
+    Attributes:
+        index: of their frame.
+        crc: of that frame.
+        start: where they begin in its body.
+        length: how many they are.
+    """
+
+    index: int
+    crc: int
+    start: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+
+class Lack(NamedTuple):
+    """Bytes to be fetched: those of ``source`` from ``skip`` on, into all of ``buffer``."""
+
+    source: LogSlice
+    skip: int
+    buffer: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +52,7 @@ class TailPiece:
 
     Attributes:
         offset: where they begin in the segment.
-        data: the bytes.
+        data: the bytes, or where the log has them.
         index: the log index of their frame.
         time_s: when they were acknowledged, monotonic seconds.
         made_ms: when their frame was made, milliseconds since 1970.
@@ -31,7 +62,7 @@ class TailPiece:
     """
 
     offset: int
-    data: bytes
+    data: bytes | LogSlice
     index: int
     time_s: float
     made_ms: int = 0
@@ -42,6 +73,12 @@ class TailPiece:
     def end(self) -> int:
         """Offset in the segment behind the last byte."""
         return self.offset + len(self.data)
+
+    @property
+    def held(self) -> bytes:
+        """The bytes of a piece of which somebody knows that memory has them."""
+        assert isinstance(self.data, bytes), "an owner keeps what it has to flush"
+        return self.data
 
     @property
     def appended(self) -> Appended:
@@ -118,28 +155,36 @@ class Tail:
             total += len(piece.data)
         return taken
 
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Copy bytes from ``offset`` on into ``buffer``; return their count."""
+    def read_into(self, offset: int, buffer: memoryview, lacks: list[Lack] | None = None) -> int:
+        """Copy bytes from ``offset`` on into ``buffer``; return their count.
+
+        Those that only the log has are counted, and put into ``lacks``, for the caller to fetch.
+        """
         position = max(0, bisect_right(self._offsets, offset) - 1)
         done = 0
         while position < len(self._pieces) and done < len(buffer):
             piece = self._pieces[position]
             skip = offset + done - piece.offset
             if skip < len(piece.data):
-                part = memoryview(piece.data)[skip : skip + len(buffer) - done]
-                buffer[done : done + len(part)] = part
-                done += len(part)
+                length = min(len(piece.data) - skip, len(buffer) - done)
+                part = buffer[done : done + length]
+                if isinstance(piece.data, LogSlice):
+                    assert lacks is not None, "who reads a reader's tail can fetch"
+                    lacks.append(Lack(piece.data, skip, part))
+                else:
+                    part[:] = memoryview(piece.data)[skip : skip + length]
+                done += length
             position += 1
         return done
 
     def read_whole(self, offset: int, length: int) -> bytes | None:
-        """The bytes if one piece holds them all: the quick way of a small read."""
+        """The bytes if one piece in memory holds them all: the quick way of a small read."""
         position = bisect_right(self._offsets, offset) - 1
         if position < 0:
             return None
         piece = self._pieces[position]
         start = offset - piece.offset
-        if start + length > len(piece.data):
+        if isinstance(piece.data, LogSlice) or start + length > len(piece.data):
             return None
         return piece.data[start : start + length]
 

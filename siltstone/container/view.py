@@ -7,19 +7,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.boot import build_replica
-from siltstone.container.found import (
-    Found,
-    check_begin,
-    check_followed,
-    check_frames,
-    check_lineage,
-    check_log,
-    found,
-)
+from siltstone.container.boot import apply_appends, build_replica
+from siltstone.container.found import Found, check_followed, check_lineage, check_log, found
 from siltstone.container.journal_end import compared
+from siltstone.container.kept_tail import KeptTail
+from siltstone.container.log_scan import LOG_POOL
 from siltstone.container.no_writer import NoWriter
-from siltstone.container.owner import LOG_POOL, read_frames, segment_storage
+from siltstone.container.owner import scan_log, segment_storage
 from siltstone.container.reading import Reading
 from siltstone.container.replica import Replica
 from siltstone.container.settings import ContainerSettings
@@ -51,6 +45,7 @@ class View:
         index: Index,
         system: ChunkedSegmentStorage,
         segments: ChunkedSegmentStorage,
+        kept: KeptTail | None = None,
     ) -> None:
         self.where = where
         self.recovered = recovered
@@ -58,7 +53,7 @@ class View:
         self.index = index
         self.system = system
         self.segments = segments
-        self.reading = Reading(replica, segments)
+        self.reading = Reading(replica, segments, kept)
         self.feed = TableFeed(replica, system)
 
     def follow(self, frames: Iterable[Frame]) -> None:
@@ -103,17 +98,18 @@ async def build_view(
     if followed is not None:
         check_followed(followed, where.lineage)
     await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
-    frames = await read_frames(reader, environment)
-    check_begin(where, frames)
-    check_frames(where, frames)
+    scan = await scan_log(reader, where, environment)
+    scan.check()
     # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
     journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
     pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
     system = segment_storage(storage, pinned, environment, settings)
+    kept = KeptTail(reader, environment)
     replica, index, where = await build_replica(
-        where, frames, system, storage, environment, settings, folder, owned
+        where, scan, system, storage, environment, settings, folder, owned, kept=kept
     )
     try:
+        await apply_appends(replica, reader, scan, environment)
         where = await compared(where, replica.checkpoint_name, storage)
     except BaseException:
         await run_whole(environment, INDEX_POOL, index.close)
@@ -124,7 +120,7 @@ async def build_view(
     segments = segment_storage(
         storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
     )
-    return View(where, recovered, replica, index, system, segments)
+    return View(where, recovered, replica, index, system, segments, kept)
 
 
 def _check_log(where: Found, reader: LogReader) -> None:

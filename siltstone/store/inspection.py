@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from siltstone.container.log_scan import READS_MAX
 from siltstone.container.log_views import FrameView, LogHead, doubts_of, frame_view
-from siltstone.container.owner import READS_MAX, bridged
+from siltstone.container.owner import bridged
 from siltstone.container.views import Finding
 from siltstone.container.without_journal import is_used, recover_known
 from siltstone.core.chunk_names import system_prefix

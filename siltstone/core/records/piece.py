@@ -91,6 +91,17 @@ class AppendPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendHead:
+    """An append piece without its bytes, which are ``[start, start + length)`` of the body."""
+
+    segment_id: int
+    offset: int
+    length: int
+    start: int
+    writers: tuple[WriterMark, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TablePiece:
     """One table-log record, still encoded."""
 
@@ -106,6 +117,7 @@ class ControlPiece:
 
 
 Piece = AppendPiece | TablePiece | ControlPiece
+Outline = AppendHead | TablePiece | ControlPiece
 
 
 def append_header(segment_id: int, offset: int, length: int, writers: list[WriterMark]) -> bytes:
@@ -130,7 +142,18 @@ def control_piece(control: ControlKind, payload: bytes) -> bytes:
 
 
 def decode_pieces(body: Buffer, count: int, *, where: str) -> Iterator[Piece]:
-    """Yield the ``count`` pieces of a frame's body.
+    """Yield the ``count`` pieces of a frame's body. Raises as ``decode_outlines``."""
+    view = memoryview(body)
+    for piece in decode_outlines(body, count, where=where):
+        if isinstance(piece, AppendHead):
+            data = bytes(view[piece.start : piece.start + piece.length])
+            yield AppendPiece(piece.segment_id, piece.offset, data, piece.writers)
+        else:
+            yield piece
+
+
+def decode_outlines(body: Buffer, count: int, *, where: str) -> Iterator[Outline]:
+    """Yield the ``count`` pieces of a frame's body; of appends without a copy of their bytes.
 
     Raises:
         FormatError: a piece of an unknown kind or version.
@@ -141,8 +164,9 @@ def decode_pieces(body: Buffer, count: int, *, where: str) -> Iterator[Piece]:
     try:
         for _ in range(count):
             kind = view[position]
+            piece: Outline
             if kind == APPEND:
-                piece, position = _append_piece(view, position)
+                piece, position = _append_head(view, position)
             elif kind == TABLE:
                 _, *reserved, length = TABLE_HEADER.unpack_from(view, position)
                 _check_reserved(any(reserved))
@@ -171,7 +195,7 @@ def _check_reserved(used: int) -> None:
         raise FormatError("piece of a newer version: it uses reserved bytes")
 
 
-def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
+def _append_head(view: memoryview, position: int) -> tuple[AppendHead, int]:
     _, flags, writers, segment_id, offset, length = APPEND_HEADER.unpack_from(view, position)
     _check_reserved(flags & ~MARKS_HAVE_SUMS)
     position += APPEND_HEADER.size
@@ -181,11 +205,12 @@ def _append_piece(view: memoryview, position: int) -> tuple[Piece, int]:
         number, sequence, begin, size, *sums = form.unpack_from(view, position)
         marks.append(WriterMark(number, sequence, begin, size, sums[0] if sums else None))
         position += form.size
-    data = _cut(view, position, length)
-    return AppendPiece(segment_id, offset, data, tuple(marks)), position + length
+    if position + length > len(view):
+        raise IndexError("piece exceeds its frame")
+    return AppendHead(segment_id, offset, length, position, tuple(marks)), position + length
 
 
-def _control_piece(view: memoryview, position: int) -> tuple[Piece, int]:
+def _control_piece(view: memoryview, position: int) -> tuple[ControlPiece, int]:
     _, control, version, reserved, length = CONTROL_HEADER.unpack_from(view, position)
     _check_reserved(reserved)
     if version != CONTROL_VERSION or control not in set(ControlKind):

@@ -30,6 +30,45 @@ class TruncateChecks(LogCase):
         assert [frame.index for frame in log.read(end - 2)] == [end - 2, end - 1]
         assert [frame.index for frame in self.reader().read(end - 2)] == [end - 2, end - 1]
 
+    def test_any_frame_that_is_kept_can_be_asked_for_in_any_order(self) -> None:
+        """Readers of containers fetch bytes so that they left in the log."""
+        log = self.create()
+        end = self.fill(log)
+        log.truncate(end // 2)
+        reader = self.reader()
+        first = reader.first()
+        known = {frame.index: frame for frame in reader.read(first)}
+        assert list(known) == list(range(first, end))
+        indexes = list(known)
+        for index in [*reversed(indexes), *indexes[::3], *indexes]:
+            frames = reader.read(index)
+            assert next(frames) == known[index]
+            if index + 1 < end:
+                assert next(frames) == known[index + 1]
+        put(log, b"one more")
+        assert next(reader.read(end)).body == b"one more"
+        assert next(reader.read(first)) == known[first]
+
+    def test_several_threads_read_a_log_at_the_same_time(self) -> None:
+        log = self.create()
+        end = self.fill(log)
+        reader = self.reader()
+        first = reader.first()
+        expected = list(reader.read(first))
+        wrong: list[int] = []
+
+        def look(step: int) -> None:
+            indexes = range(first, end, step)
+            found = [next(reader.read(index)) for index in indexes]
+            wrong.extend(index for index in indexes if found.pop(0) != expected[index - first])
+
+        threads = [threading.Thread(target=look, args=(step,)) for step in (1, 2, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(JOIN_TIMEOUT_S)
+        assert not wrong
+
     def test_room_is_freed(self) -> None:
         log = self.create()
         log.truncate(self.fill(log))

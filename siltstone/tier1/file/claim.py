@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from siltstone.core.errors import (
@@ -32,8 +32,8 @@ from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
 from siltstone.core.records.marker_slot import MarkerSlot
 from siltstone.core.words import KIB
 from siltstone.tier1.file.chain import FileRange, LogView, build_view
-from siltstone.tier1.file.direct import BLOCK_BYTES
-from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.claimed import Claimed
+from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
 from siltstone.tier1.file.history import last_frame
 from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import Marker, MarkerContent
@@ -46,27 +46,6 @@ _TRIES = 5
 
 FIRST_FILE_BYTES_MIN: Final = 16 * KIB
 """So much of a first file holds what flushes write to the log, which then frees older files."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """What a claim leaves to the writer.
-
-    Attributes:
-        slot: the claim in the marker.
-        marker_data: both slots as they were right after it.
-        older: the frames of older epochs, oldest first.
-        dropped_tail: bytes behind the newest of them that are no frame.
-        file: the first file, open; its header is durable.
-        header: of that file.
-    """
-
-    slot: MarkerSlot
-    marker_data: bytearray
-    older: tuple[FileRange, ...]
-    dropped_tail: int
-    file: OpenFile
-    header: LogFileHeader
 
 
 def check_lineage(folder: LogFolder, view: LogView, lineage: bytes, *, new: bool) -> None:
@@ -168,9 +147,7 @@ def overtaken(slot: MarkerSlot, newer: int) -> FencedError:
     return FencedError("a later claim was faster", epoch=slot.epoch, newer=newer)
 
 
-def create_first_file(
-    folder: LogFolder, marker: Marker, slot: MarkerSlot, file_bytes: int
-) -> OpenFile:
+def create_first_file(folder: LogFolder, marker: Marker, slot: MarkerSlot, size: int) -> OpenFile:
     """Make the first file of the epoch, if need be in the room of files that were never used.
 
     On a full disk it may be smaller: a file system can keep some of what was just unlinked.
@@ -180,11 +157,10 @@ def create_first_file(
     """
     key = FileKey(slot.epoch, 0)
     try:
-        return folder.create(key, file_bytes)
+        return folder.create(key, size)
     except StorageFullError:
         if not _unlink_unused(folder, marker, slot):
             raise
-    size = file_bytes
     while True:
         try:
             return folder.create(key, size)
@@ -214,6 +190,7 @@ def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> bool:
 
 def take_over(
     folder: LogFolder,
+    marker: Marker,
     claimed: tuple[MarkerSlot, bytearray],
     file: OpenFile,
     *,
@@ -227,11 +204,14 @@ def take_over(
         FencedError: a later claim was faster.
         LogLostError: between the first look and the marker the log became another one.
         CorruptDataError: the older files are damaged.
+        StorageFullError: there is no room for the copy.
     """
     slot, marker_data = claimed
-    view, copy = _synced(folder, slot, file.key, lineage, new=new)
+    view, copy, size = _synced(folder, slot, file.key, lineage, new=new)
     epoch, end, crc = view.statement
-    file = _write_copy(folder, file, copy)
+    if copy is not None:
+        file = _with_room(folder, marker, slot, file, FRAMES_OFFSET + copy.size)
+        _write_copy(folder, file, copy)
     header = LogFileHeader(
         lineage=lineage,
         nonce=slot.nonce,
@@ -250,6 +230,7 @@ def take_over(
         slot=slot,
         marker_data=marker_data,
         older=_older(view, header),
+        older_bytes=size,
         dropped_tail=view.dropped_tail,
         file=file,
         header=header,
@@ -258,8 +239,8 @@ def take_over(
 
 def _synced(
     folder: LogFolder, slot: MarkerSlot, own: FileKey, lineage: bytes, *, new: bool
-) -> tuple[LogView, Frame | None]:
-    """Steps 2 and 3: the log, with its newest frame.
+) -> tuple[LogView, Frame | None, int]:
+    """Steps 2 and 3: the log, with its newest frame, and the size of its files.
 
     An older owner that looked at the marker just before the claim may still remove truncated files.
     """
@@ -269,10 +250,12 @@ def _synced(
             raise overtaken(slot, view.epoch)
         check_lineage(folder, view, lineage, new=new)
         try:
+            size = 0
             for part in view.ranges:
                 with folder.reading(part.key.name) as fd:
                     folder.calls.fdatasync(fd)
-            return view, last_frame(folder, view)
+                    size += folder.calls.fstat(fd).st_size
+            return view, last_frame(folder, view), size
         except (FileNotFoundError, LogTruncatedError):
             if not left:
                 raise
@@ -288,10 +271,19 @@ def _older(view: LogView, header: LogFileHeader) -> tuple[FileRange, ...]:
     return tuple(ranges)
 
 
-def _write_copy(folder: LogFolder, file: OpenFile, frame: Frame | None) -> OpenFile:
-    if frame is None:
-        return file
-    calls = folder.calls
+def _with_room(
+    folder: LogFolder, marker: Marker, slot: MarkerSlot, file: OpenFile, size: int
+) -> OpenFile:
+    """Make the first file larger if the copy needs that, in unused room if there is no other."""
+    try:
+        return folder.enlarge(file, size)
+    except StorageFullError:
+        if not _unlink_unused(folder, marker, slot):
+            raise
+        return folder.enlarge(file, size)
+
+
+def _write_copy(folder: LogFolder, file: OpenFile, frame: Frame) -> None:
     encoded = encode_frame(
         [frame.body],
         kind=frame.kind,
@@ -302,18 +294,8 @@ def _write_copy(folder: LogFolder, file: OpenFile, frame: Frame | None) -> OpenF
         count=frame.count,
     )
     assert encoded.crc == frame.crc, "a frame is its bytes"
-    size = FRAMES_OFFSET + frame.size
-    if size > file.size:
-        # The predecessor had larger files; what is left of this one does for the header's sake.
-        try:
-            calls.posix_fallocate(file.fd, 0, size)
-            calls.fsync(file.fd)
-        except OSError as error:
-            raise StorageFullError("no room for a log file", path=folder.path) from error
-        file = file._replace(size=size)
-    write_fully(calls, file.fd, encoded.buffers, FRAMES_OFFSET)
-    calls.fdatasync(file.fd)
-    return file
+    write_fully(folder.calls, file.fd, encoded.buffers, FRAMES_OFFSET)
+    folder.calls.fdatasync(file.fd)
 
 
 def sweep(folder: LogFolder, older: Iterable[FileRange], epoch: int) -> None:

@@ -21,15 +21,12 @@ from siltstone.core.errors import LogError
 from siltstone.core.records.frame import EncodedFrame
 from siltstone.core.words import FRAME_BYTES_MAX, KIB
 from siltstone.tier1.file.errors import NO_DIRECT
-from siltstone.tier1.file.folder import LogFolder, OpenFile, read_at
+from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile, read_at
 from siltstone.tier1.file.names import FileKey
 
 DIRECT_BYTES_MIN: Final = 256 * KIB
 """Smallest frame that is written so. Below it there is nothing to gain, and who follows the log
 finds it in memory."""
-
-BLOCK_BYTES: Final = 4 * KIB
-"""A multiple of what disks take at least; the size of log files is a multiple of it."""
 
 
 class DirectWriter:

@@ -20,10 +20,9 @@ from siltstone.core.log_handle import HandleState, LogHandle
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
 from siltstone.core.records.marker_slot import NONCE_BYTES
-from siltstone.core.words import FRAME_BYTES_MAX, KIB, MIB, Buffer
+from siltstone.core.words import FRAME_BYTES_MAX, MIB, Buffer
 from siltstone.tier1.file.chain import FileRange, build_view
 from siltstone.tier1.file.claim import (
-    Claimed,
     check_lineage,
     claim_marker,
     create_first_file,
@@ -33,8 +32,10 @@ from siltstone.tier1.file.claim import (
     take_over,
     told_if_overtaken,
 )
+from siltstone.tier1.file.claimed import Claimed
 from siltstone.tier1.file.errors import FULL, log_error, translated
-from siltstone.tier1.file.folder import LogFolder, room_for
+from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, room_for
+from siltstone.tier1.file.growth import Growth, first_bytes
 from siltstone.tier1.file.history import read_frames
 from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import Marker, newest_epoch, newest_told_epoch
@@ -44,7 +45,6 @@ from siltstone.tier1.file.set_aside import fence_all, set_folder_aside
 from siltstone.tier1.file.spares import IN_PLACE
 from siltstone.tier1.file.writer import EpochWriter
 
-_BLOCK_BYTES = 4 * KIB
 _TURNS = 4
 _PAUSE_S = 0.01
 """Shortest pause while there is more to write; otherwise it is as long as the writing took."""
@@ -59,7 +59,7 @@ class FileFencedLog(LogHandle):
     Args:
         path: the folder below which every container has its own.
         container: number of the container.
-        file_bytes: size of each preallocated file, rounded up to 4 KiB.
+        file_bytes: largest size of a preallocated file, rounded up to 4 KiB.
         calls: the seam to the operating system.
         environment: where nonces come from.
         file_system: tells what a path lies on.
@@ -77,7 +77,7 @@ class FileFencedLog(LogHandle):
     ) -> None:
         super().__init__()
         self._folder = LogFolder(calls or SystemFileCalls(), path, container)
-        self._file_bytes = -(-file_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+        self._file_bytes = -(-file_bytes // BLOCK_BYTES) * BLOCK_BYTES
         self._frame_bytes_max = min(FRAME_BYTES_MAX, room_for(self._file_bytes))
         self._environment = environment or SystemEnvironment()
         self._file_system = file_system
@@ -129,14 +129,14 @@ class FileFencedLog(LogHandle):
         self._in_use.acquire(takeover=takeover)
         if not self._in_use.is_held:
             # A live holder would be stopped for nothing if the disk turned out to be full later.
-            folder.check_room(self._file_bytes)
+            folder.check_room(first_bytes(self._file_bytes))
         self._marker = marker = Marker.create(folder)
         nonce = self._environment.random_bytes(NONCE_BYTES)
         slot, data = claim_marker(folder, marker, above=above, nonce=nonce)
         with told_if_overtaken(marker, slot):
-            file = create_first_file(folder, marker, slot, self._file_bytes)
+            file = create_first_file(folder, marker, slot, first_bytes(self._file_bytes))
             try:
-                claimed = take_over(folder, (slot, data), file, lineage=lineage, new=new)
+                claimed = take_over(folder, marker, (slot, data), file, lineage=lineage, new=new)
                 newest = marker.content().newest
                 if newest != slot:
                     raise FencedError("a later claim was faster", epoch=slot.epoch)
@@ -157,11 +157,8 @@ class FileFencedLog(LogHandle):
         self._writer = EpochWriter(
             self._folder,
             marker,
-            slot=claimed.slot,
-            marker_data=claimed.marker_data,
-            file_bytes=self._file_bytes,
-            file=claimed.file,
-            header=claimed.header,
+            claimed,
+            Growth(self._file_bytes, self._environment.monotonic),
             on_second_frame=lambda: sweep(self._folder, self._older, epoch),
             fills=self._file_system(self._folder.path).number in IN_PLACE,
         )
@@ -366,8 +363,9 @@ class FileFencedLog(LogHandle):
         with self._lock:
             if self._state is HandleState.CLAIMED:
                 # A courtesy to the next owner, who misses it less than the spare file.
-                with suppress(SiltstoneError):
+                with suppress(SiltstoneError, OSError):
                     self._append([], KIND_END, 0, reserve=False)
+                    self._claimed().leave()
             self.abandon()
 
     def abandon(self) -> None:

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, StorageFullError
 from siltstone.core.posix import FileCalls, read_fully, sync_folder
@@ -16,8 +16,12 @@ from siltstone.core.records.log_file_header import (
     LogFileHeader,
     decode_log_file_header,
 )
+from siltstone.core.words import KIB
 from siltstone.tier1.file.errors import FULL
 from siltstone.tier1.file.names import FileKey, parse_file_name, parse_old_name
+
+BLOCK_BYTES: Final = 4 * KIB
+"""What disks take at least; the size of log files is a multiple of it."""
 
 
 class OpenFile(NamedTuple):
@@ -132,6 +136,13 @@ class LogFolder:
         with self.reading(key.name) as fd, no_folder(self.file(key.name)):
             return decode_log_file_header(read_at(self.calls, fd, 0, HEADER_BYTES))
 
+    def size(self, key: FileKey) -> int:
+        """The size of a log file, in bytes; 0 when it is not there."""
+        try:
+            return self.calls.stat(self.file(key.name)).st_size
+        except NOT_THERE:
+            return 0
+
     def create(self, key: FileKey, size: int) -> OpenFile:
         """Make a log file, preallocated and durable with its name; it is all zeros.
 
@@ -157,6 +168,25 @@ class LogFolder:
                 self.calls.unlink(path)
             raise StorageFullError("no room for a log file", path=path, bytes=size) from error
         return OpenFile(key, fd, size)
+
+    def enlarge(self, file: OpenFile, size: int) -> OpenFile:
+        """Let a file hold ``size`` bytes, durably, before any of its frames lies behind its end.
+
+        Raises:
+            StorageFullError: no room; the file is as it was.
+        """
+        if size <= file.size:
+            return file
+        size = -(-size // BLOCK_BYTES) * BLOCK_BYTES
+        try:
+            self.calls.posix_fallocate(file.fd, file.size, size - file.size)
+            self.calls.fsync(file.fd)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.calls.ftruncate(file.fd, file.size)
+            raise StorageFullError("no room for a log file", path=self.path, bytes=size) from error
+        return file._replace(size=size)
 
     def check_room(self, size: int) -> None:
         """Find out whether a file of ``size`` bytes would fit, and leave nothing behind.

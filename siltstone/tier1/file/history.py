@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.frame import Frame, decode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
+from siltstone.core.words import MIB
 from siltstone.tier1.file.chain import FileRange, LogView
 from siltstone.tier1.file.errors import translated
 from siltstone.tier1.file.folder import LogFolder, read_at
@@ -14,24 +18,69 @@ from siltstone.tier1.file.frames import scan_frames
 from siltstone.tier1.file.names import FileKey
 from siltstone.tier1.file.newest_file import check_continues
 
+MARK_BYTES: Final = MIB
+"""So far apart are the places that are kept: a read begins at most so far before its frame."""
 
-class Bookmark:
-    """Where the last read stopped, so that whoever follows does not read a file from its start.
+
+class Place(NamedTuple):
+    """Where a frame stands in a file.
 
     Attributes:
-        place: file, index of the next frame, crc of the frame before it, and where it stands in
-            bytes; replaced as a whole, for several threads may read. ``None`` before a first read.
+        frame: its index.
+        crc: of the frame before it.
+        offset: where it begins, in bytes.
+    """
+
+    frame: int
+    crc: int
+    offset: int
+
+
+class Bookmarks:
+    """Where reads came by, so that the next one does not read a file from its start. Thread-safe.
+
+    Whoever follows the log goes on where the last read ended; whoever reads a frame again begins at
+    the last place before it.
     """
 
     def __init__(self) -> None:
-        self.place: tuple[FileKey, int, int, int] | None = None
+        self._lock = threading.Lock()
+        self._last: tuple[FileKey, Place] | None = None
+        self._places: dict[FileKey, list[Place]] = {}
+
+    def note(self, key: FileKey, place: Place) -> None:
+        """Keep a place, if there is none near it."""
+        self._last = key, place
+        places = self._places.get(key)
+        if places is None or place.offset - places[-1].offset >= MARK_BYTES:
+            with self._lock:
+                places = self._places.setdefault(key, [])
+                if not places or place.offset > places[-1].offset:
+                    places.append(place)
+
+    def find(self, key: FileKey, index: int) -> Place | None:
+        """The last known place at or before frame ``index`` of a file."""
+        with self._lock:
+            places = self._places.get(key, [])
+            position = bisect_right(places, index, key=lambda place: place.frame)
+            found = places[position - 1] if position else None
+        last = self._last
+        if last is None or last[0] != key or last[1].frame > index:
+            return found
+        return last[1] if found is None or last[1].frame > found.frame else found
+
+    def forget(self, kept: Sequence[FileKey]) -> None:
+        """Forget files that were truncated."""
+        with self._lock:
+            for key in self._places.keys() - set(kept):
+                del self._places[key]
 
 
 def read_frames(
     folder: LogFolder,
     ranges: Sequence[FileRange],
     from_index: int,
-    bookmark: Bookmark | None = None,
+    bookmarks: Bookmarks | None = None,
 ) -> Iterator[Frame]:
     """Yield the frames of ``ranges`` from ``from_index`` on.
 
@@ -45,7 +94,7 @@ def read_frames(
             continue
         with translated("read", folder.path):
             try:
-                for frame in _file_frames(folder, part, from_index, bookmark):
+                for frame in _file_frames(folder, part, from_index, bookmarks):
                     if frame.index >= from_index:
                         yield frame
             except FileNotFoundError as error:
@@ -58,13 +107,13 @@ def read_frames(
 
 
 def _file_frames(
-    folder: LogFolder, part: FileRange, from_index: int, bookmark: Bookmark | None
+    folder: LogFolder, part: FileRange, from_index: int, bookmarks: Bookmarks | None
 ) -> Iterator[Frame]:
     header = part.header
     index, crc, offset = header.first_index, header.previous_crc, header.frames_offset
-    place = None if bookmark is None else bookmark.place
-    if place is not None and place[0] == part.key and index <= place[1] <= from_index:
-        _, index, crc, offset = place
+    place = None if bookmarks is None else bookmarks.find(part.key, from_index)
+    if place is not None and index <= place.frame:
+        index, crc, offset = place
     last = None
     if part.copy is not None:
         # Of this one frame the copy is what surely reached the disk; its own file may lack it.
@@ -76,8 +125,8 @@ def _file_frames(
                 check_continues(folder, header, frame, index, crc)
                 index, crc, offset = index + 1, frame.crc, behind
                 yield frame
-                if bookmark is not None:
-                    bookmark.place = (part.key, index, crc, offset)
+                if bookmarks is not None:
+                    bookmarks.note(part.key, Place(index, crc, offset))
                 if index == stop:
                     break
     if index != stop:

@@ -17,7 +17,7 @@ from siltstone.tier1.file.chain import LogView, build_view
 from siltstone.tier1.file.errors import translated
 from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.frames import read_past_cache
-from siltstone.tier1.file.history import Bookmark, read_frames
+from siltstone.tier1.file.history import Bookmarks, read_frames
 from siltstone.tier1.file.in_use import InUseLock
 from siltstone.tier1.file.marker import told_epoch
 from siltstone.tier1.file.names import FileKey
@@ -45,7 +45,7 @@ class FileLogReader:
         self._view = LogView()
         self._end = 0
         self._surely: LogEnd | None = None
-        self._bookmark = Bookmark()
+        self._bookmarks = Bookmarks()
         self._is_closed = False
 
     def epoch(self) -> int:
@@ -72,7 +72,8 @@ class FileLogReader:
         view, end = self._refreshed()
         if from_index < view.first:
             raise LogTruncatedError(index=from_index, first=view.first)
-        frames = read_frames(self._folder, view.ranges, from_index, self._bookmark)
+        self._bookmarks.forget([part.key for part in view.ranges])
+        frames = read_frames(self._folder, view.ranges, from_index, self._bookmarks)
         return _below(frames, from_index, end, view.damage)
 
     def dropped_tail(self) -> int:

@@ -13,9 +13,9 @@ class FileLogSettings(BaseModel):
     Attributes:
         path: the folder below which every container has a folder of its own, on a local disk;
             ``~`` is the home folder.
-        file_bytes: size of each preallocated file, such as ``64MiB``: room is freed in steps of it,
-            and one file of it is kept in reserve. On ext4 and XFS up to four lie ready. No frame is
-            larger than a file less 4 KiB.
+        file_bytes: largest size of a file, such as ``64MiB``. Files begin small and take about ten
+            seconds of what is appended; room is freed in steps of a file, and one is kept in
+            reserve. On ext4 and XFS up to four lie ready. No frame is larger than this less 4 KiB.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -6,6 +6,8 @@ whose zeros were written, the sync of a frame has its own bytes to write and no 
 was truncated from the log is written with zeros again: its blocks are there already, and its pages
 are in memory.
 
+How large they are, and whether zeros are written at all, ``Growth`` says.
+
 A file gets the name of a log file only when all of it is zeros, durably. Until then one that was
 used before has a name that nobody reads.
 """
@@ -22,6 +24,7 @@ from siltstone.core.posix import write_fully
 from siltstone.core.words import KIB
 from siltstone.tier1.file.errors import FULL
 from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.growth import Growth
 from siltstone.tier1.file.names import FileKey
 
 IN_PLACE: Final = frozenset({0xEF53, 0x58465342})
@@ -46,13 +49,16 @@ class _Spare:
     file: OpenFile
     filled: int
 
+    @property
+    def is_ready(self) -> bool:
+        return self.filled == self.file.size
+
 
 @dataclass(slots=True)
 class _Renewal:
     """A truncated file that is written with zeros; ``filled``: so many bytes of it already."""
 
-    key: FileKey
-    fd: int
+    file: OpenFile
     filled: int
 
 
@@ -65,14 +71,15 @@ class Spares:
     Args:
         folder: of the log.
         newest: the newest file that the epoch has.
-        file_bytes: size of each.
+        growth: the size of each.
         fills: whether zeros are written; otherwise files are only preallocated.
     """
 
-    def __init__(self, folder: LogFolder, newest: FileKey, file_bytes: int, *, fills: bool) -> None:
+    def __init__(self, folder: LogFolder, newest: OpenFile, growth: Growth, *, fills: bool) -> None:
         self._folder = folder
-        self._newest = newest
-        self._file_bytes = file_bytes
+        self._newest = newest.key
+        self._newest_bytes = newest.size
+        self._growth = growth
         self._fills = fills
         self._changed = threading.Condition()
         self._spares: list[_Spare] = []
@@ -88,7 +95,7 @@ class Spares:
     @property
     def is_ready(self) -> bool:
         """Whether the next file is written with zeros in full."""
-        return bool(self._spares) and self._spares[0].filled == self._file_bytes
+        return bool(self._spares) and self._spares[0].is_ready
 
     def have(self, count: int, *, must: bool) -> None:
         """Have ``count`` files, or as many as fit unless there ``must`` be all of them.
@@ -105,23 +112,36 @@ class Spares:
                         raise
                     return
 
+    def fit(self, size: int) -> None:
+        """Make the oldest file larger if it has less than ``size`` bytes. There must be one.
+
+        Raises:
+            StorageFullError: there is no room for that; nothing changed.
+        """
+        with self._changed:
+            spare = self._spares[0]
+            if spare.file.size < size:
+                self._wait_for(spare.file)
+                spare.file = self._enlarged(spare.file, size)
+
     def take(self) -> tuple[OpenFile, bool]:
         """Give the oldest file away, and whether it is as quick as one gets. There must be one."""
         with self._changed:
-            while self._busy_fd == self._spares[0].file.fd:
-                self._changed.wait()
+            self._wait_for(self._spares[0].file)
             spare = self._spares.pop(0)
-            return spare.file, spare.filled == self._file_bytes or not self._fills
+            return spare.file, spare.is_ready or not self._fills
 
     def keep(self, key: FileKey) -> bool:
         """Take a file out of the log, to be used again; return False if it is better unlinked.
 
-        There are enough of them, or the disk has no room for another name.
-        The log is without it, durably, as if it had been unlinked.
+        There are enough of them, it has another size than the next one, or the disk has no room for
+        another name. The log is without it, durably, as if it had been unlinked.
         """
         with self._changed:
             count = len(self._spares) + len(self._old) + (self._renewal is not None)
             if self._closed or not self._fills or count >= KEPT_MAX:
+                return False
+            if self._folder.size(key) != self._growth.next_bytes(self._newest_bytes):
                 return False
             if not self._renamed(key.name, key.old_name):
                 return False
@@ -137,15 +157,14 @@ class Spares:
             if self._closed or not self._fills:
                 return 0
             part: _Spare | _Renewal | None = next(
-                (spare for spare in self._spares if spare.filled < self._file_bytes), None
+                (spare for spare in self._spares if not spare.is_ready), None
             )
             part = part or self._renewal or self._next_renewal()
-            if part is None:
+            if part is None or not self._growth.is_worth_zeros(part.file.size):
                 return 0
-            fd = part.fd if isinstance(part, _Renewal) else part.file.fd
-            self._busy_fd = fd
+            self._busy_fd = fd = part.file.fd
         try:
-            length = min(SLICE_BYTES, self._file_bytes - part.filled)
+            length = min(SLICE_BYTES, part.file.size - part.filled)
             write_fully(self._folder.calls, fd, [_ZEROS[:length]], part.filled)
             self._folder.calls.fdatasync(fd)
         finally:
@@ -154,9 +173,29 @@ class Spares:
                 self._changed.notify_all()
         with self._changed:
             part.filled += length
-            if part is self._renewal and part.filled == self._file_bytes:
+            if part is self._renewal and part.filled == part.file.size:
                 self._renewed(part)
         return length
+
+    def leave(self) -> None:
+        """Leave one small file for whoever comes next, room for a claim, and unlink the rest.
+
+        Call it when no frame of the epoch will follow; nothing is made or kept afterwards.
+        """
+        with self._changed:
+            self._closed = True
+            self._drop_old()
+            while len(self._spares) > 1:
+                self._wait_for(self._spares[-1].file)
+                # The last one first: whoever dies in between leaves no gap.
+                file = self._spares.pop().file
+                self._folder.calls.close(file.fd)
+                self._folder.unlink(file.key)
+            for spare in self._spares:
+                self._wait_for(spare.file)
+                size = self._growth.reserve_bytes()
+                if size < spare.file.size:
+                    self._folder.calls.ftruncate(spare.file.fd, size)
 
     def close(self) -> None:
         """Close all descriptors. Idempotent."""
@@ -165,7 +204,7 @@ class Spares:
             while self._busy_fd >= 0:
                 self._changed.wait()
             fds = [spare.file.fd for spare in self._spares]
-            fds += [] if self._renewal is None else [self._renewal.fd]
+            fds += [] if self._renewal is None else [self._renewal.file.fd]
             self._spares, self._renewal = [], None
         for fd in fds:
             self._folder.calls.close(fd)
@@ -174,23 +213,40 @@ class Spares:
 
     def _create(self) -> OpenFile:
         key = FileKey(self._newest.epoch, self._newest.number + 1)
+        size = self._growth.next_bytes(self._newest_bytes)
         try:
-            file = self._folder.create(key, self._file_bytes)
+            file = self._folder.create(key, size)
         except StorageFullError:
             if not self._drop_old():
                 raise
-            file = self._folder.create(key, self._file_bytes)
-        self._newest = key
+            file = self._folder.create(key, size)
+        self._newest, self._newest_bytes = key, size
         return file
+
+    def _enlarged(self, file: OpenFile, size: int) -> OpenFile:
+        """The next file with room for a large frame."""
+        try:
+            larger = self._folder.enlarge(file, size)
+        except StorageFullError:
+            if not self._drop_old():
+                raise
+            larger = self._folder.enlarge(file, size)
+        if file.key == self._newest:
+            self._newest_bytes = larger.size
+        return larger
+
+    def _wait_for(self, file: OpenFile) -> None:
+        while self._busy_fd == file.fd:
+            self._changed.wait()
 
     def _drop_old(self) -> bool:
         """Unlink what only waits to be used again; return whether there was any."""
-        while self._renewal is not None and self._busy_fd == self._renewal.fd:
-            self._changed.wait()
+        while self._renewal is not None and self._busy_fd == self._renewal.file.fd:
+            self._changed.wait()  # It may be another state afterwards.
         keys = self._old
         if self._renewal is not None:
-            self._folder.calls.close(self._renewal.fd)
-            keys = [self._renewal.key, *keys]
+            self._folder.calls.close(self._renewal.file.fd)
+            keys = [self._renewal.file.key, *keys]
         self._old, self._renewal = [], None
         for key in keys:
             self._folder.calls.unlink(self._folder.file(key.old_name))
@@ -203,22 +259,23 @@ class Spares:
             key = self._old.pop(0)
             path = self._folder.file(key.old_name)
             fd = calls.open(path, os.O_RDWR)
-            if calls.fstat(fd).st_size == self._file_bytes:
-                self._renewal = _Renewal(key, fd, 0)
+            file = OpenFile(key, fd, calls.fstat(fd).st_size)
+            if file.size == self._growth.next_bytes(self._newest_bytes):
+                self._renewal = _Renewal(file, 0)
                 return self._renewal
-            calls.close(fd)  # It was made larger, for the copy of a large frame.
+            calls.close(fd)  # Files of another size are made by now.
             calls.unlink(path)
         return None
 
     def _renewed(self, renewal: _Renewal) -> None:
         """All of it is zeros, durably: give it the name of the next file."""
         key = FileKey(self._newest.epoch, self._newest.number + 1)
-        if not self._renamed(renewal.key.old_name, key.name):
+        if not self._renamed(renewal.file.key.old_name, key.name):
             self._drop_old()
             return
-        self._newest, self._renewal = key, None
-        file = OpenFile(key, renewal.fd, self._file_bytes)
-        self._spares.append(_Spare(file, self._file_bytes))
+        file = renewal.file._replace(key=key)
+        self._newest, self._newest_bytes, self._renewal = key, file.size, None
+        self._spares.append(_Spare(file, file.size))
 
     def _renamed(self, old: str, new: str) -> bool:
         """Rename a file durably, unless the disk is so full that the new name has no room."""

@@ -10,12 +10,17 @@ from typing import NamedTuple
 from siltstone.core.errors import CorruptDataError, FencedError, LogError, StorageFullError
 from siltstone.core.posix import IOV_MAX, write_fully
 from siltstone.core.records.frame import EncodedFrame
-from siltstone.core.records.log_file_header import LogFileHeader, encode_log_file_header
-from siltstone.core.records.marker_slot import MarkerSlot
+from siltstone.core.records.log_file_header import (
+    FRAMES_OFFSET,
+    LogFileHeader,
+    encode_log_file_header,
+)
 from siltstone.core.words import Buffer
 from siltstone.tier1.file.chain import FileRange
+from siltstone.tier1.file.claimed import Claimed
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN, DirectWriter
-from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
+from siltstone.tier1.file.growth import Growth
 from siltstone.tier1.file.marker import MARKER_BYTES, Marker
 from siltstone.tier1.file.names import MARKER, FileKey
 from siltstone.tier1.file.spares import SLICE_BYTES, Spares
@@ -57,15 +62,13 @@ class EpochWriter:
         self,
         folder: LogFolder,
         marker: Marker,
+        claimed: Claimed,
+        growth: Growth,
         *,
-        slot: MarkerSlot,
-        marker_data: bytearray,
-        file_bytes: int,
-        file: OpenFile,
-        header: LogFileHeader,
         on_second_frame: Callable[[], None],
         fills: bool,
     ) -> None:
+        file, header = claimed.file, claimed.header
         self.index = header.first_index
         self.crc = header.previous_crc
         self.headers = [header]
@@ -76,8 +79,8 @@ class EpochWriter:
         self._fstat = folder.calls.fstat
         self._marker = marker
         self._marker_fd = marker.fd
-        self._slot = slot
-        self._marker_data = marker_data
+        self._slot = claimed.slot
+        self._marker_data = claimed.marker_data
         self._marker_now = bytearray(MARKER_BYTES)
         self._marker_buffers = [self._marker_now]
         self._claimed = _Named(MARKER, self._fstat(marker.fd))
@@ -85,12 +88,15 @@ class EpochWriter:
         self._file = file
         self._fd = file.fd
         self._offset = header.frames_offset
-        self._spares = Spares(folder, file.key, file_bytes, fills=fills)
+        self._growth = growth
+        self._growth.held_bytes = claimed.older_bytes + file.size
+        self._spares = Spares(folder, file, growth, fills=fills)
         self._is_filled = not fills
         # Where a block moves when it is written again, nobody knows what such a write costs.
         self._direct = DirectWriter(folder) if fills else None
         self._direct_bytes = 0
         self._used_bytes = 0
+        self._appended = 0
         self._zeros = 0
         self._on_second_frame: Callable[[], None] | None = on_second_frame
         # Below the real room until the second frame, so that the slow path sees it.
@@ -150,12 +156,15 @@ class EpochWriter:
         fits = self._offset + size <= self._file.size
         if fits and not self._is_filled and len(self._spares) > 1 and self._spares.is_ready:
             fits = False  # Every sync is quicker in a file that was written before.
-        wanted = 1 if fits else 2
-        if not (reserve and fits):
-            self._spares.have(wanted, must=not reserve)
+        self._growth.note(self._appended + self._offset + size)
         if not fits:
+            self._spares.have(1, must=not reserve)
             if not self._spares:
                 raise StorageFullError("the reserve is used up", path=self._folder.path)
+            self._spares.fit(FRAMES_OFFSET + size)
+        if not (reserve and fits):
+            self._spares.have(1 if fits else 2, must=not reserve)
+        if not fits:
             self._roll()
         self._limit = self._file.size if self._spares and self._on_second_frame is None else 0
 
@@ -169,8 +178,9 @@ class EpochWriter:
         Any thread, beside all else, but one at a time.
         """
         is_late = 2 * self._offset > self._file.size
+        self._growth.look(self._appended + self._offset)
         used_bytes = self._used_bytes + self._offset - self._direct_bytes
-        allowed = _ZEROS_FOR_BYTE * used_bytes - self._file.size // 8
+        allowed = _ZEROS_FOR_BYTE * used_bytes - self._growth.free_of_zeros
         if self._zeros + min(SLICE_BYTES, self._file.size) > allowed:
             if is_late:
                 self._spares.have(2, must=False)
@@ -199,6 +209,7 @@ class EpochWriter:
 
     def drop(self, key: FileKey) -> None:
         """Take a file out of the log, durably, so that removals are seen in their order."""
+        self._growth.forget(self._folder.size(key))
         if key.epoch != self._file.key.epoch or not self._spares.keep(key):
             self._folder.unlink(key)
 
@@ -211,6 +222,16 @@ class EpochWriter:
             for header, (end, crc) in zip(self.headers, ends, strict=True)
         ]
 
+    def leave(self) -> None:
+        """Free room that is not used, when the last frame of the epoch is durable.
+
+        What it cuts off is zeros, of which nobody needs to know whether they are there.
+        """
+        self._spares.leave()
+        size = -(-self._offset // BLOCK_BYTES) * BLOCK_BYTES
+        if size < self._file.size:
+            self._folder.calls.ftruncate(self._fd, size)
+
     def close(self) -> None:
         """Close all descriptors."""
         self._spares.close()
@@ -220,8 +241,10 @@ class EpochWriter:
 
     def _roll(self) -> None:
         """Go on in the oldest spare file. Its header is durable before its first frame."""
-        self._used_bytes += self._file.size
         file, self._is_filled = self._spares.take()
+        self._used_bytes += self._file.size
+        self._appended += self._offset
+        self._growth.held_bytes += file.size
         header = replace(
             self.headers[-1],
             number=file.key.number,

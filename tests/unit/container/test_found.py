@@ -234,12 +234,12 @@ def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: Found) -> Non
 
 
 def test_frames_that_begin_behind_the_safe_index_are_refused(where: Found) -> None:
-    check_begin(where, [])
-    check_begin(where, [frame(SAFE, EPOCH)])
+    check_begin(where, None)
+    check_begin(where, SAFE)
     with pytest.raises(LogLostError) as caught:
-        check_begin(where, [frame(SAFE + 1, EPOCH)])
+        check_begin(where, SAFE + 1)
     assert str(caught.value) == (
         "the log was truncated behind what is needed "
         f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
     )
-    check_begin(replace(where, recovered=None), [frame(SAFE + 1, EPOCH)])
+    check_begin(replace(where, recovered=None), SAFE + 1)

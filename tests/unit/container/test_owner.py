@@ -14,8 +14,8 @@ from siltstone.container.found import Found
 from siltstone.container.owner import (
     Claimed,
     claim,
-    read_frames,
     replay,
+    scan_log,
 )
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
@@ -417,14 +417,16 @@ def test_frames_are_read_again_when_they_were_truncated_meanwhile(times: int) ->
     log = ScriptedLog(frame(3), frame(4))
     log.truncated = times
     boot = Boot()
-    found = boot.run(lambda _: read_frames(cast(FencedLog, log), boot.environment))
-    assert found == log.frames
+    where = Found(lineage=LINEAGE, recovered=None)
+    found = boot.run(lambda _: scan_log(cast(FencedLog, log), where, boot.environment))
+    assert (found.first, found.newest) == (3, 4)
 
 
 def test_a_log_that_is_truncated_under_every_read_is_given_up() -> None:
     log = ScriptedLog(frame(3))
     log.truncated = 6
     boot = Boot()
+    where = Found(lineage=LINEAGE, recovered=None)
     with pytest.raises(LogTruncatedError):
-        boot.run(lambda _: read_frames(cast(FencedLog, log), boot.environment))
+        boot.run(lambda _: scan_log(cast(FencedLog, log), where, boot.environment))
     assert log.truncated == 0

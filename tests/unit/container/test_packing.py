@@ -369,7 +369,9 @@ def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
             assert (first.length, first.chunk_length) == (length, 5 * length)
         parts = container._parts
         segment = parts.reading.segment(name_of(3))
-        found = map_segment(parts.reading.info(name_of(3)), b"", segment, parts.segments, 7, 2_004)
+        info = parts.reading.info(name_of(3))
+        begun = map_segment(info, b"", segment, parts.segments, 7, 2_004)
+        found = await begun.whole(None)
 
         def never(offset: int) -> Window:
             raise AssertionError("all of it was mapped")

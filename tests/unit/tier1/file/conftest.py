@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.tier1.file import writer
+from siltstone.core.words import GIB
+from siltstone.tier1.file import growth, writer
 from tests.memory_folder import folder_in_memory
 from tests.unit.tier1.file.chain_world import Frames, Log
 
@@ -16,6 +17,13 @@ from tests.unit.tier1.file.chain_world import Frames, Log
 def many_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     """In files as small as these, so that they are used again after a few frames."""
     monkeypatch.setattr(writer, "_ZEROS_FOR_BYTE", 8)
+
+
+@pytest.fixture
+def whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file has its largest size from the first one on."""
+    monkeypatch.setattr(growth, "FIRST_BYTES", GIB)
+    monkeypatch.setattr(growth, "SPARE_BYTES_MIN", GIB)
 
 
 @pytest.fixture

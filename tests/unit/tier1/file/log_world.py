@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from siltstone.core.environment import Environment
 from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, Frame
 from siltstone.core.words import KIB
@@ -103,9 +104,15 @@ def log_at(
     *,
     file_bytes: int = FILE_BYTES,
     file_system: FileSystem = MEMORY,
+    environment: Environment | None = None,
 ) -> FileFencedLog:
     return FileFencedLog(
-        str(path), 0, file_bytes=file_bytes, calls=calls, file_system=lambda path: file_system
+        str(path),
+        0,
+        file_bytes=file_bytes,
+        calls=calls,
+        environment=environment,
+        file_system=lambda path: file_system,
     )
 
 

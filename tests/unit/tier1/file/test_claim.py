@@ -20,7 +20,7 @@ from siltstone.tier1.file.claim import (
     sweep,
     take_over,
 )
-from siltstone.tier1.file.folder import LogFolder, OpenFile
+from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
 from siltstone.tier1.file.marker import Marker
 from siltstone.tier1.file.names import FileKey
 from tests.unit.tier1.file.log_world import FILE_BYTES, LINEAGE, create, log_at, put, shown
@@ -162,7 +162,7 @@ def taken_over(folder: LogFolder) -> None:
     """A claim that went as far as its header, and was never used."""
     marker, slot = claimed(folder)
     file = create_first_file(folder, marker, slot, FILE_BYTES)
-    take_over(folder, (slot, marker.data()), file, lineage=LINEAGE, new=False)
+    take_over(folder, marker, (slot, marker.data()), file, lineage=LINEAGE, new=False)
     folder.calls.close(file.fd)
     marker.close()
 
@@ -178,7 +178,7 @@ def test_a_slower_claim_ends_when_it_finds_the_header_of_a_later_one(
     file: OpenFile = create_first_file(folder, marker, slot, FILE_BYTES)
     taken_over(folder)
     with pytest.raises(FencedError) as caught:
-        take_over(folder, (slot, data), file, lineage=LINEAGE, new=False)
+        take_over(folder, marker, (slot, data), file, lineage=LINEAGE, new=False)
     assert str(caught.value) == "a later claim was faster epoch=2 newer=3"
     folder.calls.close(file.fd)
     marker.close()
@@ -193,7 +193,7 @@ def test_a_log_that_became_another_one_before_the_marker_is_refused(
     marker, slot = claimed(folder)
     file = create_first_file(folder, marker, slot, FILE_BYTES)
     with pytest.raises(LogLostError) as caught:
-        take_over(folder, (slot, marker.data()), file, lineage=OTHER, new=False)
+        take_over(folder, marker, (slot, marker.data()), file, lineage=OTHER, new=False)
     assert str(caught.value) == f"the log is of another lineage path={folder.path}"
     assert folder.header(file.key) is None
     folder.calls.close(file.fd)
@@ -206,7 +206,7 @@ def test_a_claim_of_a_log_without_frames_states_nothing_and_copies_nothing(
     create(tmp_path).abandon()
     marker, slot = claimed(folder)
     file = create_first_file(folder, marker, slot, FILE_BYTES)
-    done = take_over(folder, (slot, marker.data()), file, lineage=LINEAGE, new=False)
+    done = take_over(folder, marker, (slot, marker.data()), file, lineage=LINEAGE, new=False)
     header = done.header
     assert (header.predecessor_epoch, header.predecessor_end, header.predecessor_crc) == (0, 0, 0)
     assert (header.copy_length, header.frames_offset) == (0, FRAMES_OFFSET)
@@ -223,7 +223,7 @@ def test_what_a_claim_leaves_to_the_writer(folder: LogFolder, tmp_path: Path) ->
     marker, slot = claimed(folder)
     data = marker.data()
     first = create_first_file(folder, marker, slot, FILE_BYTES)
-    done = take_over(folder, (slot, data), first, lineage=LINEAGE, new=False)
+    done = take_over(folder, marker, (slot, data), first, lineage=LINEAGE, new=False)
     header = done.header
     assert (done.slot, done.marker_data, done.file) == (slot, data, first)
     assert (header.lineage, header.nonce, header.container) == (LINEAGE, NONCE, 0)
@@ -265,15 +265,21 @@ def test_a_file_that_is_too_small_for_the_copy_grows(
     layer = folder.calls
     assert isinstance(layer, FileLayer)
     if room:
-        done = take_over(folder, (slot, data), file, lineage=LINEAGE, new=False)
-        assert done.file.size == FRAMES_OFFSET + done.header.copy_length > 8 * KIB
+        done = take_over(folder, marker, (slot, data), file, lineage=LINEAGE, new=False)
+        needed = FRAMES_OFFSET + done.header.copy_length
+        assert 8 * KIB < needed <= done.file.size < needed + BLOCK_BYTES
+        assert not done.file.size % BLOCK_BYTES
         assert layer.fstat(file.fd).st_size == done.file.size
         assert shown(tmp_path) == [b"x" * 9000]
     else:
+        # Once more, for what the older owner did not use makes room.
         layer.fail_call("posix_fallocate", 1, error=errno.ENOSPC)
+        layer.fail_call("posix_fallocate", 2, error=errno.ENOSPC)
         with pytest.raises(StorageFullError) as caught:
-            take_over(folder, (slot, data), file, lineage=LINEAGE, new=False)
-        assert str(caught.value) == f"no room for a log file path={folder.path}"
+            take_over(folder, marker, (slot, data), file, lineage=LINEAGE, new=False)
+        told = f"no room for a log file path={folder.path} bytes={16 * KIB}"
+        assert str(caught.value) == told
+        assert layer.fstat(file.fd).st_size == 8 * KIB
         assert folder.header(file.key) is None
     layer.close(file.fd)
     marker.close()

@@ -24,8 +24,9 @@ from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.core.words import KIB
 from siltstone.testing.file_layer import FileLayer
-from siltstone.tier1.file.direct import BLOCK_BYTES, DIRECT_BYTES_MIN
+from siltstone.tier1.file.direct import DIRECT_BYTES_MIN
 from siltstone.tier1.file.fenced_log import FileFencedLog
+from siltstone.tier1.file.folder import BLOCK_BYTES
 from tests.unit.tier1.file.log_world import (
     EXT4,
     LINEAGE,

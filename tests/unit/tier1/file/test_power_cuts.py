@@ -20,6 +20,7 @@ from unittest.mock import patch
 import pytest
 
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
+from siltstone.core.words import KIB
 from siltstone.testing.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
@@ -27,6 +28,7 @@ from tests.soak import shared
 from tests.unit.tier1.file.log_world import (
     BIG,
     EXT4,
+    FILE_BYTES,
     LINEAGE,
     MEMORY,
     DirectDisk,
@@ -39,6 +41,8 @@ from tests.unit.tier1.file.log_world import (
     shown,
 )
 
+FIRST = "siltstone.tier1.file.growth.FIRST_BYTES"
+SPARE = "siltstone.tier1.file.growth.SPARE_BYTES_MIN"
 DIRECT = "siltstone.tier1.file.writer.DIRECT_BYTES_MIN"
 
 
@@ -47,6 +51,7 @@ class Life:
 
     def __init__(self, path: Path, disk: DirectDisk, file_system: FileSystem = MEMORY) -> None:
         self.path = path
+        self.file_bytes = FILE_BYTES
         self.file_system = file_system
         self.disk = disk
         self.calls = FileLayer(disk)
@@ -57,16 +62,21 @@ class Life:
         self._names = itertools.count()
 
     def create(self) -> FileFencedLog:
-        self.logs.append(log_at(self.path, self.calls, file_system=self.file_system))
-        log = self.logs[-1]
+        log = self._log()
         log.claim(lineage=LINEAGE, new=True, above=0, takeover=False, owner="a")
         return log
 
     def claim(self) -> FileFencedLog:
-        self.logs.append(log_at(self.path, self.calls, file_system=self.file_system))
-        log = self.logs[-1]
+        log = self._log()
         log.claim(lineage=LINEAGE, new=False, above=0, takeover=True, owner="b")
         self.see(log.read(log.first()))
+        return log
+
+    def _log(self) -> FileFencedLog:
+        log = log_at(
+            self.path, self.calls, file_bytes=self.file_bytes, file_system=self.file_system
+        )
+        self.logs.append(log)
         return log
 
     def append(self, log: FileFencedLog, length: int = 100) -> None:
@@ -163,6 +173,30 @@ def direct(life: Life) -> None:
         life.look()
 
 
+def growing(life: Life) -> None:
+    """Files that begin small, frames that are larger than the next one, clean ends and others."""
+    life.file_bytes = 64 * KIB
+    with patch(FIRST, 8 * KIB), patch(SPARE, 8 * KIB):
+        first = life.create()
+        for length in (100, BIG, 3 * BIG, 100, BIG, 9 * BIG, BIG):
+            life.append(first, length)
+            first.tend()
+        life.look()
+        first.close()
+        second = life.claim()
+        life.append(second, 100)
+        life.append(second, 6 * BIG)
+        third = life.claim()  # It copies a frame that is larger than its file.
+        for length in (BIG, BIG, 100):
+            life.append(third, length)
+            third.tend()
+        life.truncate(third, third.end() - 1)
+        third.tend()
+        third.close()
+        life.look()
+        life.append(life.claim(), 100)
+
+
 def _run(
     root: Path, cut_at: int, keep: float, steps: Callable[[Life], None], system: FileSystem
 ) -> int:
@@ -190,8 +224,8 @@ def _run(
 
 LIVES = pytest.mark.parametrize(
     ("steps", "system"),
-    [(script, MEMORY), (tended, EXT4), (direct, EXT4)],
-    ids=["plain", "tended", "direct"],
+    [(script, MEMORY), (tended, EXT4), (direct, EXT4), (growing, MEMORY), (growing, EXT4)],
+    ids=["plain", "tended", "direct", "growing", "growing tended"],
 )
 
 
@@ -205,6 +239,8 @@ def test_power_cut_at_every_second_call(
     steps: Callable[[Life], None],
     system: FileSystem,
 ) -> None:
+    if steps is growing:
+        step *= 6  # Its disk is large, and the steps are mostly those of the other lives.
     numbers = _calls(tmp_path, keep, steps, system)[first - 1 :: step]
     _cut_at(tmp_path, keep, numbers, steps, system)
 

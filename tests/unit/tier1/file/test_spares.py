@@ -125,6 +125,7 @@ def test_no_room_for_a_name_costs_the_file_and_nothing_else(tmp_path: Path, suff
     again.abandon()
 
 
+@pytest.mark.usefixtures("whole_files")
 def test_frames_go_on_in_a_file_that_is_written_already(tmp_path: Path) -> None:
     log = made(tmp_path, file_bytes=1024 * KIB)
     written = [bytes([number]) * 64 * KIB for number in range(15)]
@@ -325,6 +326,7 @@ def test_appends_truncations_and_care_at_the_same_time(tmp_path: Path) -> None:
     assert shown(tmp_path) == found
 
 
+@pytest.mark.usefixtures("whole_files")
 @pytest.mark.parametrize("later", [0, 1, 40])
 def test_a_reader_in_a_file_that_is_used_again_hears_that_it_was_truncated(
     tmp_path: Path, later: int
