@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 from siltstone.container.log_scan import LogScan, frame_times
 from siltstone.container.logged_frame import LoggedFrame, logged
+from siltstone.container.table_log import DECODED_BYTES
 from siltstone.container.tail import LogSlice, TableTail, TableTailRecord, TailPiece
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import Frame
 from siltstone.core.records.piece import AppendHead, ControlKind, TablePiece
-from siltstone.core.records.table_record import TableEntry, decode_table_record, table_record_place
+from siltstone.core.records.table_record import (
+    TableEntry,
+    TableRecord,
+    decode_table_record,
+    table_record_place,
+)
 from siltstone.metadata.index_rows import index_key
 
 if TYPE_CHECKING:
@@ -52,6 +58,7 @@ class Replayed:
         layout that says so may stand in a later frame than the first append that is left. Behind
         it ``append_from`` takes the frames once more.
         """
+        self._replay_tables(scan.frames)
         for frame in scan.frames:
             self._apply_tables(frame)
         self.newest_index = scan.newest
@@ -64,6 +71,7 @@ class Replayed:
         Raises as ``apply``.
         """
         whole = list(frames)
+        self._replay_tables(whole)
         for frame in whole:
             self._apply_tables(frame)
             self._expose(frame)
@@ -98,6 +106,24 @@ class Replayed:
             for head in heads:
                 self._apply_append(frame, head, time_s, made_ms)
         return bool(heads)
+
+    def _replay_tables(self, frames: Iterable[LoggedFrame]) -> None:
+        """Bring the index up to the frames, many records at a time; no segment is open yet."""
+        some: list[tuple[TableRecord, int | None]] = []
+        size = 0
+        for frame in frames:
+            for piece in frame.pieces:
+                if not isinstance(piece, TablePiece):
+                    continue
+                _, version, _ = table_record_place(piece.record, where=frame.where)
+                if version < self.tables.applied_version:
+                    continue
+                some.append((decode_table_record(piece.record, where=frame.where), frame.index))
+                size += len(piece.record)
+                if size >= DECODED_BYTES:
+                    self.tables.replay_all(some)
+                    some, size = [], 0
+        self.tables.replay_all(some)
 
     def _apply_tables(self, frame: LoggedFrame) -> None:
         """Apply all of a frame but its appends."""
