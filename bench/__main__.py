@@ -39,6 +39,7 @@ from bench import (
     silt,
     spark_rows,
     spark_sink,
+    starts,
     takeovers,
     updates,
 )
@@ -57,6 +58,7 @@ PARTS: dict[str, tuple[str, Callable[[Workshop], list[Figure]]]] = {
     "caches": ("Reads from far away", caches.run),
     "updates": ("Segments and tables", updates.run),
     "peers": ("Segments and tables beside other engines", peers.run),
+    "starts": ("The command and the import", starts.run),
     "openings": ("Opening", openings.run),
     "short_lives": ("Owners that live for seconds", short_lives.run),
     "populations": ("Opening very many segments", populations.run),

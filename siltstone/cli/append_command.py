@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,10 @@ from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.record_cuts import Cutter, Lines, Pieces, Prefixed, record_groups
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
-from siltstone.store.segment import Segment
 from siltstone.store.streams import PIECE_BYTES, PartialAppendError, StreamProgress
+
+if TYPE_CHECKING:
+    from siltstone.store.segment import Segment
 
 
 @click.command()

@@ -10,10 +10,8 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, Z
 
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import printable
+from siltstone.cli.session import COMPLETE_VARIABLE
 from siltstone.cli.typed_words import Typed, quoted, typed
-
-COMPLETE_VARIABLE: Final = "_SILTSTONE_COMPLETE"
-"""What a shell asks with, such as ``bash_complete``."""
 
 BASH: Final = """\
 %(complete_func)s() {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.exit_codes import ExitCode, exit_code
+from siltstone.cli.error_codes import exit_code
+from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.errors import ChunkUnavailableError, SiltstoneError

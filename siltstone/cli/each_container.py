@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.cli.exit_codes import ExitCode, exit_code
+from siltstone.cli.exit_codes import ExitCode
 from siltstone.core.errors import ChunkUnavailableError, SiltstoneError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class UnopenedContainer:
     @property
     def code(self) -> ExitCode:
         """The exit code that this asks for."""
+        from siltstone.cli.error_codes import exit_code  # It names errors of all that there is.
+
         return exit_code(self.failure) or ExitCode.FAILED
 
     def row(self) -> dict[str, object]:

@@ -10,8 +10,12 @@ class ListedVerbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs."""
-        verbs = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, verb.get_short_help_str(limit=1_000)) for name, verb in verbs if verb]
+                [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
             )
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """The first sentence of the help of a verb."""
+        verb = self.get_command(ctx, name)
+        return "" if verb is None else verb.get_short_help_str(limit=1_000)

@@ -10,48 +10,22 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from siltstone.cli import (
-    append_command,
-    attribute_commands,
-    check_command,
-    chunks_command,
-    completion_command,
-    containers_command,
-    doctor_command,
-    file_commands,
-    health_command,
-    help_command,
-    inspect_commands,
-    list_command,
-    read_commands,
-    recover_command,
-    salvage_command,
-    write_commands,
-)
-from siltstone.cli.backup_commands import backup
-from siltstone.cli.completion import COMPLETE_VARIABLE, complete
-from siltstone.cli.copy_command import copy
 from siltstone.cli.ended import Interrupted, Terminated, end_text
-from siltstone.cli.exit_codes import ExitCode, exit_code
-from siltstone.cli.garbage_commands import gc
+from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.listed_verbs import ListedVerbs
-from siltstone.cli.migrate_commands import migrate
-from siltstone.cli.named_values import complete_names
 from siltstone.cli.output import printable
 from siltstone.cli.process import end_at_once
-from siltstone.cli.retention_commands import retention
-from siltstone.cli.session import Session
-from siltstone.cli.settings_commands import settings
-from siltstone.cli.spark_commands import spark
+from siltstone.cli.session import COMPLETE_VARIABLE, Session
 from siltstone.cli.standard_files import fill_closed_files, write_whole
-from siltstone.cli.storage_commands import storage
-from siltstone.cli.table_commands import table
-from siltstone.cli.verb_options import add_common_options
-from siltstone.cli.ways_out import way_out
+from siltstone.cli.verb_options import add_common_options_to_root
+from siltstone.cli.verbs import VERBS, LoadedVerbs
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Verbs(ListedVerbs):
@@ -66,6 +40,23 @@ class Verbs(ListedVerbs):
         """Run the verb."""
         with _own_ends(), _traced(context):
             return super().invoke(context)
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """The first sentence of the help of a verb, which is not loaded for it."""
+        return VERBS[name].summary
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete the name of a verb, or an option of the command itself; loads no verb."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=_shortened(name)) for name in names]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _shortened(name: str) -> str:
+    """A summary as click shows it beside a name that it completes."""
+    return click.Command(name, help=VERBS[name].summary).get_short_help_str()
 
 
 @contextmanager
@@ -87,60 +78,24 @@ def _traced(context: click.Context) -> Iterator[None]:
         yield
     except Exception as error:
         session = context.find_object(Session)
-        # Of what nobody foresaw the last place shows it in any case.
-        if session is not None and session.verbosity and exit_code(error) is not None:
-            _complain("".join(traceback.format_exception(error)).rstrip())
+        if session is not None and session.verbosity:
+            from siltstone.cli.error_codes import exit_code
+
+            # Of what nobody foresaw the last place shows it in any case.
+            if exit_code(error) is not None:
+                _complain("".join(traceback.format_exception(error)).rstrip())
         raise
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs, commands=LoadedVerbs(), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="siltstone")
 def siltstone() -> None:
     """Append to segments; keep their bytes in plain chunks on cheap storage."""
 
 
-for _verb in (
-    write_commands.init,
-    write_commands.create,
-    append_command.append,
-    read_commands.cat,
-    read_commands.tail,
-    list_command.list_segments,
-    read_commands.stat,
-    chunks_command.chunks,
-    write_commands.flush,
-    write_commands.seal,
-    write_commands.truncate,
-    write_commands.concat,
-    attribute_commands.attributes,
-    attribute_commands.rename,
-    write_commands.remove,
-    file_commands.import_,
-    file_commands.export,
-    file_commands.adoption,
-    table,
-    check_command.check,
-    health_command.health,
-    containers_command.containers,
-    doctor_command.doctor,
-    gc,
-    inspect_commands.journal,
-    inspect_commands.log,
-    retention,
-    recover_command.recover,
-    salvage_command.salvage,
-    backup,
-    migrate,
-    copy,
-    storage,
-    spark,
-    settings,
-    completion_command.completion,
-    help_command.help_,
-):
-    siltstone.add_command(_verb)
-add_common_options(siltstone)
-complete_names(siltstone)
+add_common_options_to_root(siltstone)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -168,6 +123,9 @@ def run(arguments: Sequence[str]) -> int:
         _complain(f"siltstone: {text} ({page} --help tells more)")
         return ExitCode.USAGE
     except BaseException as error:  # noqa: BLE001 - the last place before the person
+        from siltstone.cli.error_codes import exit_code
+        from siltstone.cli.ways_out import way_out
+
         code_found = exit_code(error)
         if code_found is None:
             _complain("".join(traceback.format_exception(error)).rstrip())
@@ -179,6 +137,8 @@ def run(arguments: Sequence[str]) -> int:
 def _called(arguments: Sequence[str]) -> int | None:
     asked = os.environ.get(COMPLETE_VARIABLE)
     if asked:  # click would answer too, and then raise SystemExit
+        from siltstone.cli.completion import complete
+
         return complete(siltstone, asked, Session())
     code: int | None = siltstone.main(
         list(arguments), prog_name="siltstone", standalone_mode=False, obj=Session()

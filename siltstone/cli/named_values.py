@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from siltstone.store.store import Store
 
 NAMES_MAX: Final = 1_000
@@ -35,6 +36,8 @@ class Named(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[str]]:
         """Return the first names that fit, but for those that stand there already."""
+        from click.shell_completion import CompletionItem
+
         there = ctx.params.get(param.name or "")
         names = islice(self._lookup(ctx, incomplete), NAMES_MAX)
         given = there if isinstance(there, tuple) else ()
@@ -55,6 +58,8 @@ class Place(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[str]]:
         """Leave it to the shell."""
+        from click.shell_completion import CompletionItem
+
         return [CompletionItem(incomplete, type=self._kind)]
 
 
@@ -143,17 +148,16 @@ _ONLY: Final[dict[tuple[str, str], Named | Place]] = {
 """Parameters whose name says less, by verb and name."""
 
 
-def complete_names(group: click.Group, path: str = "") -> None:
-    """Let every parameter below ``group`` that takes such a name be completed."""
-    for name, command in group.commands.items():
-        verb = f"{path} {name}".strip()
-        if isinstance(command, click.Group):
-            complete_names(command, verb)
-            continue
-        for parameter in command.params:
-            known = named_type(verb, parameter.name or "")
-            if known is not None and parameter.type is click.STRING:
-                parameter.type = known
+def complete_names(command: click.Command, verb: str) -> None:
+    """Let every parameter of ``verb``, or below it, that takes such a name be completed."""
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            complete_names(below, f"{verb} {name}")
+        return
+    for parameter in command.params:
+        known = named_type(verb, parameter.name or "")
+        if known is not None and parameter.type is click.STRING:
+            parameter.type = known
 
 
 def named_type(verb: str, parameter: str) -> Named | Place | None:

@@ -22,7 +22,6 @@ from siltstone.cli.output import (
     say,
     write_bytes,
 )
-from siltstone.cli.retention_commands import rule_text
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
 from siltstone.container.segment_life import same_segment
@@ -164,6 +163,8 @@ def _lines(info: SegmentInfo) -> Iterator[tuple[str, object]]:
     created = datetime.fromtimestamp(info.created_ms / 1000, UTC)
     yield "created", created.isoformat(" ", "seconds")
     if info.retention is not None:
+        from siltstone.cli.retention_commands import rule_text
+
         yield "retention", rule_text(info.retention)
     for key, value in sorted(info.attributes.items()):
         yield "attribute", f"{key}={value}"

@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from siltstone.cli.output import say
-from siltstone.cli.url_settings import borrowed_settings, home_settings
-from siltstone.core.errors import StoreNotFoundError
-from siltstone.store.settings_file import FILE_NAME
-from siltstone.store.store_url import is_url
 
 if TYPE_CHECKING:
     from siltstone.store.opening import Recover
@@ -24,6 +20,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 STORE_VARIABLE: Final = "SILTSTONE_STORE"
+
+COMPLETE_VARIABLE: Final = "_SILTSTONE_COMPLETE"
+"""What a shell asks with, such as ``bash_complete``."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,10 +47,17 @@ class Session:
 
     def store_path(self) -> Path:
         """Return the store that is meant: ``--store``, else $SILTSTONE_STORE, else this folder."""
+        from siltstone.store.settings_file import FILE_NAME
+        from siltstone.store.store_url import is_url
+
         named = self.store or os.environ.get(STORE_VARIABLE)
         if named and is_url(named):
+            from siltstone.cli.url_settings import home_settings
+
             return home_settings(named)
         if not named and not Path(FILE_NAME).exists():
+            from siltstone.core.errors import StoreNotFoundError
+
             raise StoreNotFoundError(
                 f"which store? give --store or ${STORE_VARIABLE}; there is no ./{FILE_NAME}"
             )
@@ -63,9 +69,14 @@ class Session:
         Of one that is named by a URL and has no settings on this machine, long-term storage alone
         is read.
         """
+        from siltstone.store.store_url import is_url
+
         named = self.store or os.environ.get(STORE_VARIABLE)
-        if named and is_url(named) and (path := borrowed_settings(named, quiet=self.quiet)):
-            return path, "read-only"
+        if named and is_url(named):
+            from siltstone.cli.url_settings import borrowed_settings
+
+            if path := borrowed_settings(named, quiet=self.quiet):
+                return path, "read-only"
         return self.store_path(), self.recover
 
     def open_reader(self, containers: Sequence[int] | None = None) -> Store:

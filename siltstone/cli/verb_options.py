@@ -99,3 +99,8 @@ def add_common_options(command: click.Command) -> None:
     if isinstance(command, click.Group):
         for verb in command.commands.values():
             add_common_options(verb)
+
+
+def add_common_options_to_root(command: click.Command) -> None:
+    """The same for what has the verbs, which get theirs when they are loaded."""
+    command.params.extend([_json_option(), *_options()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from siltstone.core import errors
+from siltstone.core.open_files import ChunkOpenFilesError
 
 WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.SegmentNotFoundError, "ls lists segments; create, or append --create, makes one"),
@@ -14,6 +15,7 @@ WAYS_OUT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.StoreInUseError, "end that process, or fence it by --takeover"),
     (errors.LogLostError, "do not remove anything; recover says what would be lost"),
     (errors.ChunkAccessDeniedError, "look at rights and credentials; doctor probes them"),
+    (ChunkOpenFilesError, ""),  # The message has it.
     (errors.ChunkUnavailableError, "health and doctor tell more"),
     (errors.CorruptDataError, "check --deep finds all that is damaged"),
 )

@@ -24,6 +24,7 @@ class Admission:
         self._environment = environment
         self._table_pressure = table_pressure
         self._full_until = 0.0
+        self._full = ""
 
     @property
     def admits(self) -> bool:
@@ -50,7 +51,7 @@ class Admission:
         self.check_alive()
         if not self.accepting:
             if self._environment.monotonic() < self._full_until:
-                raise StorageFullError("tier 1 is full")
+                raise StorageFullError(self._full)
             self.accepting = True
 
     def closed_error(self) -> SiltstoneError:
@@ -59,9 +60,9 @@ class Admission:
             return FencedError(str(self.failure))
         return ClosedError(f"container is closed: {self.failure}")
 
-    def pause(self) -> None:
-        """Refuse work for users for a moment: tier 1 is full."""
-        self.accepting = False
+    def pause(self, reason: str) -> None:
+        """Refuse work for users for a moment: tier 1 has no room. They are told ``reason``."""
+        self.accepting, self._full = False, reason
         self._full_until = self._environment.monotonic() + FULL_PAUSE_S
 
     def shut(self) -> None:

@@ -1,8 +1,7 @@
 """From assigned operations to acknowledged ones: one batch in the log while the next one fills.
 
-Everything here runs on the loop but ``log.append``, which has a thread of its own. An offset or a
-table version is assigned when its operation enters the batch, and becomes visible when the frame is
-acknowledged.
+All runs on the loop but ``log.append``, which has a thread of its own. An offset or a table version
+is assigned when its operation enters the batch, and visible when the frame is acknowledged.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.fenced_log import FencedLog
+from siltstone.core.open_files import LogOpenFilesError
 from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.piece import (
     APPEND_HEADER,
@@ -82,8 +82,7 @@ class Pipeline(Admission):
         self.calls = LogCalls(environment)
         self._queue: deque[Batch] = deque()
         self._sending: Batch | None = None
-        self.started = False
-        self._stopping = False
+        self.started = self._stopping = False
         self._wake: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._sent_s = 0.0
@@ -241,8 +240,7 @@ class Pipeline(Admission):
 
     def stop(self) -> None:
         """Let ``run`` end when everything that was assigned is acknowledged."""
-        self._stopping = True
-        self.started = False
+        self._stopping, self.started = True, False
         self.start()
 
     async def truncate(self, before_index: int) -> None:
@@ -263,7 +261,9 @@ class Pipeline(Admission):
         try:
             return await self.calls.run(self._log.newest_epoch)
         except LogError as error:
-            # If the log was poisoned just before, why that was is what the caller has to know.
+            if isinstance(error, LogOpenFilesError):
+                raise  # It was not asked.
+            # What poisoned the log just before is what the caller has to know.
             await self.end(error)
             raise self.closed_error() from error
 
@@ -333,8 +333,8 @@ class Pipeline(Admission):
 
     def _refuse(self, batch: Batch, error: StorageFullError) -> None:
         """Tier 1 had no room: what was assigned from this batch on did not happen."""
-        self.pause()
-        self._drop(batch, lambda: StorageFullError(str(error)))
+        self.pause(str(error) if isinstance(error, LogOpenFilesError) else "tier 1 is full")
+        self._drop(batch, lambda: type(error)(str(error)))
 
     async def end(self, error: SiltstoneError) -> None:
         """End this owner: as a fenced one if there is a newer epoch, whatever failed first.

@@ -56,6 +56,8 @@ class CallReport:
         failed: whether the caller got an error, of any kind.
         length: bytes that were written or read.
         throttled: whether the answer was that the service gets too many calls.
+        unsent: whether this process had no descriptor left for it, which says nothing of the
+            service.
     """
 
     operation: str
@@ -66,6 +68,7 @@ class CallReport:
     failed: bool
     length: int = 0
     throttled: bool = False
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,8 @@ def measured(metrics: Metrics) -> Callable[[CallReport], None]:
 def _outcome(report: CallReport) -> str:
     if report.throttled:
         return "throttled"
+    if report.unsent:
+        return "unsent"
     return "unanswered" if not report.answered else "refused" if report.failed else "done"
 
 
@@ -133,7 +138,9 @@ class CallWatch:
         now = self._clock()
         self._recent.append((now, report))
         self.writes += report.operation in WRITES
-        if report.answered:
+        if report.unsent:
+            self.circuit.unsent(now)
+        elif report.answered:
             self.circuit.answered()
         elif report.operation != "delete" or self.circuit.state is CircuitState.PROBING:
             # Deletions that fail must not keep bytes from being flushed and read.
@@ -150,7 +157,7 @@ class CallWatch:
         reports = [report for _, report in self._recent]
         return RecentCalls(
             count=len(reports),
-            unanswered=sum(not report.answered for report in reports),
+            unanswered=sum(not (report.answered or report.unsent) for report in reports),
             slow=sum(report.service_s >= self._slow_s for report in reports),
             latency_s=median(report.service_s for report in reports) if reports else 0.0,
             throttled=sum(report.throttled for report in reports),

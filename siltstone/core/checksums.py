@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import crc32c as _crc32c
 
@@ -37,8 +38,12 @@ def _squared(matrix: list[int]) -> list[int]:
     return [_times(matrix, row) for row in matrix]
 
 
+@cache
 def _zero_operators() -> list[list[int]]:
-    """Matrices over GF(2) that append 1, 2, 4, … zero bytes to a sum."""
+    """Matrices over GF(2) that append 1, 2, 4, … zero bytes to a sum.
+
+    They take as long as importing several modules, and few processes combine sums.
+    """
     one_bit = [_POLYNOMIAL] + [1 << n for n in range(31)]
     one_byte = _squared(_squared(_squared(one_bit)))
     operators = [one_byte]
@@ -47,15 +52,13 @@ def _zero_operators() -> list[list[int]]:
     return operators
 
 
-_ZEROS = _zero_operators()
-
-
 def combine(first: int, second: int, second_length: int) -> int:
     """CRC32C of A+B from the CRC32C of A, the CRC32C of B and B's length in bytes."""
     index = 0
+    operators = _zero_operators()
     while second_length:
         if second_length & 1:
-            first = _times(_ZEROS[index], first)
+            first = _times(operators[index], first)
         second_length >>= 1
         index += 1
     return first ^ second

@@ -75,6 +75,12 @@ class Circuit:
         self.state = CircuitState.CLOSED
         self._pause_s = self._limits.probe_s
 
+    def unsent(self, now_s: float) -> None:
+        """A call failed here, so nothing is known of the service; a probe is still due."""
+        if self.state is CircuitState.PROBING:
+            self.state = CircuitState.OPEN
+            self._probe_at = now_s + self._pause_s
+
     def unanswered(self, now_s: float) -> None:
         """A call got none."""
         self.failures += 1

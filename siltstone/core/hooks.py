@@ -28,6 +28,12 @@ PROJECT = "siltstone"
 BINDINGS_GROUP = "siltstone.bindings"
 TIER1_GROUP = "siltstone.tier1"
 
+BUILT_IN: Mapping[str, frozenset[str]] = {
+    BINDINGS_GROUP: frozenset({"azure", "gcs", "hdfs", "memory", "nfs", "s3"}),
+    TIER1_GROUP: frozenset({"file", "kafka", "memory"}),
+}
+"""Plugins of this distribution. Nothing else that is installed can take their names."""
+
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
@@ -97,7 +103,7 @@ def _imports(entry: EntryPoint) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        way_out = "" if entry.dist is None else f"; try: {install_hint(entry.name, entry.dist)}"
+        way_out = f"; try: {install_hint(entry.name, entry.dist)}"
         raise SettingsError(
             f"plugin {entry.name!r} cannot be imported: {error}{way_out}"
         ) from error
@@ -125,6 +131,9 @@ def _changed_ns(place: str) -> int:
 
 
 def _entry(group: str, name: str) -> EntryPoint:
+    """The plugin of a name. One of our own is not looked for among all that is installed."""
+    if name in BUILT_IN[group]:
+        return EntryPoint(name, f"{group}.{name}.plugin", group)
     installed = _installed(group)
     found = [entry for entry in installed if entry.name == name]
     if not found:

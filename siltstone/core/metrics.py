@@ -81,7 +81,7 @@ CALL_QUEUE: Final = _histogram(
 )
 CALLS: Final = _counter(
     "storage_calls",
-    "calls by how they ended: done, refused, throttled, unanswered",
+    "calls by how they ended: done, refused, throttled, unanswered, unsent",
     "operation",
     "outcome",
 )

@@ -15,6 +15,7 @@ from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
 
 from siltstone.core.chunk_storage import Buffer
+from siltstone.core.open_files import gave_back, with_descriptor
 
 _WAIT_BEFORE_AND_WRITE = 3
 """Flags of ``sync_file_range``."""
@@ -183,16 +184,28 @@ class FileCalls(Protocol):
 
 
 class SystemFileCalls:
-    """The operating system's own calls."""
+    """The operating system's own calls.
+
+    What opens something is called once more where the process had no descriptor left for it, and
+    what was kept open to save time has been given back (``open_files``).
+    """
 
     def open(
         self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
     ) -> int:
         """``os.open``."""
+        try:
+            return os.open(path, flags, mode, dir_fd=dir_fd)
+        except OSError as error:
+            if not gave_back(error):
+                raise
         return os.open(path, flags, mode, dir_fd=dir_fd)
 
     def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
         """``openat2`` of Linux, which ``os`` lacks; it says EINTR itself."""
+        return with_descriptor(lambda: self._open_below(path, flags, dir_fd))
+
+    def _open_below(self, path: PathName, flags: int, dir_fd: int) -> int:
         how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
         fd = _syscall(_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if fd < 0:
@@ -265,7 +278,7 @@ class SystemFileCalls:
 
     def scandir(self, fd: int) -> Iterator[os.DirEntry[str]]:
         """``os.scandir``."""
-        with os.scandir(fd) as entries:
+        with with_descriptor(lambda: os.scandir(fd)) as entries:  # It has a descriptor of its own.
             yield from entries
 
     def mkdir(self, path: PathName, mode: int = 0o777, *, dir_fd: int | None = None) -> None:

@@ -35,6 +35,7 @@ from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome, St
 from siltstone.core.immediate_reads import immediate_reads
 from siltstone.core.late_work import done_or_late, in_time
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.core.slots import Slots
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.core.waits import POSTPONED, had_no_effect, wait_s
@@ -42,6 +43,8 @@ from siltstone.core.waits import POSTPONED, had_no_effect, wait_s
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+SILENT = (ChunkUnavailableError, asyncio.CancelledError)
 
 
 class _Sent(NamedTuple):
@@ -217,7 +220,7 @@ class AsyncChunkStorage:
                 cancelled = error
         if not work.done():
             self._late.add(work)
-            self._report(sent, loop.time(), answered=False, failed=True)
+            self._report(sent, loop.time(), TimeoutError(), answered=False)
         if cancelled is not None:
             raise cancelled
         if work.done():
@@ -263,27 +266,23 @@ class AsyncChunkStorage:
             ) from error
 
     def _ended(self, sent: _Sent, work: asyncio.Future[T]) -> None:
-        error = None if work.cancelled() else work.exception()
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if work in self._late:
             self._late.discard(work)
         else:
             throttled = isinstance(error, ChunkThrottledError)
             # A service that refuses even calls one by one is away, whatever it says.
-            silent = (
-                self._slots.limit == 1 if throttled else isinstance(error, ChunkUnavailableError)
-            )
-            answered = not work.cancelled() and not silent
-            failed = work.cancelled() or error is not None
+            answered = self._slots.limit > 1 if throttled else not isinstance(error, SILENT)
             now = asyncio.get_running_loop().time()
             if throttled:
                 self._slots.throttled(sent.begun, now)
             elif answered and not isinstance(error, BandwidthError):
                 self._slots.answered()
-            self._report(sent, now, answered=answered, failed=failed, throttled=throttled)
+            self._report(sent, now, error, answered=answered)
         self._slots.release()
 
     def _report(
-        self, sent: _Sent, now: float, *, answered: bool, failed: bool, throttled: bool = False
+        self, sent: _Sent, now: float, error: BaseException | None, *, answered: bool
     ) -> None:
         report = CallReport(
             operation=sent.operation,
@@ -291,9 +290,10 @@ class AsyncChunkStorage:
             queue_s=sent.queue_s,
             service_s=now - sent.begun,
             answered=answered,
-            failed=failed,
-            length=0 if failed else sent.length,
-            throttled=throttled,
+            failed=error is not None,
+            length=sent.length if error is None else 0,
+            throttled=isinstance(error, ChunkThrottledError),
+            unsent=isinstance(error, ChunkOpenFilesError),
         )
         self.watch.ended(report)
 

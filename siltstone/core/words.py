@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from siltstone.core.errors import SegmentNameError
 
@@ -84,3 +85,7 @@ def container_of(name: str, container_count: int) -> int:
             name = name[start + 1 : end]
     digest = hashlib.blake2b(name.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % container_count
+
+
+CONTAINERS_MAX: Final = 4096
+"""Of a store. Each has a log, an index and threads, so more is a mistake in writing."""

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import rocksdict
 
 from siltstone.core.errors import ClosedError, SiltstoneError
+from siltstone.core.open_files import files_max
 from siltstone.core.words import MIB, ROWS_PER_SLICE
 from siltstone.metadata.index_errors import translated, translation
 from siltstone.metadata.index_process import use_process
@@ -47,6 +48,13 @@ WRITE_BUFFER_BYTES = 16 * MIB
 
 _FILE_BYTES = 16 * MIB
 """Files of a checkpoint are uploaded whole from memory, so they are small."""
+
+_OPEN_FILES_SHARE = 8
+"""Of the files that this process may have open, an index has an eighth at most.
+
+Otherwise it has all of its files open for as long as it is open, and the library fails where there
+is no descriptor for one. What is above the bound, 16 MiB each, is opened again when it is read.
+"""
 
 _POSITION_KEY = b"\0"
 
@@ -274,7 +282,7 @@ class Index:
             self._closed = True
             for taken in list(self._snapshots):
                 taken.close()
-            translated(self._folder, self._database.close)
+            translated(self._folder, self._database.close, again=False)
 
 
 def checkpoint_position(folder: Path) -> Position | None:
@@ -307,6 +315,8 @@ def _open_database(
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(write_buffer_bytes)
     options.set_max_write_buffer_number(4)
+    limit = files_max()
+    options.set_max_open_files(-1 if limit is None else limit // _OPEN_FILES_SHARE)
     options.set_target_file_size_base(_FILE_BYTES)
     # The event loop writes: it must not be slowed down before compaction is hopelessly behind.
     options.set_level_zero_slowdown_writes_trigger(40)

@@ -15,14 +15,19 @@ from siltstone.core.errors import (
     StoreError,
     StoreInUseError,
 )
+from siltstone.core.open_files import is_lack, way_out, with_descriptor
 
 T = TypeVar("T")
 
 
-def translated(folder: Path, call: Callable[[], T]) -> T:
-    """Call, and raise an error of ours if that fails."""
+def translated(folder: Path, call: Callable[[], T], *, again: bool = True) -> T:
+    """Call, and raise an error of ours if that fails.
+
+    Where there was no descriptor the call is made once more, see ``open_files``; unless there is no
+    ``again``, as of what is closed although it failed.
+    """
     try:
-        return call()
+        return with_descriptor(call) if again else call()
     except Exception as error:  # the library has no class of its own
         raise translation(error, folder) from error
 
@@ -30,6 +35,8 @@ def translated(folder: Path, call: Callable[[], T]) -> T:
 def translation(error: Exception, folder: Path) -> Exception:
     """Return the error of ours that says what the library's message means."""
     message = str(error)
+    if is_lack(error):  # of what is damaged, or locked by another, it says nothing
+        return StoreError(f"too many open files; {way_out()}", folder=folder, reason=message)
     if "Is a directory" in message:  # in the place of one of its files, so it is a cache no more
         return CorruptDataError("index is damaged", where=str(folder), reason=message)
     if isinstance(error, SiltstoneError | OSError):

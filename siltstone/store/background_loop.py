@@ -11,7 +11,8 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
-from siltstone.core.errors import ClosedError
+from siltstone.core.errors import ClosedError, StoreError
+from siltstone.core.open_files import is_lack, way_out, with_descriptor
 from siltstone.core.pool_threads import is_left
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.second_thread import SecondThread
@@ -26,7 +27,20 @@ WAIT_S: Final = 1.0
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of uvloop, if that is installed, else one of asyncio."""
+    """Return a loop of uvloop, if that is installed, else one of asyncio.
+
+    Raises:
+        StoreError: this process has no descriptors for it.
+    """
+    try:
+        return with_descriptor(_new_event_loop)
+    except OSError as error:
+        if not is_lack(error):
+            raise
+        raise StoreError(f"too many open files; {way_out()}") from error
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:

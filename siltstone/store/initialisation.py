@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from siltstone.core.words import CONTAINERS_MAX
 from siltstone.store.arguments import check_offset
 from siltstone.store.filling import fill_store
-from siltstone.store.manifest import CONTAINERS_MAX
 from siltstone.store.site import site_of
 
 

@@ -32,9 +32,6 @@ MANIFEST_NAME: Final = "system/store"
 COPY_NAME: Final = "system/store-copy"
 """The store manifest at a place that is not a store's yet, as long as bytes are brought there."""
 
-CONTAINERS_MAX: Final = 4096
-"""Each container has a log, an index and threads, so more is a mistake in writing."""
-
 _BYTES_MAX: Final = 64 * 1024
 
 

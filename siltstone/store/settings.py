@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from siltstone.container.settings import CloseFlush, ContainerSettings
 from siltstone.core.words import GIB
 from siltstone.store.sections import Count, PluginSection, Section, Text
-from siltstone.store.units import Rate, Size, Time
+from siltstone.store.unit_types import Rate, Size, Time
 
 _DEFAULTS: Final = ContainerSettings()
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from siltstone.core.errors import SettingsError, StoreNotFoundError
+from siltstone.core.errors import SettingsError, StoreError, StoreNotFoundError
+from siltstone.core.open_files import is_lack, way_out
 
 FILE_NAME: Final = "siltstone.yaml"
 FILE_BYTES_MAX: Final = 2**20
@@ -73,10 +74,13 @@ def read_settings_file(path: Path, environment: Mapping[str, str]) -> SettingsTe
 
     Raises:
         SettingsError: unreadable, not YAML, not a mapping, a key twice, or a variable not set.
+        StoreError: this process has no descriptor to read it with.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
+        if is_lack(error):
+            raise StoreError(f"too many open files; {way_out()}", path=path) from error
         raise SettingsError(f"{path}: can not be read: {error.strerror}") from error
     if len(raw) > FILE_BYTES_MAX:
         raise SettingsError(f"{path}: larger than {FILE_BYTES_MAX} bytes, so not a settings file")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
-
-from pydantic import AfterValidator, BeforeValidator, Field
+from typing import Final
 
 _SIZES: Final = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _TIMES: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -85,15 +83,3 @@ def about_size(size: int) -> str:
         if count >= 1:
             return f"{count:.1f}{unit}" if count < 10 else f"{count:.0f}{unit}"
     return str(size)
-
-
-def _rate(value: int) -> int:
-    if not value:
-        raise ValueError("must be above 0; leave it out for no limit")
-    return value
-
-
-Size = Annotated[int, BeforeValidator(parse_size), Field(json_schema_extra={"unit": "size"})]
-Rate = Annotated[Size, AfterValidator(_rate)]
-"""Bytes a second."""
-Time = Annotated[float, BeforeValidator(parse_time), Field(json_schema_extra={"unit": "time"})]

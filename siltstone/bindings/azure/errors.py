@@ -178,7 +178,9 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
             "there are no credentials", chunk=chunk, operation=operation, error=type(error).__name__
         )
     before = _is_before_sending(error)
-    return no_answer(chunk, operation, changes=changes, unsent=before, error=type(error).__name__)
+    return no_answer(
+        chunk, operation, changes=changes, unsent=before, cause=error, error=type(error).__name__
+    )
 
 
 def half(error: ChunkError, chunk: str, operation: str) -> ChunkError:

@@ -175,7 +175,9 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
             error=type(error).__name__,
         )
     before = is_unsent(error)
-    return no_answer(chunk, operation, changes=changes, unsent=before, error=type(error).__name__)
+    return no_answer(
+        chunk, operation, changes=changes, unsent=before, cause=error, error=type(error).__name__
+    )
 
 
 def is_unsent(error: Exception) -> bool:

@@ -21,6 +21,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     SiltstoneError,
 )
+from siltstone.core.open_files import chunk_lack, is_lack
 from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Answer
 from siltstone.core.throttling import ChunkThrottledError
 
@@ -142,6 +143,8 @@ def chunk_error(
             kind = ChunkUnavailableError
     found = JAVA.search(str(error))
     told = found[1].rpartition(".")[2] if found else type(error).__name__
+    if answer is _SILENT and is_lack(error):
+        return chunk_lack(chunk=chunk, operation=operation, outcome=outcome, error=told)
     return kind(answer.reason, chunk=chunk, operation=operation, outcome=outcome, error=told)
 
 

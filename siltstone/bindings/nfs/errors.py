@@ -17,6 +17,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.open_files import LACK, chunk_lack
 
 
 class Effect(Enum):
@@ -50,7 +51,7 @@ CLASSES: dict[int, type[ChunkError]] = {
 }
 """``ENXIO`` is what a pipe or a socket answers. All others are ``ChunkUnavailableError``."""
 
-REFUSED_AT_ONCE = frozenset(CLASSES) | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+REFUSED_AT_ONCE = frozenset(CLASSES) | LACK | {errno.ENOMEM}
 """Answers that a file system gives before it changes anything.
 
 ``EIO``, ``ESTALE``, ``ETIMEDOUT`` and all that is not listed may come after the change, from a
@@ -61,6 +62,7 @@ server whose reply was lost.
 def chunk_error(error: OSError, *, chunk: str, operation: str, effect: Effect) -> ChunkError:
     """Return the error of the contract that tells what ``error`` means."""
     number = error.errno or errno.EIO
+    code = errno.errorcode.get(number, str(number))
     kind = CLASSES.get(number, ChunkUnavailableError)
     if effect is Effect.NONE or (effect is Effect.ONE_CALL and number in REFUSED_AT_ONCE):
         outcome = Outcome.NOT_APPLIED
@@ -69,13 +71,15 @@ def chunk_error(error: OSError, *, chunk: str, operation: str, effect: Effect) -
         if not issubclass(kind, ChunkStorageFullError | ChunkAccessDeniedError):
             # "No such chunk" and "exists" are statements of fact that only a refused call can make.
             kind = ChunkUnavailableError
+    if number in LACK:
+        return chunk_lack(chunk=chunk, operation=operation, outcome=outcome, errno=code)
     reason = (error.strerror or "input/output error").lower()
     return kind(
         reason,
         chunk=chunk,
         operation=operation,
         outcome=outcome,
-        errno=errno.errorcode.get(number, str(number)),
+        errno=code,
     )
 
 

@@ -11,10 +11,14 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from siltstone.core.open_files import files_max, may_give_back
 from siltstone.core.posix import FileCalls
 
 FILES_MAX: Final = 32
 """A chunk that somebody else deletes keeps its room for as long as it is among these."""
+
+_SHARE: Final = 8
+"""Of the files that this process may have open, an eighth at most is only kept."""
 
 
 def version_of(status: os.stat_result) -> str:
@@ -63,9 +67,12 @@ class KeptFiles:
         self._lock = threading.Lock()
         self._files: dict[str, _KeptFile] = {}
         self._is_able: bool | None = None
+        limit = files_max()
+        self._files_max = FILES_MAX if limit is None else max(1, min(FILES_MAX, limit // _SHARE))
+        may_give_back(self)
 
     def keep(self, name: str, fd: int) -> None:
-        """Keep a chunk that was just read, by a descriptor of our own."""
+        """Keep a chunk that was just read, by a descriptor of our own if there is one for it."""
         if name in self._files:
             return
         with self._lock:
@@ -73,9 +80,11 @@ class KeptFiles:
                 self._is_able = self._can_tell(fd)
             if not self._is_able or name in self._files:
                 return
-            if len(self._files) >= FILES_MAX:
+            if len(self._files) >= self._files_max:
                 self._pass_over()
-            self._files[name] = _KeptFile(self._calls, os.dup(fd))
+            # The bytes were read: that none is left for the next read is no failure of this one.
+            with suppress(OSError):
+                self._files[name] = _KeptFile(self._calls, os.dup(fd))
 
     def read(self, name: str, offset: int, buffer: memoryview | bytearray) -> str | None:
         """See ``ReadNow``."""
@@ -105,6 +114,11 @@ class KeptFiles:
         """Let go of a chunk that is to be deleted."""
         with self._lock:
             self._files.pop(name, None)
+
+    def give_back(self) -> None:
+        """Let go of all, for now: see ``open_files``."""
+        with self._lock:
+            self._files.clear()
 
     def close(self) -> None:
         """Let go of all, for ever."""

@@ -14,6 +14,7 @@ from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOSYS, ENOTDIR
 from typing import TypeVar
 
 from siltstone.core.errors import ClosedError
+from siltstone.core.open_files import LACK
 from siltstone.core.posix import FileCalls, PathName, sync_folder
 
 T = TypeVar("T")
@@ -130,9 +131,13 @@ class Tree:
                 self._calls.rmdir(part, dir_fd=parent)
 
     def _ask(self, path: PathName, folder: int | None = None) -> None:
-        # A folder that is gone or closed to us can not tell anything new.
-        with suppress(OSError):
+        try:
             self._calls.close(self._calls.open(path, FOLDER, dir_fd=folder))
+        except OSError as error:
+            # A folder that is gone or closed to us can not tell anything new. One that there was
+            # no descriptor for was not asked, and what seems to be missing may be there.
+            if error.errno in LACK:
+                raise
 
     def _release(self) -> None:
         if self._is_closed and self._users == 0 and self._root is not None:

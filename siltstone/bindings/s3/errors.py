@@ -207,7 +207,9 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
     if isinstance(error, SSLError):
         # Nothing is sent before both ends have agreed.
         before = any(word in str(error) for word in DISAGREEMENTS)
-    return no_answer(chunk, operation, changes=changes, unsent=before, error=_name(error))
+    return no_answer(
+        chunk, operation, changes=changes, unsent=before, cause=error, error=_name(error)
+    )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
 from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome
+from siltstone.core.open_files import chunk_lack, is_lack, is_lack_now
 from siltstone.core.throttling import ChunkThrottledError
 
 NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
@@ -54,7 +55,7 @@ def error_of(
 
 
 def no_answer(
-    chunk: str, operation: str, *, changes: bool, unsent: bool, error: str
+    chunk: str, operation: str, *, changes: bool, unsent: bool, cause: BaseException, error: str
 ) -> ChunkUnavailableError:
     """Return the error of the contract for a call that came to no answer.
 
@@ -63,13 +64,17 @@ def no_answer(
         operation: the verb.
         changes: whether the request may change what others see.
         unsent: whether nothing of it can have arrived.
-        error: the class of what the SDK raised.
+        cause: what the SDK raised.
+        error: the class of that.
     """
+    outcome = UNKNOWN if changes and not unsent else NOT_APPLIED
+    if is_lack_now(cause) if unsent else is_lack(cause):
+        return chunk_lack(chunk=chunk, operation=operation, outcome=outcome, error=error)
     return ChunkUnavailableError(
         "the service could not be reached" if unsent else "no whole answer of the service",
         chunk=chunk,
         operation=operation,
-        outcome=UNKNOWN if changes and not unsent else NOT_APPLIED,
+        outcome=outcome,
         error=error,
     )
 

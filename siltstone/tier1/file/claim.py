@@ -26,6 +26,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
+from siltstone.core.open_files import LogOpenFilesError
 from siltstone.core.posix import write_fully
 from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
@@ -158,6 +159,8 @@ def create_first_file(folder: LogFolder, marker: Marker, slot: MarkerSlot, size:
     key = FileKey(slot.epoch, 0)
     try:
         return folder.create(key, size)
+    except LogOpenFilesError:
+        raise  # A smaller file would not help.
     except StorageFullError:
         if not _unlink_unused(folder, marker, slot):
             raise

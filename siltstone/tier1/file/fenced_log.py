@@ -17,6 +17,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import LogCondition, LogOwner, LogPlace, LogReader
 from siltstone.core.log_handle import HandleState, LogHandle
+from siltstone.core.open_files import LACK, log_lack
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
 from siltstone.core.records.marker_slot import NONCE_BYTES
@@ -110,6 +111,8 @@ class FileFencedLog(LogHandle):
                 self._claim(lineage=lineage, new=new, above=above, takeover=takeover)
             except OSError as error:
                 self._release()
+                if error.errno in LACK:
+                    raise log_lack("claim", self._folder.path) from error
                 if error.errno in FULL:
                     raise StorageFullError("no room to claim", path=self._folder.path) from error
                 self._state = HandleState.POISONED
@@ -276,6 +279,8 @@ class FileFencedLog(LogHandle):
             try:
                 self._truncate(before_index)
             except OSError as error:
+                if error.errno in LACK:
+                    return  # Nothing was done, and more may always be kept.
                 self._state = HandleState.POISONED
                 raise log_error("truncate", self._folder.path, error) from error
             except BaseException:
@@ -283,21 +288,15 @@ class FileFencedLog(LogHandle):
                 raise
 
     def _truncate(self, before_index: int) -> None:
-        writer = self._claimed()
-        ranges = self._ranges()
-        kept = 0
+        writer, ranges, kept = self._claimed(), self._ranges(), 0
         while kept < len(ranges) - 1 and ranges[kept].end_index <= before_index:
             kept += 1
         if not kept:
             return
         if newest_epoch(self._folder) > self._epoch:
             raise FencedError("a newer epoch was claimed", epoch=self._epoch)
-        oldest = ranges[kept].key
-        # In the order of their age, and with what is void among them, so that at any moment the
-        # files are a suffix of what they were.
-        for key in self._folder.log_files():
-            if key < oldest:
-                writer.drop(key)
+        oldest = writer.drop_below(ranges[kept].key)
+        kept = sum(part.key < oldest for part in ranges)
         del writer.headers[: max(0, kept - len(self._older))]
         self._older = self._older[kept:]
         self._first = ranges[kept].header.first_index
@@ -346,13 +345,13 @@ class FileFencedLog(LogHandle):
 
     def fence_all(self) -> None:
         """See ``ReplaceableLog.fence_all``."""
-        with self._lock, translated("write marker", self._folder.path):
+        with self._lock, translated("write marker", self._folder.path, changes=True):
             self._require(HandleState.UNCLAIMED)
             self._fenced = fence_all(self._folder, self._environment)
 
     def set_aside(self) -> str | None:
         """See ``ReplaceableLog.set_aside``: the folder gets another name beside the old one."""
-        with self._lock, translated("rename", self._folder.path):
+        with self._lock, translated("rename", self._folder.path, changes=True):
             self._require(HandleState.UNCLAIMED)
             return set_folder_aside(self._folder)
 

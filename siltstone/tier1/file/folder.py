@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from siltstone.core.errors import CorruptDataError, StorageFullError
+from siltstone.core.open_files import LACK, log_lack
 from siltstone.core.posix import FileCalls, read_fully, sync_folder
 from siltstone.core.records.log_file_header import (
     FRAMES_OFFSET,
@@ -150,18 +151,20 @@ class LogFolder:
         ``fdatasync``: a quarter faster, and no frame lies behind the end that the disk knows.
 
         Raises:
-            StorageFullError: no room; the file is gone again.
+            StorageFullError: no room, or no descriptor; the file is not there.
         """
         path = self.file(key.name)
         fd = -1
         try:
-            fd = self.calls.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            self.calls.posix_fallocate(fd, 0, size)
-            self.calls.fsync(fd)
-            self.sync()
+            with self.changing():
+                fd = self.calls.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                self.calls.posix_fallocate(fd, 0, size)
+                self.calls.fsync(fd)
         except OSError as error:
             if fd >= 0:
                 self.calls.close(fd)
+            if error.errno in LACK:
+                raise log_lack("create", path) from error
             if error.errno not in FULL:
                 raise
             if fd >= 0:
@@ -210,13 +213,22 @@ class LogFolder:
 
     def unlink(self, key: FileKey) -> None:
         """Remove a log file, durably, so that removals are seen in the order they were made."""
-        with suppress(FileNotFoundError):
+        with self.changing(), suppress(FileNotFoundError):
             self.calls.unlink(self.file(key.name))
-        self.sync()
 
-    def sync(self) -> None:
-        """Make the folder's entries durable."""
-        sync_folder(self.calls, self.path)
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Make the changes of the block durable that concern the folder's entries.
+
+        The folder is opened ahead, so that a lack of descriptors is told before anything changed:
+        a change that can not be synced would be the end of this owner.
+        """
+        fd = self.calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield
+            self.calls.fsync(fd)
+        finally:
+            self.calls.close(fd)
 
 
 def read_at(calls: FileCalls, fd: int, offset: int, length: int) -> bytearray:

@@ -10,7 +10,7 @@ import fcntl
 import os
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.posix import read_fully, write_fully
+from siltstone.core.posix import read_fully, sync_folder, write_fully
 from siltstone.core.records.marker_slot import (
     SLOT_BYTES,
     MarkerSlot,
@@ -86,7 +86,7 @@ class Marker:
                     write_fully(calls, marker.fd, [bytes(MARKER_BYTES - size)], size)
                 # Also when it was there: who made it may have died before its syncs.
                 calls.fsync(marker.fd)
-                folder.sync()
+                sync_folder(calls, folder.path)
         except BaseException:
             marker.close()
             raise

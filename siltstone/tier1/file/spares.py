@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.errors import StorageFullError
+from siltstone.core.open_files import LACK
 from siltstone.core.posix import write_fully
 from siltstone.core.words import KIB
 from siltstone.tier1.file.errors import FULL
@@ -134,8 +135,9 @@ class Spares:
     def keep(self, key: FileKey) -> bool:
         """Take a file out of the log, to be used again; return False if it is better unlinked.
 
-        There are enough of them, it has another size than the next one, or the disk has no room for
-        another name. The log is without it, durably, as if it had been unlinked.
+        There are enough of them, it has another size than the next one, the disk has no room for
+        another name, or there is no descriptor. The log is without it, durably, as if it had been
+        unlinked.
         """
         with self._changed:
             count = len(self._spares) + len(self._old) + (self._renewal is not None)
@@ -258,7 +260,13 @@ class Spares:
         while self._old:
             key = self._old.pop(0)
             path = self._folder.file(key.old_name)
-            fd = calls.open(path, os.O_RDWR)
+            try:
+                fd = calls.open(path, os.O_RDWR)
+            except OSError as error:
+                if error.errno not in LACK:
+                    raise
+                self._old.insert(0, key)
+                return None  # It can wait.
             file = OpenFile(key, fd, calls.fstat(fd).st_size)
             if file.size == self._growth.next_bytes(self._newest_bytes):
                 self._renewal = _Renewal(file, 0)
@@ -278,13 +286,13 @@ class Spares:
         self._spares.append(_Spare(file, file.size))
 
     def _renamed(self, old: str, new: str) -> bool:
-        """Rename a file durably, unless the disk is so full that the new name has no room."""
+        """Rename a file durably, unless there is no room for the name, or no descriptor."""
         folder = self._folder
         try:
-            folder.calls.rename(folder.file(old), folder.file(new))
+            with folder.changing():
+                folder.calls.rename(folder.file(old), folder.file(new))
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in FULL | LACK:
                 raise
             return False
-        folder.sync()
         return True

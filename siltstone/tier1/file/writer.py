@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from siltstone.core.errors import CorruptDataError, FencedError, LogError, StorageFullError
+from siltstone.core.open_files import LACK
 from siltstone.core.posix import IOV_MAX, write_fully
 from siltstone.core.records.frame import EncodedFrame
 from siltstone.core.records.log_file_header import (
@@ -49,8 +50,8 @@ class _Named(NamedTuple):
 class EpochWriter:
     """The files of the claimed epoch. Not thread-safe but for ``tend``; the handle has the lock.
 
-    ``write``, ``make_room``, ``tend`` and ``drop`` raise ``OSError`` besides what they say. Whoever
-    meets anything but ``StorageFullError`` must never use the writer again.
+    ``write``, ``make_room``, ``tend`` and ``drop_below`` raise ``OSError`` besides what they say.
+    Whoever meets anything but ``StorageFullError`` must never use the writer again.
 
     Attributes:
         index: of the next frame.
@@ -151,8 +152,7 @@ class EpochWriter:
             StorageFullError: there is no room for it.
         """
         if self._on_second_frame is not None and self.index > self.headers[0].first_index:
-            self._on_second_frame()
-            self._on_second_frame = None
+            self._sweep(self._on_second_frame)
         fits = self._offset + size <= self._file.size
         if fits and not self._is_filled and len(self._spares) > 1 and self._spares.is_ready:
             fits = False  # Every sync is quicker in a file that was written before.
@@ -167,6 +167,15 @@ class EpochWriter:
         if not fits:
             self._roll()
         self._limit = self._file.size if self._spares and self._on_second_frame is None else 0
+
+    def _sweep(self, sweep: Callable[[], None]) -> None:
+        try:
+            sweep()
+        except OSError as error:
+            if error.errno not in LACK:
+                raise
+            return  # What it removes is void for ever, so the next frame does as well.
+        self._on_second_frame = None
 
     def prepare_spare(self) -> None:
         """Preallocate the spare file if there is room for one."""
@@ -207,11 +216,27 @@ class EpochWriter:
                 path = self._folder.file(named.name)
                 raise LogError("a file of the log was moved or replaced while in use", path=path)
 
-    def drop(self, key: FileKey) -> None:
-        """Take a file out of the log, durably, so that removals are seen in their order."""
-        self._growth.forget(self._folder.size(key))
+    def drop_below(self, oldest: FileKey) -> FileKey:
+        """Take files out of the log, durably, and return the oldest that is left: ``oldest``.
+
+        In the order of their age, and with what is void among them, so that at any moment the files
+        are a suffix of what they were. Where there is no descriptor for one it ends there.
+        """
+        for key in self._folder.log_files():
+            if key < oldest:
+                try:
+                    self._drop(key)
+                except OSError as error:
+                    if error.errno not in LACK:
+                        raise
+                    return key
+        return oldest
+
+    def _drop(self, key: FileKey) -> None:
+        size = self._folder.size(key)
         if key.epoch != self._file.key.epoch or not self._spares.keep(key):
             self._folder.unlink(key)
+        self._growth.forget(size)
 
     def own_ranges(self) -> list[FileRange]:
         """The frames of this epoch by file, up to the newest."""

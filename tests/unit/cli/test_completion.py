@@ -14,10 +14,10 @@ import click
 import pytest
 
 import siltstone
-from siltstone.cli.completion import COMPLETE_VARIABLE
 from siltstone.cli.main import run
 from siltstone.cli.main import siltstone as root
 from siltstone.cli.named_values import SEGMENT, named_type
+from siltstone.cli.session import COMPLETE_VARIABLE
 from siltstone.cli.typed_words import Typed, quoted, typed
 from tests.unit.cli.conftest import COMMAND
 

@@ -11,7 +11,8 @@ import pytest
 
 import siltstone
 from siltstone.cli import main as main_module
-from siltstone.cli.exit_codes import EXIT_CODES, ExitCode, exit_code
+from siltstone.cli.error_codes import EXIT_CODES, exit_code
+from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.main import run
 from siltstone.core import errors
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest

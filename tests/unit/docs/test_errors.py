@@ -13,6 +13,7 @@ from siltstone.container.import_views import AdoptionNotFoundError, ImportSessio
 from siltstone.core import errors
 from siltstone.core.errors import Outcome, SiltstoneError
 from siltstone.core.legacy_layout import LegacyChangedError
+from siltstone.core.open_files import ChunkOpenFilesError, LogOpenFilesError
 from siltstone.core.throttling import ChunkThrottledError
 from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
 from siltstone.migration.legacy.imported import MigrationStateError
@@ -35,6 +36,8 @@ CLASSES = {
     for value in (
         *vars(errors).values(),
         ChunkThrottledError,
+        ChunkOpenFilesError,
+        LogOpenFilesError,
         SeveralContainersError,
         PartialAppendError,
         BufferedWriteError,
