@@ -214,7 +214,8 @@ def _run(
     life.calls.before = before
     with suppress(SiltstoneError, OSError):
         steps(life)
-        disk.cut(keep=keep, seed=cut_at)
+        if not 0 < cut_at <= count:  # a disk without power cannot lose it again
+            disk.cut(keep=keep, seed=cut_at)
     life.calls.before = lambda call: None
     life.end()
     disk.restart()
