@@ -52,8 +52,12 @@ test: $(SELF) $(SPARK) jar ## every test but the soak tests
 	cat build/spark-tests.log; \
 	for status in $$main $$beside; do test $$status -eq 0 -o $$status -eq $(if $(ARGS),5,0); done
 
-test-fast: $(SELF) ## the tests that need neither Spark nor a server nor patience
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/spark -m "not spark and not services and not slow and not soak" $(ARGS)
+# What a change breaks first: rules of the source, units, and the contracts of what needs no server. Models, faults and
+# simulations are for make test.
+FAST := tests/architecture tests/unit $(addprefix tests/contract/test_,memory.py memory_log.py file_log.py nfs.py)
+
+test-fast: $(SELF) ## units and contracts that need neither Spark nor a server nor patience
+	$(BIN)/pytest -n 2 --dist worksteal -m "not spark and not services and not slow and not soak" $(if $(filter tests/%,$(ARGS)),,$(FAST)) $(ARGS)
 
 services: $(SELF) ## the servers of the tests, fetched and running until Ctrl-C
 	$(BIN)/python -m services run $(ARGS)
