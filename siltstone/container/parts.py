@@ -105,7 +105,9 @@ class Parts:
         if self.found.recovered is not None:
             replica.exposure.cover(self.found.recovered.safe_index)
         pressure = Pressure(
-            bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s
+            bound=settings.unflushed_bytes_max,
+            deadline_s=settings.append_deadline_s,
+            segments=replica.dirty.__len__,
         )
         pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
         self.pressure = pressure

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from siltstone.core.errors import BackPressureError, SiltstoneError
+from siltstone.core.words import KIB
 
 
 class _Waiter(NamedTuple):
@@ -21,8 +22,21 @@ class _Waiter(NamedTuple):
     since_s: float
 
 
+SEGMENT_BYTES = 4 * KIB
+"""What a segment with unflushed bytes takes of memory beside them, about."""
+
+SEGMENTS_MIN = 1_000
+"""So many of them are let in under any bound."""
+
+
 class Pressure:
     """Counts unflushed bytes and lets callers wait for room, or a while when they are throttled.
+
+    Args:
+        bound: most bytes.
+        deadline_s: how long a caller waits.
+        segments: tells how many segments have such bytes. With more than one for each
+            ``SEGMENT_BYTES`` of the bound, their state would take more memory than the bytes may.
 
     Attributes:
         open: whether a caller may go on without waiting; read on the hot path.
@@ -36,6 +50,8 @@ class Pressure:
         "_deadline_s",
         "_delay_s",
         "_refusal",
+        "_segments",
+        "_segments_max",
         "_timer",
         "_waiters",
         "held_bytes",
@@ -44,8 +60,12 @@ class Pressure:
         "open",
     )
 
-    def __init__(self, *, bound: int, deadline_s: float) -> None:
+    def __init__(
+        self, *, bound: int, deadline_s: float, segments: Callable[[], int] = lambda: 0
+    ) -> None:
         self._bound = bound
+        self._segments = segments
+        self._segments_max = max(SEGMENTS_MIN, bound // SEGMENT_BYTES)
         self._deadline_s = deadline_s
         self._delay_s = 0.0
         self._refusal: Callable[[], SiltstoneError] | None = None
@@ -59,7 +79,11 @@ class Pressure:
     @property
     def over(self) -> bool:
         """Whether more bytes are held than should be, or somebody waits."""
-        return self.held_bytes >= self._bound or (bool(self._waiters) and not self._delay_s)
+        return not self._has_room or (bool(self._waiters) and not self._delay_s)
+
+    @property
+    def _has_room(self) -> bool:
+        return self.held_bytes < self._bound and self._segments() < self._segments_max
 
     def add(self, count: int) -> None:
         """Count bytes that were admitted."""
@@ -131,6 +155,7 @@ class Pressure:
             raise BackPressureError(
                 "unflushed bytes stay at their bound",
                 bound=self._bound,
+                segments=self._segments(),
                 deadline_s=self._deadline_s,
             ) from error
         except asyncio.CancelledError:
@@ -149,7 +174,7 @@ class Pressure:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._waiters and self.held_bytes < self._bound:
+        while self._waiters and self._has_room:
             waiter = self._waiters[0]
             if not waiter.future.done():
                 loop = waiter.future.get_loop()
@@ -172,6 +197,6 @@ class Pressure:
 
     def _settle(self) -> None:
         was_open = self.open
-        self.open = self.held_bytes < self._bound and not self._waiters and not self._holds_back
+        self.open = self._has_room and not self._waiters and not self._holds_back
         if was_open and not self.open:
             self.on_bound()

@@ -37,7 +37,8 @@ class ContainerSettings:
         read_back: read every write to long-term storage back and compare it.
         pack_bytes: segments with fewer unflushed bytes than this may share a chunk; ``None`` means
             1 MiB, or an eighth of a chunk if that is less.
-        unflushed_bytes_max: appends wait while so many bytes are only in tier 1.
+        unflushed_bytes_max: appends wait while so many bytes are only in tier 1, or so many
+            segments have some that their state would take as much; see ``Pressure``.
         unflushed_table_bytes_max: table updates of users wait while so many bytes of the table log
             are only in tier 1.
         append_deadline_s: how long they wait before they fail, not applied.

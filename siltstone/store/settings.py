@@ -163,7 +163,8 @@ class BackPressure(Section):
 
     bytes: Size = Field(
         default=_DEFAULTS.unflushed_bytes_max,
-        description="appends wait while a container has so many bytes only in tier 1 and in memory",
+        description="appends wait while a container has so many bytes only in tier 1 and in the "
+        "owner's memory, or a segment with such bytes for each 4KiB of it",
     )
     table_bytes: Size = Field(
         default=_DEFAULTS.unflushed_table_bytes_max,

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from siltstone.container.pressure import Pressure
+from siltstone.container.pressure import SEGMENTS_MIN, Pressure
 from siltstone.core.errors import BackPressureError
 from siltstone.testing.virtual_time import VirtualEnvironment
+from tests.unit.container.container_world import World, with_settings, world
 
 
 def test_below_the_bound_nobody_waits() -> None:
@@ -85,3 +86,49 @@ def test_who_is_admitted_and_cancelled_at_once_gives_it_back() -> None:
 
     with VirtualEnvironment().runner() as runner:
         runner.run(work())
+
+
+def test_many_segments_with_few_bytes_are_pressure_as_well() -> None:
+    async def story() -> None:
+        segments = SEGMENTS_MIN - 1
+        pressure = Pressure(bound=10, deadline_s=3, segments=lambda: segments)
+        pressure.add(1)
+        assert pressure.open
+        segments += 1
+        pressure.add(1)
+        assert pressure.over
+        assert not pressure.open
+        waiter = asyncio.create_task(pressure.admit(1))
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        segments -= 1
+        pressure.release(1)
+        await waiter
+        assert pressure.open
+        segments += 1
+        pressure.add(1)
+        with pytest.raises(BackPressureError, match=f"segments={SEGMENTS_MIN}"):
+            await pressure.admit(1)
+
+    with VirtualEnvironment().runner() as runner:
+        runner.run(story())
+
+
+def test_an_owner_never_has_many_more_dirty_segments_than_its_bound_allows() -> None:
+    async def story(made: World) -> None:
+        owner = await made.open()
+        names = [f"s{number}" for number in range(4 * SEGMENTS_MIN)]
+        most = 0
+        for begin in range(0, len(names), 100):
+            some = names[begin : begin + 100]
+            await asyncio.gather(*map(owner.container.create, some))
+            await asyncio.gather(*(owner.container.append(name, b"x") for name in some))
+            most = max(most, len(owner.container._parts.pipeline.replica.dirty))
+        assert most <= SEGMENTS_MIN + 100
+        await owner.container.close(flush="always")
+        again = await made.open()
+        assert await again.container.read(names[-1], 0, 9) == b"x"
+        await again.container.close()
+
+    with world(settings=with_settings(flush_age_s=1e6, unflushed_bytes_max=100_000)) as made:
+        made.run(story(made))
