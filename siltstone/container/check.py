@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from siltstone.container.check_views import CheckProgress
+from siltstone.container.check_views import CheckProgress, Wish
 from siltstone.container.harmed_files import index_file_problem
 from siltstone.container.reading import Reading
 from siltstone.container.sweeper import Ground
@@ -57,21 +57,6 @@ class Present:
 
 Look = Callable[[], Awaitable[Present]]
 """Returns the container as it is now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a check shall do.
-
-    Attributes:
-        deep: read every byte and compare it with its sum; else look at lengths alone.
-        after: go on behind this chunk id; 0 begins with the rows.
-        progress: told how far it has come.
-    """
-
-    deep: bool = True
-    after: int = 0
-    progress: Callable[[CheckProgress], None] = lambda _: None
 
 
 async def check_container(

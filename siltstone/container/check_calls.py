@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from siltstone.container.check import Present, Wish, check_container
-from siltstone.container.check_views import ChunkState
+from siltstone.container.check import Present, check_container
+from siltstone.container.check_views import ChunkState, Wish
 from siltstone.container.examine import examine_chunks
 from siltstone.container.row_pages import RowPage, row_page
 from siltstone.container.views import ContainerStats, Finding

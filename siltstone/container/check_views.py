@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from siltstone.container.views import ChunkInfo
@@ -46,3 +47,18 @@ class ChunkState:
     problem: str | None
     verified: bool
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a check shall do.
+
+    Attributes:
+        deep: read every byte and compare it with its sum; else look at lengths alone.
+        after: go on behind this chunk id; 0 begins with the rows.
+        progress: told how far it has come.
+    """
+
+    deep: bool = True
+    after: int = 0
+    progress: Callable[[CheckProgress], None] = lambda _: None

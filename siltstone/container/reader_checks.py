@@ -1,4 +1,8 @@
-"""The calls of a read-only container that look whether all is as it should be."""
+"""The calls of a read-only container that look whether all is as it should be.
+
+Most readers never make one, and a short command would wait for what they import; so each imports
+what it needs when it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.container.check import Present, Wish, check_container
-from siltstone.container.check_views import ChunkState
-from siltstone.container.chunk_rows import ChunkRows, named_chunks
-from siltstone.container.examine import examine_chunks
-from siltstone.container.garbage_verbs import ReadGarbage
+from siltstone.container.check_views import ChunkState, Wish
 from siltstone.container.log_facts import LogFacts, facts_of
 from siltstone.container.no_log import NoLog
-from siltstone.container.pin_watch import PinWatch
 from siltstone.container.replica import Replica
-from siltstone.container.row_pages import RowPage, row_page
-from siltstone.container.sweeper import Ground
 from siltstone.container.views import ContainerStats, Finding
 from siltstone.core.environment import Environment
 from siltstone.core.fenced_log import FencedLog, LogReader
@@ -25,7 +22,12 @@ from siltstone.core.segment_storage import ChunkedSegmentStorage
 from siltstone.core.threads import AsyncChunkStorage
 
 if TYPE_CHECKING:
+    from siltstone.container.check import Present
+    from siltstone.container.chunk_rows import ChunkRows
+    from siltstone.container.garbage_verbs import ReadGarbage
     from siltstone.container.reading import Reading
+    from siltstone.container.row_pages import RowPage
+    from siltstone.container.sweeper import Ground
     from siltstone.container.view import View
 
 T = TypeVar("T")
@@ -60,6 +62,8 @@ class ReaderChecks:
     @property
     def garbage(self) -> ReadGarbage:
         """What may be asked about garbage."""
+        from siltstone.container.garbage_verbs import ReadGarbage
+
         return ReadGarbage(self._container, self._seen, self._storage, self._environment)
 
     def _seen(self) -> tuple[Replica, int]:
@@ -69,6 +73,8 @@ class ReaderChecks:
 
     async def check(self, wish: Wish = _DEEP) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
+        from siltstone.container.check import check_container
+
         async with self._lock:
             reader = self._reader
             assert reader is not None, "a view comes with a log reader"
@@ -80,6 +86,9 @@ class ReaderChecks:
             yield finding
 
     def _ground(self) -> Ground:
+        from siltstone.container.pin_watch import PinWatch
+        from siltstone.container.sweeper import Ground
+
         _, epoch = self._seen()
         return Ground(
             container=self._container,
@@ -92,6 +101,7 @@ class ReaderChecks:
 
     async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
         """See ``examine_chunks``."""
+        from siltstone.container.examine import examine_chunks
 
         async def look() -> tuple[Reading, ChunkedSegmentStorage]:
             await self.refresh()
@@ -104,6 +114,8 @@ class ReaderChecks:
         self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None
     ) -> RowPage:
         """See ``row_page``."""
+        from siltstone.container.row_pages import row_page
+
         reading = await self._fresh()
         return row_page(reading, self._container, start, limit, kind=kind, segment=segment)
 
@@ -118,6 +130,8 @@ class ReaderChecks:
             CorruptDataError: a row is missing.
             ChunkError: long-term storage did not answer.
         """
+        from siltstone.container.chunk_rows import named_chunks
+
         if system_now:
             await self._present()
         else:
@@ -146,6 +160,8 @@ class ReaderChecks:
 
     async def _present(self) -> Present:
         """What there is now: a view only follows the log, so system files need a fresh start."""
+        from siltstone.container.check import Present
+
         async with self._lock:
             await self._start()
         view = self._current()

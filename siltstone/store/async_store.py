@@ -8,13 +8,10 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
-from siltstone.container.check import Wish
-from siltstone.container.check_views import CheckProgress
-from siltstone.container.container import Container
-from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+from siltstone.container.check_views import Wish
 from siltstone.container.health import ContainerHealth, closed_health
 from siltstone.container.settings import CloseFlush
 from siltstone.container.views import (
@@ -52,6 +49,11 @@ from siltstone.store.legacy_verbs import LegacyVerbs
 from siltstone.store.living_handle import LivingHandle
 from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
 from siltstone.store.reopening import Opener, Reopening
+
+if TYPE_CHECKING:
+    from siltstone.container.check_views import CheckProgress
+    from siltstone.container.container import Container
+    from siltstone.container.garbage_views import GarbageStatus, SweepFinding
 
 T = TypeVar("T")
 

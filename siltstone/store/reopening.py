@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from siltstone.container.container import Container
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ClosedError,
@@ -24,6 +23,9 @@ from siltstone.core.errors import (
 from siltstone.core.fenced_log import LogOwner
 from siltstone.store.container_slot import ContainerSlot
 from siltstone.store.container_verbs import refusing_container
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container.check import Wish
+from siltstone.container.check_views import Wish
 from siltstone.container.compaction import CompactionRules
 from siltstone.container.import_views import (
     Adoption,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from siltstone.container.check import Wish
+from siltstone.container.check_views import Wish
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.time_row import TimeRow
 from siltstone.core.words import KIB, MIB
