@@ -172,6 +172,7 @@ def test_a_seal_that_died_between_its_names_is_deleted_whole(
         patch.setattr(NfsChunkStorage, "delete", refused)
         store.segment("a").seal()
         flush_quietly(store)
+        store.close(flush="never")
     place = folder / "chunks" / "small"
     assert {"a$header_7", "a$header_sealed"} <= set(left(place))
     with siltstone.open(folder) as store:
