@@ -37,6 +37,7 @@ def test_frames_are_shown_without_a_claim(command: Command, written: Path) -> No
         shown = command("log", "show", "--rows", "--json").values
         store.segment("{a}log").append(b"x")
         assert [stats.epoch for stats in store.stats()] == before
+        store.close(flush="never")
     heads = [value for value in shown if "alive" in value]
     frames = [value for value in shown if "pieces" in value]
     assert [head["container"] for head in heads] == [0, 1]
@@ -94,8 +95,9 @@ def test_journal_files_are_shown_in_their_order(command: Command, written: Path)
 def test_a_checkpoint_is_written_on_request(command: Command, written: Path) -> None:
     before = command("journal", "show", "--container", "1", "--json").values[-1]
     (_, made) = command("journal", "checkpoint", "--json").values
-    after = command("journal", "show", "--container", "1", "--json").values[-1]
-    assert (after["epoch"], after["kind"]) == (before["epoch"] + 1, "checkpoint")
+    shown = command("journal", "show", "--container", "1", "--json").values
+    after = [file for file in shown if file["kind"] == "checkpoint"][-1]
+    assert after["epoch"] == before["epoch"] + 1
     assert after["checkpoint"]["index_version"] == made["version"]
     with siltstone.open(written):
         assert command("journal", "checkpoint").code == 5
@@ -207,6 +209,7 @@ def test_frames_that_an_owner_truncates_behind_the_first_are_passed_over(folder:
     for number in range(4):
         with siltstone.open(folder) as store:
             store.create(f"{{a}}{number}").append(b"x")
+            store.close(flush="never")
     with siltstone.open(folder) as store, open_inspection(folder) as inspection:
         store.segment("{a}0").append(b"newest")
         before = inspection.log_head(1)

@@ -54,7 +54,7 @@ def test_sizes_for_people(command: Command, tmp_path_factory: pytest.TempPathFac
     file = tmp_path_factory.mktemp("in") / "input"
     file.write_bytes(bytes(1_572_864))
     command("append", "a", str(file), "--create")
-    assert command("ls", "-h").out.splitlines()[1].split() == ["a", "0", "1.5MiB", "0", "open"]
+    assert command("ls", "-h").out.splitlines()[1].split() == ["a", "0", "1.5MiB", "1.5MiB", "open"]
     assert "1.5MiB" in command("ls", "-lh").out
     assert command("ls", "-h", "--json").values == command("ls", "--json").values
     assert "--human" in command("ls", "--help").out

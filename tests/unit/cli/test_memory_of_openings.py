@@ -46,7 +46,9 @@ def test_verbs_read_what_they_are_asked_for(tmp_path: Path) -> None:
     ran(empty, "create", "a")
     folder = siltstone.init(tmp_path / "store").parent
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as settings:
-        settings.write("\nflush: {bytes: 1GiB, age: 1h}\nback_pressure: {bytes: 1GiB}\n")
+        settings.write(
+            "\nclose: {flush: never}\nflush: {bytes: 1GiB, age: 1h}\nback_pressure: {bytes: 1GiB}\n"
+        )
     ran(folder, "append", "--create", "a", data=source)
     held = sum(path.stat().st_size for path in (folder / "tier1").rglob("*.log"))
     assert held > LENGTH // 2

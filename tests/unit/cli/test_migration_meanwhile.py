@@ -15,6 +15,7 @@ import pytest
 
 import siltstone
 from siltstone.container.reader import ReadContainer
+from siltstone.container.settings import CloseFlush
 from siltstone.migration.legacy.export import export
 from siltstone.migration.legacy.places import FolderPlace
 from siltstone.pipelines.work import FAILED
@@ -73,13 +74,16 @@ def make_anew(store: Store) -> None:
     store.flush()
 
 
-def begun(command: Command, folder: Path, files: dict[str, str]) -> Path:
+def begun(
+    command: Command, folder: Path, files: dict[str, str], *, flush: CloseFlush = "auto"
+) -> Path:
     """The layout of a store that writes it, with a segment of the store's own."""
     prepare(folder / "siltstone.yaml")
     place = written(folder / "chunks" / "small", files)
     assert begin(command, place).code == 0
     with siltstone.open(folder) as store:
         store.create("c").append(b"12345678")
+        store.close(flush=flush)
     return place
 
 
@@ -113,7 +117,7 @@ def stopped_anywhere(
     command: Command, folder: Path, act: Act, files: dict[str, str], *verb: str
 ) -> Iterator[tuple[int, Ran]]:
     """Run a verb for each of its calls, with ``act`` before that one."""
-    begun(command, folder, files)
+    begun(command, folder, files, flush="never")  # what is made anew must have no file yet
     number, calls = 0, [""]
     while number < len(calls):
         number += 1
