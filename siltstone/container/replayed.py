@@ -60,7 +60,7 @@ class Replayed:
         """
         self._replay_tables(scan.frames)
         for frame in scan.frames:
-            self._apply_tables(frame)
+            self._apply_tables(frame, replayed=True)
         self.newest_index = scan.newest
         self.replayed_ms = scan.replayed_ms
         self.exposure = scan.exposure
@@ -73,7 +73,7 @@ class Replayed:
         whole = list(frames)
         self._replay_tables(whole)
         for frame in whole:
-            self._apply_tables(frame)
+            self._apply_tables(frame, replayed=True)
             self._expose(frame)
         for frame in whole:
             self.append_from(frame)
@@ -125,13 +125,13 @@ class Replayed:
                     some, size = [], 0
         self.tables.replay_all(some)
 
-    def _apply_tables(self, frame: LoggedFrame) -> None:
-        """Apply all of a frame but its appends."""
+    def _apply_tables(self, frame: LoggedFrame, *, replayed: bool = False) -> None:
+        """Apply all of a frame but its appends; the index may have its table records already."""
         time_s, made_ms = frame_times(frame, self._environment)
         self.replayed_ms = max(self.replayed_ms, made_ms)
         for piece in frame.pieces:
             if isinstance(piece, TablePiece):
-                self._apply_table(piece.record, frame, time_s)
+                self._apply_table(piece.record, frame, time_s, replayed=replayed)
             elif not isinstance(piece, AppendHead) and piece.control is ControlKind.CHECKPOINT:
                 self.checkpoint_index = frame.index
                 self.checkpoint_name = piece.payload.decode()
@@ -143,11 +143,13 @@ class Replayed:
             time_s, _ = frame_times(frame, self._environment)
             self.exposure.add(frame.index, sum(sizes), time_s)
 
-    def _apply_table(self, record: bytes, frame: LoggedFrame, time_s: float) -> None:
+    def _apply_table(
+        self, record: bytes, frame: LoggedFrame, time_s: float, *, replayed: bool
+    ) -> None:
         _, version, _ = table_record_place(record, where=frame.where)
         # What the index surely holds need not be decoded: open segments show it already.
         entries: tuple[TableEntry, ...] = ()
-        if version >= self.tables.applied_version:
+        if not replayed and version >= self.tables.applied_version:
             decoded = decode_table_record(record, where=frame.where)
             if self.tables.replay(decoded, frame.index):
                 entries = decoded.entries
