@@ -21,6 +21,7 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
+from siltstone.core.open_files import ChunkOpenFilesError
 from siltstone.testing.file_layer import FileLayer
 from tests.faults.held import held_uncollected
 
@@ -41,7 +42,8 @@ TABLE: list[tuple[int, type[ChunkError], Outcome, type[ChunkError]]] = [
     (errno.EROFS, ChunkAccessDeniedError, NOT, ChunkAccessDeniedError),
     (errno.ENAMETOOLONG, ChunkNameError, NOT, ChunkUnavailableError),
     (errno.EILSEQ, ChunkNameError, NOT, ChunkUnavailableError),
-    (errno.EMFILE, ChunkUnavailableError, NOT, ChunkUnavailableError),
+    (errno.EMFILE, ChunkOpenFilesError, NOT, ChunkOpenFilesError),
+    (errno.ENFILE, ChunkOpenFilesError, NOT, ChunkOpenFilesError),
     (errno.ENOMEM, ChunkUnavailableError, NOT, ChunkUnavailableError),
     (errno.EIO, ChunkUnavailableError, UNKNOWN, ChunkUnavailableError),
     (errno.ESTALE, ChunkUnavailableError, UNKNOWN, ChunkUnavailableError),
