@@ -85,6 +85,7 @@ FORMS: dict[str, tuple[list[str], bytes, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_repeat_appends_what_lacks_wherever_the_first_run_ended(
@@ -127,6 +128,7 @@ def test_a_repeat_appends_what_lacks_wherever_the_first_run_ended(
             assert store.segment(name).read(0, 2 * len(data)) == data
 
 
+@pytest.mark.slow
 def test_a_repeat_of_one_append_tells_where_it_is(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(LINES)
@@ -151,6 +153,7 @@ def test_a_repeat_from_a_later_record_goes_on(command: Command, tmp_path: Path) 
     assert command("cat", "a").out == "0\n1\n2\n3\n4\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--lines"]])
 def test_another_input_under_the_same_sequences_is_refused(
     command: Command, tmp_path: Path, options: list[str]
@@ -172,6 +175,7 @@ def test_another_input_under_the_same_sequences_is_refused(
     assert command("cat", "a").out == "one\ntwo\n" + "x\n" * 10
 
 
+@pytest.mark.slow
 def test_a_repeat_is_answered_when_the_segment_is_sealed(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(LINES)
@@ -193,6 +197,7 @@ def test_an_input_that_ends_within_a_record_is_told(command: Command, tmp_path: 
     assert command("cat", "a").out == "\0\0\0\x05whole"
 
 
+@pytest.mark.slow
 def test_an_input_of_no_byte_appends_nothing(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(b"")
@@ -262,6 +267,7 @@ def test_an_interrupt_before_anything_is_durable_says_so(
     assert (ran.code, ran.err) == (130, "siltstone: interrupted; nothing was appended\n")
 
 
+@pytest.mark.slow
 def test_lines_on_a_pipe_are_durable_soon_after_they_arrive(
     process: Callable[..., subprocess.Popen[bytes]], folder: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from siltstone.cli.exit_codes import ExitCode
 from tests.unit.cli.conftest import Command
@@ -16,6 +18,7 @@ def fill(folder: Path) -> None:
         store.segment("a").append(b" and not")
 
 
+@pytest.mark.slow
 def test_backups_are_made_listed_checked_restored_and_removed(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -53,6 +56,7 @@ def test_backups_are_made_listed_checked_restored_and_removed(
     assert not list((tmp_path / "backups").rglob("*.0-7"))
 
 
+@pytest.mark.slow
 def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -71,6 +75,7 @@ def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
         assert command("backup", "create", place, *wrong).code == ExitCode.USAGE
 
 
+@pytest.mark.slow
 def test_segments_are_copied_and_compared(command: Command, folder: Path, tmp_path: Path) -> None:
     fill(folder)
     target = siltstone.init(tmp_path / "target")
@@ -84,6 +89,7 @@ def test_segments_are_copied_and_compared(command: Command, folder: Path, tmp_pa
     assert command("copy", str(folder), str(target)).code == ExitCode.CONFLICT
 
 
+@pytest.mark.slow
 def test_a_store_is_switched_to_another_place(command: Command, folder: Path) -> None:
     fill(folder)
     (folder / "elsewhere").mkdir()

@@ -30,6 +30,7 @@ def files(folder: Path) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_check_goes_on_behind_an_earlier_one(folder: Path, files: list[Path]) -> None:
     files[1].write_bytes(b"wrong" * 200)
     files[4].write_bytes(b"wrong" * 200)
@@ -45,6 +46,7 @@ def test_a_check_goes_on_behind_an_earlier_one(folder: Path, files: list[Path]) 
         assert [finding.where for finding in store.check(deep=False)] == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_check_is_resumed(
     command: Command, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_file_that_is_none_of_a_check(command: Command, tmp_path: Path, conten
     assert kept.read_text() == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--deep",)])
 def test_what_nothing_names_is_told(
     command: Command, folder: Path, files: list[Path], options: tuple[str, ...]
@@ -105,6 +108,7 @@ def test_what_nothing_names_is_told(
     }
 
 
+@pytest.mark.slow
 def test_a_quick_check_sees_what_is_short_or_gone(command: Command, files: list[Path]) -> None:
     files[2].write_bytes(b"short")
     files[5].unlink()

@@ -97,6 +97,7 @@ def check_original(place: Path, expected: Seen) -> None:
         assert found[3][start - found[0] :] == data, name
 
 
+@pytest.mark.slow
 def test_old_bytes_stay_and_new_ones_are_written_the_old_way(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_old_bytes_stay_and_new_ones_are_written_the_old_way(
     assert "3 same" in begin(command, small).err
 
 
+@pytest.mark.slow
 def test_a_file_is_filled_by_several_flushes_and_several_owners(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_file_is_filled_by_several_flushes_and_several_owners(
     assert rolling(small).read("b") == (0, 8, False, b"xyz01234")
 
 
+@pytest.mark.slow
 def test_what_is_sealed_truncated_or_deleted_is_so_in_the_layout(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -232,6 +235,7 @@ def test_what_would_pass_the_layout_by_is_refused(
 # --- real data, and random lives ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_real_layouts_go_on(command: Command, folder: Path) -> None:
     place = golden_tree(folder / "chunks" / "old")
     before = fingerprint(place)
@@ -287,6 +291,7 @@ def do_something(store: Store, chance: random.Random, names: list[str], number: 
 MORE_SEEDS = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *MORE_SEEDS])
 def test_random_lives_go_on_as_the_original_reads_them(
     command: Command, folder: Path, seed: int
@@ -458,6 +463,7 @@ def prepared(tmp_path: Path) -> Path:
     return settings.parent
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_it_goes_on(prepared: Path) -> None:
     """After the n-th call that changes a file nothing reaches long-term storage any more."""
     assert killed_at_every_call(prepared, "torn") > 10
@@ -505,6 +511,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], None], type[Exception]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", FOREIGN)
 def test_another_writer_is_noticed_and_nothing_is_overwritten(prepared: Path, harm: str) -> None:
     act, kind = FOREIGN[harm]
@@ -585,6 +592,7 @@ def flush_quietly(store: Store) -> None:
 # --- the end --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_rollback_leaves_the_layout_as_it_is(command: Command, folder: Path, small: Path) -> None:
     begin(command, small)
     with siltstone.open(folder) as store:
@@ -620,6 +628,7 @@ def test_a_rollback_with_a_stranger_in_the_layout_removes_nothing(
     assert shown(folder)["a"] == (0, 8, False, b"abcdefgh")
 
 
+@pytest.mark.slow
 def test_finalised_the_store_is_like_any_other(command: Command, folder: Path, small: Path) -> None:
     begin(command, small)
     with siltstone.open(folder) as store:
@@ -646,6 +655,7 @@ def test_finalised_the_store_is_like_any_other(command: Command, folder: Path, s
 # --- other layouts and services -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_layout_of_hdfs_goes_on(command: Command, folder: Path) -> None:
     files = {f"{key}_{'7' if key == 'a$header' else 'sealed'}": text for key, text in TWO.items()}
     files |= {"b$header_sealed": "maxsize=9&0=b$offset.0&", "b$offset.0_sealed": "xyz"}
@@ -730,6 +740,7 @@ def test_headers_of_what_is_refused_are_not_read(command: Command, folder: Path)
     assert set(shown(folder)) == {"a"}
 
 
+@pytest.mark.slow
 def test_a_restored_store_does_not_go_on_in_what_is_no_layout_there(
     command: Command, folder: Path, small: Path, tmp_path: Path
 ) -> None:
@@ -745,6 +756,7 @@ def test_a_restored_store_does_not_go_on_in_what_is_no_layout_there(
         assert store.legacy_adoption() is None
 
 
+@pytest.mark.slow
 def test_a_store_with_other_segments_is_refused(
     command: Command, folder: Path, small: Path, tmp_path: Path
 ) -> None:

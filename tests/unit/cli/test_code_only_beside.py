@@ -53,6 +53,7 @@ def lost(folder: Path, place: Path, tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_recovery_keeps_what_is_known_and_ends_the_writing(
     command: Command, folder: Path, lost: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_recovery_keeps_what_is_known_and_ends_the_writing(
     assert command("check", "--deep").code == 0
 
 
+@pytest.mark.slow
 def test_a_rollback_behind_a_recovery_gives_no_segment_other_bytes(
     command: Command, folder: Path, lost: Path
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_rollback_behind_a_recovery_gives_no_segment_other_bytes(
     assert shown(folder)["a"] == (0, 11, False, KNOWN + b"NEW")
 
 
+@pytest.mark.slow
 def test_a_rollback_behind_a_recovery_that_lost_nothing_succeeds(
     command: Command, folder: Path, place: Path
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_rollback_behind_a_recovery_that_lost_nothing_succeeds(
 # --- backups and copies ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_backup_restores_every_byte_into_an_ordinary_store(
     command: Command, folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +138,7 @@ def test_a_backup_restores_every_byte_into_an_ordinary_store(
     check_original(place, shown(folder))
 
 
+@pytest.mark.slow
 def test_its_segments_are_copied_out_and_none_are_copied_in(
     command: Command, folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -150,6 +155,7 @@ def test_its_segments_are_copied_out_and_none_are_copied_in(
     assert (fingerprint(place), shown(folder)) == (before, known)
 
 
+@pytest.mark.slow
 def test_it_does_not_move_before_it_is_finalised(
     command: Command, folder: Path, place: Path
 ) -> None:
@@ -193,6 +199,7 @@ def test_a_rewrite_of_equal_length_is_noticed_where_a_sum_is_known(
     assert (verified.code, "differs: a:" in verified.out) == (ExitCode.DAMAGE, True)
 
 
+@pytest.mark.slow
 def test_old_bytes_are_watched_from_the_moment_their_sums_are_recorded(
     command: Command, folder: Path, place: Path
 ) -> None:

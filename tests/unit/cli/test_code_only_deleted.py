@@ -86,6 +86,7 @@ def deleted_after_a_death_anywhere(tmp_path: Path, how: str, *names: str, step: 
     raise AssertionError("it ends")
 
 
+@pytest.mark.slow
 def test_a_deletion_takes_along_what_a_flush_left_that_died(tmp_path: Path) -> None:
     """After the first call that changes a file, the third, and so on, storage is out of reach."""
     assert deleted_after_a_death_anywhere(tmp_path, "torn", "c", step=2) > 5

@@ -42,6 +42,7 @@ def emptied(command: Command, folder: Path, small: Path) -> None:
     assert not small.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["rollback", "finalise"])
 def test_a_layout_whose_folder_went_with_its_last_file_can_be_ended(
     command: Command, folder: Path, small: Path, verb: str
@@ -58,6 +59,7 @@ def test_a_layout_whose_folder_went_with_its_last_file_can_be_ended(
     assert not small.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["rollback", "finalise"])
 def test_a_layout_whose_folder_went_goes_on_with_what_is_created(
     command: Command, folder: Path, small: Path, verb: str
@@ -74,6 +76,7 @@ def test_a_layout_whose_folder_went_goes_on_with_what_is_created(
         assert shown(folder)["new"] == (0, 3, False, b"new")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "call"), [("rollback", "release_adoption"), ("finalise", "finalise_adoption")]
 )
@@ -90,6 +93,7 @@ def test_an_end_that_died_goes_on_without_the_folder(
     assert command("migrate", verb, str(small)).code == 0
 
 
+@pytest.mark.slow
 def test_a_folder_that_went_with_files_of_segments_is_told(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -104,6 +108,7 @@ def test_a_folder_that_went_with_files_of_segments_is_told(
     assert command("migrate", "rollback", str(small)).code == 0
 
 
+@pytest.mark.slow
 def test_a_folder_that_never_was_is_told(command: Command, folder: Path, small: Path) -> None:
     emptied(command, folder, small)
     other = str(folder / "chunks" / "smal")
@@ -116,6 +121,7 @@ def test_a_folder_that_never_was_is_told(command: Command, folder: Path, small: 
     assert begin(command, Path(other)).code == 4  # the store writes another one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", "_3"], ids=["files", "hdfs"])
 @pytest.mark.parametrize("verb", ["rollback", "finalise"])
 def test_a_layout_of_which_only_segments_without_header_stay_is_known_by_them(
@@ -140,6 +146,7 @@ def test_a_layout_of_which_only_segments_without_header_stay_is_known_by_them(
     assert (place / f"c{suffix}").read_text() == "bare"
 
 
+@pytest.mark.slow
 def test_a_rollback_that_died_goes_on_where_only_a_segment_without_header_stays(
     command: Command, folder: Path
 ) -> None:

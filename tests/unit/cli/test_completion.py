@@ -164,6 +164,7 @@ def test_bash_takes_what_was_quoted_for_it_literally(quote: str) -> None:
     assert ran.stdout == odd
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
     "begun", ["cat logs/a:b", "cat logs/a:b\\ c", 'cat "lo', "cat 'logs/a:b c"]

@@ -20,6 +20,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / "chunks").rglob("*"))
 
 
+@pytest.mark.slow
 def test_it_reports_and_leaves_nothing(process: Process, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
@@ -35,6 +36,7 @@ def test_it_reports_and_leaves_nothing(process: Process, folder: Path) -> None:
     assert files(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_and_nothing_is_left(
     process: Process, folder: Path, number: signal.Signals, code: int

@@ -21,6 +21,7 @@ from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_an_owner_and_what_it_holds_back_are_shown(command: Command, folder: Path) -> None:
     name = next(f"s{n}" for n in range(100) if container_of(f"s{n}", 2) == 1)
     with siltstone.open(folder) as store:
@@ -54,6 +55,7 @@ def test_changes_of_tables_hold_the_log_until_they_are_flushed(
         assert {stats.log_held_by for stats in store.stats()} == {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_container_whose_log_is_lost_hides_no_other(
     command: Command, folder: Path, lost: int
@@ -90,6 +92,7 @@ def test_a_container_whose_log_can_not_be_looked_at_hides_no_other(
     assert "container 0: pid=" in shown.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flushed", [True, False])
 def test_a_container_whose_journal_is_gone_was_opened_before(
     command: Command, folder: Path, *, flushed: bool

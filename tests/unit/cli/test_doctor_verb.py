@@ -39,6 +39,7 @@ def written(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_whole_store_is_well(command: Command, written: Path) -> None:
     before = sorted(path for path in (written / "chunks").rglob("*") if path.is_file())
     code, found = _by_name(command)
@@ -69,6 +70,7 @@ def test_a_lost_log_is_told(command: Command, written: Path) -> None:
     assert found["log", "container 0"]["outcome"] == "ok"
 
 
+@pytest.mark.slow
 def test_a_log_without_the_newest_frame_that_counts_is_told(
     command: Command, written: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_truncation_is_told_and_not_made(command: Command, owner: siltstone.St
     assert owner.segment("other").info().start_offset == 0
 
 
+@pytest.mark.slow
 def test_changes_of_tables_are_told_and_not_made(command: Command, owner: siltstone.Store) -> None:
     assert command("table", "rm", "t", "a", "--dry-run", "--json").values == [
         {"would_remove": "a", "there": True}
@@ -58,6 +59,7 @@ def test_changes_of_tables_are_told_and_not_made(command: Command, owner: siltst
     assert len(list(owner.table("t").scan())) == 3
 
 
+@pytest.mark.slow
 def test_garbage_is_told_and_stays(command: Command, owner: siltstone.Store) -> None:
     owner.flush()
     owner.segment("other").delete()
@@ -83,6 +85,7 @@ def test_a_backup_is_told_and_stays(command: Command, folder: Path, tmp_path: Pa
     assert [one["generation"] for one in command("backup", "list", place, "--json").values] == [1]
 
 
+@pytest.mark.slow
 def test_an_adoption_is_told_and_stays(command: Command, folder: Path) -> None:
     (folder / "chunks" / "in").mkdir()
     (folder / "chunks" / "in" / "x").write_bytes(b"12345")
@@ -121,6 +124,7 @@ def test_nothing_is_taken_over_to_show_something(
     assert "--takeover and --dry-run exclude each other" in ran.err
 
 
+@pytest.mark.slow
 def test_a_prefix_removes_what_begins_so(command: Command) -> None:
     for name in ("logs/a", "logs/b", "log", "other"):
         command("create", name)

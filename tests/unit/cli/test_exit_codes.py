@@ -69,6 +69,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
 }
 
 
+@pytest.mark.slow
 def test_each_mistake_is_one_line(command: Command, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "input").write_text("x")
     with siltstone.open(folder) as store:

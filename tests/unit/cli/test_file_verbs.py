@@ -71,6 +71,7 @@ def old(folder: Path) -> Path:
 # --- in -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_become_one_segment_in_the_given_order(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_files_of_a_folder_come_in_the_order_of_their_paths(
     assert command("stat", "all", "--json").values[0]["sealed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "name_of", "in_place"),
     [
@@ -133,6 +135,7 @@ def test_a_rule_names_the_segments(
     assert command("check", "--deep").err == "everything is as it was written\n"
 
 
+@pytest.mark.slow
 def test_in_place_moves_no_byte_and_reads_none_if_asked(
     command: Command, folder: Path, old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_objects_of_a_prefix_become_segments_where_they_are(
     assert (ran.code, "no object of this prefix" in ran.err) == (FAILED, True)
 
 
+@pytest.mark.slow
 def test_kept_files_outlive_their_segments_and_go_when_they_are_finalised(
     command: Command, folder: Path, old: Path
 ) -> None:
@@ -196,6 +200,7 @@ def test_kept_files_outlive_their_segments_and_go_when_they_are_finalised(
 # --- again, and ended before ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_place", [False, True])
 def test_the_same_command_again_changes_nothing(
     command: Command, folder: Path, old: Path, in_place: bool
@@ -256,6 +261,7 @@ KILLS = {
 """Where an import by copies, or in place, is killed; the store has two containers."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_place", [False, True])
 def test_what_was_killed_goes_on(command: Command, folder: Path, old: Path, in_place: bool) -> None:
     """Killed wherever it is; what runs to its end then leaves all of it, once."""
@@ -388,6 +394,7 @@ def test_wrong_sources_are_named(command: Command, folder: Path, tmp_path: Path,
     assert content(tmp_path / "in") == files
 
 
+@pytest.mark.slow
 def test_a_file_is_in_place_once(command: Command, folder: Path, old: Path) -> None:
     files = tree(old)
     command("import", "{path}", str(old / "c"), "--in-place")
@@ -411,6 +418,7 @@ def vanishes(path: Path) -> None:
     path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [changes, shrinks, vanishes])
 @pytest.mark.parametrize("flags", [(), ("--in-place",), ("--in-place", "--no-verify")])
 def test_a_file_that_changes_meanwhile_is_noticed(
@@ -467,6 +475,7 @@ def failing(error: Exception) -> Callable[..., None]:
     return fail
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_behind(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,6 +518,7 @@ def test_what_came_in_goes_out_as_it_was(
     assert content(tmp_path / "some") == {"x/c.log": files["c"], "x/b/2.log": files["b/2"]}
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_flushed_and_ranges_go_out_too(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -547,6 +557,7 @@ def test_files_that_are_there_stay_unless_asked(command: Command, tmp_path: Path
     assert content(tmp_path / "out") == files
 
 
+@pytest.mark.slow
 def test_wrong_exports_are_refused(command: Command, folder: Path, tmp_path: Path) -> None:
     for name in ("../up", "/root", "a//b", "a"):
         command("create", name)
@@ -623,6 +634,7 @@ def test_a_tag_is_no_placeholder(command: Command, tmp_path: Path, tag: str) -> 
     assert [one["name"] for one in command("ls", "--json").values] == [f"x{tag}"]
 
 
+@pytest.mark.slow
 def test_a_segment_goes_to_standard_output(command: Command, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"0123456789")
     command("append", "a", str(tmp_path / "in"), "--create")

@@ -80,6 +80,7 @@ def test_a_file_that_says_it_is_empty_and_is_not_is_refused(command: Command, fo
     assert names(folder) == []
 
 
+@pytest.mark.slow
 def test_empty_files_are_part_of_their_adoption(command: Command, folder: Path) -> None:
     with (folder / "siltstone.yaml").open("a", encoding="utf-8") as settings:
         settings.write("\ngarbage:\n  delay: 0s\n")
@@ -107,6 +108,7 @@ def test_empty_files_are_part_of_their_adoption(command: Command, folder: Path) 
     assert list(old.glob("*")) == []
 
 
+@pytest.mark.slow
 def test_empty_files_that_are_released_may_come_again(command: Command, folder: Path) -> None:
     old = folder / "chunks" / "old"
     old.mkdir()

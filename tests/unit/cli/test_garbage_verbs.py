@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from tests.unit.cli.conftest import Command
 
@@ -16,6 +18,7 @@ def at_once(folder: Path) -> None:
     settings.write_text(f"{text}\ngarbage:\n  delay: 0s\n", encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_garbage_is_told_and_deleted(command: Command, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(bytes(100_000))
@@ -32,6 +35,7 @@ def test_garbage_is_told_and_deleted(command: Command, folder: Path, tmp_path: P
     assert command("gc", "replay", "--json").values == [{"replayed": 0}]
 
 
+@pytest.mark.slow
 def test_without_a_delay_one_run_is_enough(command: Command, folder: Path, tmp_path: Path) -> None:
     at_once(folder)
     file = tmp_path / "input"
@@ -43,6 +47,7 @@ def test_without_a_delay_one_run_is_enough(command: Command, folder: Path, tmp_p
     assert not list((folder / "chunks" / "data").rglob("*.chunk"))
 
 
+@pytest.mark.slow
 def test_a_sweep_lists_first_and_deletes_on_request(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         segment = store.create("a")

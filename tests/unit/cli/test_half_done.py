@@ -15,6 +15,7 @@ from siltstone.store.segment import Segment
 from tests.unit.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_rm_says_what_is_gone_when_it_fails(command: Command) -> None:
     for name in ("a", "b\n"):
         command("create", name)

@@ -134,6 +134,7 @@ def test_a_file_that_the_journal_names_and_that_is_gone(command: Command, writte
     assert command("journal", "verify").code == 6
 
 
+@pytest.mark.slow
 def test_rows_are_decoded(command: Command, written: Path) -> None:
     everything = command("table", "rows", "--json").values
     assert {row["kind"] for row in everything} >= {"name", "state", "layout", "extent", "time"}
@@ -148,6 +149,7 @@ def test_rows_are_decoded(command: Command, written: Path) -> None:
         assert [row.kind for row in store.rows(segment="{a}log")] == [row["kind"] for row in mine]
 
 
+@pytest.mark.slow
 def test_what_an_owner_drops_meanwhile_is_no_damage(written: Path) -> None:
     with open_inspection(written) as inspection:
         before = asyncio.run(inspection.recovered(1))
@@ -204,6 +206,7 @@ def test_a_log_that_is_truncated_between_two_looks(written: Path) -> None:
         assert Moving.looks == 2
 
 
+@pytest.mark.slow
 def test_frames_that_an_owner_truncates_behind_the_first_are_passed_over(folder: Path) -> None:
     """Each owner begins a file of the log."""
     for number in range(4):
@@ -230,6 +233,7 @@ def test_frames_that_an_owner_truncates_behind_the_first_are_passed_over(folder:
             next(inspection.frames(1, before.first))
 
 
+@pytest.mark.slow
 def test_uuids_have_one_form_wherever_they_are_shown(command: Command, written: Path) -> None:
     place = str(written.parent / "place")
     made = command("backup", "create", place, "--json").values[-1]["store"]

@@ -93,6 +93,7 @@ def test_the_verbs_are_completed_without_one_of_them(tmp_path: Path) -> None:
     assert not any(name.endswith(("_command", "_commands")) for name in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["ls"], ["stat", "a"], ["stat"], ["cat", "a"], ["append", "a"], ["flush"], ["create", "b"]],

@@ -13,6 +13,7 @@ def names(command: Command, *arguments: str) -> list[str]:
     return [one["name"] for one in command("ls", *arguments, "--json").values]
 
 
+@pytest.mark.slow
 def test_a_pattern_chooses_names(command: Command) -> None:
     for name in ("a.txt", "ab.txt", "x/a.txt", "x/y/a.txt", "a.log", "a*b"):
         command("create", name)
@@ -31,6 +32,7 @@ def test_what_begins_with_the_text_itself_is_found_too(command: Command) -> None
     assert names(command, "a*b") == ["a*b/c", "ab"]
 
 
+@pytest.mark.slow
 def test_tables_are_listed_by_a_pattern_too(command: Command) -> None:
     for name in ("t1", "t2", "u/t1"):
         command("table", "create", name)

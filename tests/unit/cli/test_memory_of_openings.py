@@ -35,6 +35,7 @@ def ran(folder: Path, *arguments: str, data: Path | None = None) -> tuple[bytes,
     return done.stdout, int(done.stderr.split()[-1]) * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_verbs_read_what_they_are_asked_for(tmp_path: Path) -> None:
     block = os.urandom(MIB)

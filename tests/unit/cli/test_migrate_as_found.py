@@ -58,6 +58,7 @@ def test_a_key_that_is_told_to_be_sealed_and_names_no_file_is_told(
     ]
 
 
+@pytest.mark.slow
 def test_what_was_sealed_since_goes_back_beside_what_is_told(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_books_are_left_in_whatever_state_they_are(
     assert command("migrate", "verify", str(place)).code == 0
 
 
+@pytest.mark.slow
 def test_books_that_came_under_other_names_are_compared(command: Command, tmp_path: Path) -> None:
     place = laid(tmp_path / "old", {**one_chunk("s/t/0", "abc"), **one_chunk(BOOKS, "books")})
     assert command("migrate", "legacy", str(place), "--under", "old/").code == 0
@@ -106,6 +108,7 @@ def test_books_that_came_under_other_names_are_compared(command: Command, tmp_pa
     assert (ran.code, f"missing: {BOOKS}" in ran.out) == (6, True)
 
 
+@pytest.mark.slow
 def test_a_reserved_name_says_how_it_can_come_in(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def made_anew(folder: Path, data: bytes) -> None:
         store.segment("seg").append(data[10:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [b"9876543210cba", b"0123456789cba", b"0123456789a", b"0123456789"]
 )
@@ -58,6 +59,7 @@ def test_a_chunk_that_went_is_written_again(command: Command, out: Path) -> None
         assert texts(out) == before
 
 
+@pytest.mark.slow
 def test_what_was_appended_since_comes_behind_what_is_there(
     command: Command, folder: Path, out: Path
 ) -> None:

@@ -147,6 +147,7 @@ def check_golden(found: Mapping[str, tuple[int, int, bool, bytes]]) -> None:
 # --- in -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @WAYS
 def test_real_data_comes_in_exactly(
     command: Command, folder: Path, old: Path, way: tuple[str, ...]
@@ -171,6 +172,7 @@ def test_real_data_comes_in_exactly(
     assert fingerprint(old) == before
 
 
+@pytest.mark.slow
 def test_in_place_moves_and_reads_no_byte(
     command: Command, folder: Path, old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +207,7 @@ def test_what_is_odd_about_a_file_lets_that_one_be_copied(command: Command, fold
     assert command("migrate", "verify", str(place)).code == 0
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(command: Command, folder: Path, old: Path) -> None:
     before = fingerprint(folder)
     ran = command("migrate", "legacy", str(old), "--dry-run", "--json", "--in-place")
@@ -226,6 +229,7 @@ def test_names_may_begin_otherwise(command: Command, folder: Path, small: Path) 
     assert command("migrate", "verify", str(small)).code == 0
 
 
+@pytest.mark.slow
 @WAYS
 def test_random_layouts_come_in_and_go_out_as_the_original_reads_them(
     command: Command, folder: Path, tmp_path: Path, way: tuple[str, ...]
@@ -273,6 +277,7 @@ def dying(real: Callable[..., Any], calls: int, *, before: bool) -> Callable[...
     return call
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_migration_that_is_killed_goes_on(
     command: Command,
@@ -315,6 +320,7 @@ def test_a_full_disk_half_way(
     assert fingerprint(small) == before
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_layout_that_somebody_writes_to(
     command: Command,
@@ -357,6 +363,7 @@ def test_a_file_that_can_not_be_read(
     assert shown(folder) == {"b": (0, 3, False, b"xyz")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [["--in-place"], [], ["--mode", "code_only"]])
 def test_a_header_that_can_not_be_read_for_a_while_is_not_called_gone(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch, mode: list[str]
@@ -385,6 +392,7 @@ def test_a_header_that_can_not_be_read_for_a_while_is_not_called_gone(
 # --- bad input ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_target_that_exists(command: Command, folder: Path, small: Path) -> None:
     assert command("create", "a").code == 0
     ran = command("migrate", "legacy", str(small))
@@ -413,6 +421,7 @@ def test_what_is_no_layout(
     assert command("migrate", "legacy", str(tmp_path / "nowhere")).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [["--in-place"], [], ["--mode", "code_only"], ["--dry-run"]])
 def test_a_layout_with_a_store_in_it(
     command: Command, folder: Path, small: Path, mode: list[str]
@@ -450,6 +459,7 @@ def test_the_modes(command: Command, folder: Path, small: Path, tmp_path: Path) 
 # --- compared -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["other bytes", "another layout", "not imported", "gone"])
 def test_a_difference_is_found(command: Command, folder: Path, small: Path, harm: str) -> None:
     assert command("migrate", "legacy", str(small)).code == 0
@@ -469,6 +479,7 @@ def test_a_difference_is_found(command: Command, folder: Path, small: Path, harm
     assert bad == {"c" if harm == "not imported" else "a"}
 
 
+@pytest.mark.slow
 def test_sums_of_files_in_place_are_kept(command: Command, small: Path) -> None:
     assert command("migrate", "legacy", str(small), "--in-place").code == 0
     assert "in place without sums" in command("check", "--deep").out
@@ -494,6 +505,7 @@ def change(folder: Path) -> dict[str, bytes]:
     return {name: data for name, (_, _, _, data) in shown(folder).items()}
 
 
+@pytest.mark.slow
 def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: Path) -> None:
     before = fingerprint(old)
     command("migrate", "legacy", str(old), "--in-place")
@@ -523,6 +535,7 @@ def test_a_rollback_gives_everything_back(command: Command, folder: Path, old: P
     assert command("check", "--deep").code == 0
 
 
+@pytest.mark.slow
 @WAYS
 @pytest.mark.parametrize("way_on", ["open", "sealed", "empty", "empty and sealed"])
 def test_a_segment_that_begins_behind_the_end_of_the_layout_goes_back(
@@ -564,6 +577,7 @@ def test_a_seal_alone_goes_back(
     assert rolling(small).read("a") == (0, 5, True, b"abcde")
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_rollback_that_is_killed_goes_on(
     command: Command,
@@ -598,6 +612,7 @@ def test_a_rollback_overwrites_nothing(command: Command, folder: Path, small: Pa
     assert (small / "a$offset.5").read_text() == "whose?"
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_finalised_migration_is_for_good(
     command: Command, folder: Path, small: Path, way: tuple[str, ...]
@@ -638,6 +653,7 @@ def test_until_then_nothing_is_deleted(command: Command, folder: Path, small: Pa
 # --- out ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_export_is_read_by_the_original_and_comes_back_equal(
     command: Command, folder: Path, old: Path, tmp_path: Path
 ) -> None:
@@ -686,6 +702,7 @@ def test_what_was_written_here_goes_out(command: Command, folder: Path, tmp_path
 # --- elsewhere ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_layout_in_a_bucket(command: Command, tmp_path: Path) -> None:
     name = f"bucket-{tmp_path}"
     storage = load_chunk_storage("memory", {"name": name})
@@ -713,6 +730,7 @@ def test_a_layout_in_a_bucket(command: Command, tmp_path: Path) -> None:
     assert shown(store)["b"] == (0, 3, True, b"xyz")
 
 
+@pytest.mark.slow
 def test_a_layout_of_hdfs_and_back(command: Command, folder: Path) -> None:
     files = {f"{key}_{'7' if key == 'a$header' else 'sealed'}": text for key, text in TWO.items()}
     files |= {"b$header_sealed": "maxsize=9&0=b$offset.0&", "b$offset.0_sealed": "xyz"}
@@ -754,6 +772,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_layout_of_hdfs_before_0_3_and_back(
     way: tuple[str, ...], command: Command, folder: Path
@@ -880,6 +899,7 @@ def noting(real: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_place", [True, False])
 def test_an_end_is_shown_first(
     command: Command, folder: Path, small: Path, *, in_place: bool

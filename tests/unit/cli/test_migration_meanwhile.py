@@ -128,6 +128,7 @@ def stopped_anywhere(
     assert number > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "files"),
     [
@@ -145,6 +146,7 @@ def test_nothing_is_told_to_differ_or_to_be_missing(
         assert (number, *ran.out.splitlines()) == (number,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [delete, make_anew])
 def test_no_segment_that_the_store_writes_is_refused(
     command: Command, folder: Path, act: Act

@@ -15,6 +15,7 @@ from tests.unit.cli.conftest import COMMAND, Command
 ODD = os.fsdecode(b"odd\xff")
 
 
+@pytest.mark.slow
 def test_json_is_utf_8_whatever_files_are_called(folder: Path, tmp_path: Path) -> None:
     (tmp_path / ODD).write_bytes(b"x")
     line = [*COMMAND, "--store", str(folder), "import", "a", str(tmp_path / ODD)]

@@ -18,6 +18,7 @@ from tests.unit.cli.conftest import Command
 ODD = ("a b", "run #7", ">", "|", "trail ", "007", "- x", "a: b", "'q'", "null", "yes", "1e3", "é")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_chunks_lie_where_the_option_says(command: Command, tmp_path: Path, name: str) -> None:
     place = tmp_path / "new"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from tests.unit.cli.conftest import Command
 
@@ -16,6 +18,7 @@ def fill(folder: Path) -> None:
         store.segment("a").append(b" and not")
 
 
+@pytest.mark.slow
 def test_it_explains_and_refuses_first(command: Command, folder: Path) -> None:
     fill(folder)
     assert command("recover").code == 0
@@ -32,6 +35,7 @@ def test_it_explains_and_refuses_first(command: Command, folder: Path) -> None:
     assert {value["state"] for value in command("recover", "--json").values} == {"healthy"}
 
 
+@pytest.mark.slow
 def test_json_and_single_containers(command: Command, folder: Path) -> None:
     fill(folder)
     shutil.rmtree(folder / "tier1")
@@ -43,6 +47,7 @@ def test_json_and_single_containers(command: Command, folder: Path) -> None:
     assert command("recover").code == 6
 
 
+@pytest.mark.slow
 def test_verbs_that_read_do_without_tier_1(command: Command, folder: Path) -> None:
     fill(folder)
     shutil.rmtree(folder / "tier1")
@@ -57,6 +62,7 @@ def test_verbs_that_read_do_without_tier_1(command: Command, folder: Path) -> No
     assert not (folder / "tier1").exists()
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
     fill(folder)
     shutil.rmtree(folder / "tier1")
@@ -73,6 +79,7 @@ def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
     assert command("cat", "a").code == 6
 
 
+@pytest.mark.slow
 def test_a_lost_marker_is_mended_without_loss(command: Command, folder: Path) -> None:
     fill(folder)
     for log in (folder / "tier1").iterdir():
@@ -94,6 +101,7 @@ def test_a_lost_marker_is_mended_without_loss(command: Command, folder: Path) ->
     assert command("cat", "a").out == "flushed and not"
 
 
+@pytest.mark.slow
 def test_a_log_without_the_files_of_its_last_owner_is_lost(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"not flushed")
@@ -108,6 +116,7 @@ def test_a_log_without_the_files_of_its_last_owner_is_lost(command: Command, fol
     assert command("doctor").code == 1
 
 
+@pytest.mark.slow
 def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folder: Path) -> None:
     fill(folder)
     assert command("journal", "checkpoint").code == 0
@@ -124,6 +133,7 @@ def test_damage_beside_a_whole_tier_1_is_told_and_mended(command: Command, folde
     assert command("check", "--deep").code == 0
 
 
+@pytest.mark.slow
 def test_bytes_behind_the_end_of_an_index_file_are_no_damage(
     command: Command, folder: Path
 ) -> None:
@@ -150,6 +160,7 @@ def test_damaged_bytes_are_found_when_it_reads_them(command: Command, folder: Pa
     assert f"    bytes 0 to 7 are lost: {name} is damaged" in ran.out
 
 
+@pytest.mark.slow
 def test_damaged_bytes_that_tier_1_keeps_are_put_back(command: Command, folder: Path) -> None:
     fill(folder)
     (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())

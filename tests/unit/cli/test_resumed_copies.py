@@ -94,6 +94,7 @@ def content(folder: Path) -> dict[str, bytes]:
         return {info.name: store.segment(info.name).read(0, info.length) for info in store.list()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["copy", "legacy"])
 def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_path: Path) -> None:
     source, target = made(tmp_path / "source"), made(tmp_path / "target")
@@ -132,6 +133,7 @@ def test_what_was_noted_is_not_copied_again(verb: str, command: Command, tmp_pat
     assert sum(path.stat().st_size for path in left) == RANGES * RANGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["copy", "legacy", "import"])
 def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_anew(
     verb: str, command: Command, tmp_path: Path
@@ -161,6 +163,7 @@ def test_a_commit_that_died_with_chunks_of_which_no_note_tells_is_begun_anew(
         assert not [found for found in store.check(deep=True) if found.severity == "damage"]
 
 
+@pytest.mark.slow
 def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) -> None:
     """A segment that is deleted and made again has other bytes of the same place."""
     source, target = made(tmp_path / "source"), made(tmp_path / "target")
@@ -180,6 +183,7 @@ def test_notes_of_other_bytes_are_not_taken(command: Command, tmp_path: Path) ->
     assert content(target) == {"a": data}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_another_one_of_the_same_length_is_copied_anew(tmp_path: Path) -> None:
     target, old = made(tmp_path / "target"), tmp_path / "old"
     old.mkdir()

@@ -13,6 +13,7 @@ from tests.unit.cli.conftest import Command
 MIB = 2**20
 
 
+@pytest.mark.slow
 def test_rules_come_are_shown_work_and_go(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         for name in ("logs/a", "logs/b", "other"):

@@ -68,6 +68,7 @@ def bucket(request: pytest.FixtureRequest, command: Command, tmp_path: Path) -> 
     return Bucket(store, storage, call, told)
 
 
+@pytest.mark.slow
 def test_a_bucket_gets_what_was_appended_since(bucket: Bucket) -> None:
     """A header is made where there is none; one that is there is appended to, or all is refused."""
     appends = bucket.storage.capabilities.append
@@ -89,6 +90,7 @@ def test_a_bucket_gets_what_was_appended_since(bucket: Bucket) -> None:
     assert shown(bucket.store) == expected
 
 
+@pytest.mark.slow
 def test_what_a_bucket_can_not_take_is_named_before_anything_changes(bucket: Bucket) -> None:
     appends = bucket.storage.capabilities.append
     bucket.append(a=b"fg", bare=b"more")

@@ -13,6 +13,7 @@ from tests.unit.cli.test_migrate_verbs import WAYS, dying, fingerprint, rolling,
 from tests.unit.cli.test_migrate_verbs import small as small
 
 
+@pytest.mark.slow
 @WAYS
 def test_the_way_out_that_is_told_is_one(
     command: Command, folder: Path, small: Path, tmp_path: Path, way: tuple[str, ...]
@@ -34,6 +35,7 @@ def test_the_way_out_that_is_told_is_one(
     assert fingerprint(small) == before
 
 
+@pytest.mark.slow
 @WAYS
 def test_what_a_rollback_that_died_wrote_is_compared(
     command: Command,

@@ -6,10 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from tests.unit.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path: Path) -> None:
     with siltstone.open(folder) as store:
         for name in ("a", "b"):

@@ -32,6 +32,7 @@ SAID = {
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(bytes(5_000_000))
@@ -44,6 +45,7 @@ def test_a_closed_pipe_ends_quietly(process: Process, folder: Path) -> None:
         assert running.stderr.read() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "arguments", "code", "said"),
     [
@@ -67,6 +69,7 @@ def test_a_closed_standard_file_is_missed_only_by_what_needs_it(
     assert (ran.returncode, ran.stderr) == (code, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_an_append_cleanly(
     process: Process, folder: Path, number: signal.Signals, code: int
@@ -86,6 +89,7 @@ def test_a_signal_ends_an_append_cleanly(
         assert [one.dropped_tail for one in store.stats()] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_follower_cleanly(
     process: Process, folder: Path, number: signal.Signals, code: int
@@ -125,6 +129,7 @@ def test_a_signal_on_the_way_to_the_loop_ends_without_a_warning(
     assert ran.err == "siltstone: interrupted\n"
 
 
+@pytest.mark.slow
 def test_a_follower_ends_when_the_segment_is_sealed(process: Process, folder: Path) -> None:
     with siltstone.open(folder) as store:
         segment = store.create("a")
@@ -148,6 +153,7 @@ sys.exit(run(["--store", folder, "create", "a"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locked", ["chunks", "tier1/c0", "index", "siltstone.yaml", "."])
 def test_what_may_not_be_touched_is_told(locked: str) -> None:
     with tempfile.TemporaryDirectory() as place:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from siltstone.core.words import KIB, MIB
 from tests.unit.cli.conftest import COMMAND
@@ -31,6 +33,7 @@ def written(folder: Path, data: bytes) -> int:
     return int(ran.stderr.split()[-1])
 
 
+@pytest.mark.slow
 def test_ten_short_appends_leave_little_and_write_little(tmp_path: Path) -> None:
     folder = siltstone.init(tmp_path / "store").parent
     assert max(written(folder, b"abc") for _ in range(10)) < 256 * KIB

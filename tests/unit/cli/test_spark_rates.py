@@ -88,6 +88,7 @@ def moved(seen: list[tuple[int, list[int]]]) -> int:
     return sum(length for _, asked in seen for length in asked)
 
 
+@pytest.mark.slow
 def test_every_verb_asks_for_what_it_moves(
     command: Command, tmp_path: Path, seen: list[tuple[int, list[int]]]
 ) -> None:

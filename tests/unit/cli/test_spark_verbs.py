@@ -29,6 +29,7 @@ def damage(path: Path) -> None:
     path.write_bytes(b"X" + path.read_bytes()[1:])
 
 
+@pytest.mark.slow
 def test_a_scrub_tells_what_it_found(command: Command, chunks: list[Path]) -> None:
     ran = command("spark", "scrub", *LOCAL)
     assert (ran.code, ran.out) == (0, "")
@@ -76,6 +77,7 @@ def test_a_scrub_that_was_killed_goes_on(
     assert {str(chunks[0]).endswith(value["subject"]) for value in ran.values} == {True, False}
 
 
+@pytest.mark.slow
 def test_a_file_of_another_job_is_refused(
     command: Command, chunks: list[Path], tmp_path: Path
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_place_that_no_export_can_be_in_is_told(
     assert "is a file" in ran.err or "does not exist" in ran.err
 
 
+@pytest.mark.slow
 def test_a_compaction_merges_and_needs_the_claim(
     command: Command, chunks: list[Path], folder: Path
 ) -> None:
@@ -171,6 +174,7 @@ def test_a_compaction_merges_and_needs_the_claim(
     assert "a new chunk has 1 to 67108864 bytes" in ran.err
 
 
+@pytest.mark.slow
 def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_path: Path) -> None:
     other = siltstone.init(tmp_path / "other").parent
     ran = command("spark", "copy", str(other), "s1", "s2", *LOCAL)
@@ -209,6 +213,7 @@ def test_a_backup_is_that_of_the_other_verb(command: Command, tmp_path: Path) ->
     assert command("backup", "verify", place, "1", "--json").values == ran.values
 
 
+@pytest.mark.slow
 def test_a_migration_is_compared_as_by_the_other_verb(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -243,6 +248,7 @@ def test_a_migration_is_compared_as_by_the_other_verb(
     assert ran.out.startswith("differs: c: ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("chunks")
 def test_a_restore_is_that_of_the_other_verb(
     command: Command, folder: Path, tmp_path: Path
@@ -286,6 +292,7 @@ def test_a_migration_is_brought_as_by_the_other_verb(
         assert store.segment("x/b").read(0, 100) == b"b" * 7
 
 
+@pytest.mark.slow
 def test_what_was_imported_is_compared_with_its_files(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -340,6 +347,7 @@ def test_files_are_imported_as_without_spark(
     assert (ran.code, str(old / "d") in ran.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_copy_may_be_compared_at_once(
     command: Command, chunks: list[Path], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def layouts(command: Command, folder: Path) -> list[Path]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kept", "left"), [(0, 1), (1, 0)])
 def test_one_is_kept_for_good_and_the_other_one_goes_back(
     command: Command, folder: Path, layouts: list[Path], kept: int, left: int

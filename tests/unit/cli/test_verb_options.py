@@ -43,6 +43,7 @@ def test_json_may_stand_anywhere(command: Command, arguments: tuple[str, ...]) -
     assert command(*arguments).values == [{"table": "t"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("-q", "check"), ("check", "--quiet"), ("--quiet", "check", "-q")]
 )

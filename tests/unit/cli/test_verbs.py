@@ -14,6 +14,7 @@ import siltstone
 from tests.unit.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_a_segment_lives_from_create_to_rm(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(b"".join(b"line %d\n" % number for number in range(100)))
@@ -58,6 +59,7 @@ def test_bytes_come_back_as_they_went_in(command: Command, tmp_path: Path) -> No
     assert [piece["offset"] for piece in pieces] == [0, 2**20, 2 * 2**20]
 
 
+@pytest.mark.slow
 def test_lists_are_for_people_or_programs(command: Command) -> None:
     for name in ("x/b", "x/a", "y"):
         command("create", name)
@@ -67,6 +69,7 @@ def test_lists_are_for_people_or_programs(command: Command) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["x/a", "x/b", "y"]
 
 
+@pytest.mark.slow
 def test_a_row_is_one_line_whatever_a_name_holds(command: Command) -> None:
     for name in ("two\nlines", "\x1b[31mred", "ü 日本"):
         assert command("create", name).code == 0
@@ -75,6 +78,7 @@ def test_a_row_is_one_line_whatever_a_name_holds(command: Command) -> None:
     assert {one["name"] for one in command("ls", "--json").values} >= {"two\nlines", "\x1b[31mred"}
 
 
+@pytest.mark.slow
 def test_attributes_and_names(command: Command) -> None:
     assert command("create", "{n}a", "--attribute", "unit=C", "--attribute", "of=a=b").code == 0
     command("create", "{n}b")
@@ -119,6 +123,7 @@ def test_a_segment_tells_how_far_its_writers_came(command: Command, folder: Path
     assert command("stat", "--writers").code == 2
 
 
+@pytest.mark.slow
 def test_a_store_tells_what_would_be_lost(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -133,6 +138,7 @@ def test_a_store_tells_what_would_be_lost(
     assert sum(one["unflushed_bytes"] for one in value["containers"]) == 0
 
 
+@pytest.mark.slow
 def test_tables(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("table", "create", "t", "--json").values == [{"table": "t"}]
     assert command("table", "create", "t").code == 4
@@ -154,6 +160,7 @@ def test_tables(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("table", "get", "t", "k", "--base64").code == 2
 
 
+@pytest.mark.slow
 def test_several_keys_change_together_on_conditions(command: Command) -> None:
     command("table", "create", "t")
     first = command("table", "update", "t", "--put", "a", "1", "--put", "b", "2", "--json")
@@ -170,6 +177,7 @@ def test_several_keys_change_together_on_conditions(command: Command) -> None:
     assert command("table", "update", "t", "--put", "a", "1", "--rm", "a").code == 2
 
 
+@pytest.mark.slow
 def test_a_range_is_removed_and_followed(command: Command) -> None:
     command("table", "create", "t")
     for key in "abcd":
@@ -190,6 +198,7 @@ def test_a_range_is_removed_and_followed(command: Command) -> None:
     assert lines[-1] == f"{made['version']}\tremoved from\tb\td"
 
 
+@pytest.mark.slow
 def test_readers_work_beside_an_owner_who_keeps_the_store(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"abc")
@@ -210,6 +219,7 @@ def test_a_takeover_fences_the_owner(command: Command, folder: Path) -> None:
             segment.append(b"x")
 
 
+@pytest.mark.slow
 def test_check_names_damage(command: Command, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(bytes(1000))

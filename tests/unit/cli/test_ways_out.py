@@ -17,6 +17,7 @@ from tests.unit.cli.conftest import Command
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [

@@ -50,6 +50,7 @@ def environment(request: pytest.FixtureRequest) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"} if request.param == "unbuffered" else kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", GIVES)
 def test_a_pipe_that_does_not_block_gets_all_bytes(
     verb: str, filled: Path, environment: dict[str, str]
@@ -71,6 +72,7 @@ def test_a_pipe_that_does_not_block_gets_all_bytes(
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_told(environment: dict[str, str], tmp_path: Path) -> None:
     """A short write and then a failure, as on a disk that runs full."""
     folder = siltstone.init(tmp_path / "store").parent
@@ -89,6 +91,7 @@ def test_a_file_that_may_not_grow_is_told(environment: dict[str, str], tmp_path:
     assert target.read_bytes() == BYTES[: KIB_MAX * KIB]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [["cat", "a"], ["cat", "--help"]])
 def test_a_reader_who_goes_away_ends_it_with_141(
     line: list[str], filled: Path, environment: dict[str, str]
@@ -124,6 +127,7 @@ def test_messages_on_a_pipe_that_does_not_block_are_whole(
     assert found.endswith(b"\n")
 
 
+@pytest.mark.slow
 def test_what_comes_from_a_pipe_that_does_not_block_is_taken_whole(tmp_path: Path) -> None:
     folder = siltstone.init(tmp_path / "store").parent
     with siltstone.open(folder) as store:

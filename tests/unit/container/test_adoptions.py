@@ -532,6 +532,7 @@ async def cleaned_without_deleting(made: World, owner: Owner) -> None:
     storage.before = lambda operation, name: None
 
 
+@pytest.mark.slow
 def test_small_and_mostly_dead_objects_are_neither_merged_nor_moved() -> None:
     async def story(made: World, owner: Owner) -> None:
         small = [(f"old/{number}", pattern(number, 500)) for number in range(6)]

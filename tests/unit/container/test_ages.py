@@ -51,6 +51,7 @@ def replaced(**changes: Any) -> ContainerSettings:
     return replace(QUIET, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age", [2.0, 30.0, 600.0])
 def test_flush_by_age(age: float) -> None:
     async def story(made: World, owner: Owner) -> None:
@@ -83,6 +84,7 @@ def test_table_flush_by_age(age: float) -> None:
     play(story, replaced(table_flush_age_s=age))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age", [4.0, 600.0])
 def test_checkpoint_by_age_if_anything_changed(age: float) -> None:
     async def story(made: World, owner: Owner) -> None:

@@ -123,6 +123,7 @@ class Play:
                 self.model.check(found, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_the_answer_survives_whatever_happens(seed: int) -> None:
     async def work(place: World) -> None:

@@ -16,6 +16,7 @@ FRAME = 7 * MIB
 """Two of these do not fit in one frame."""
 
 
+@pytest.mark.slow
 def test_they_begin_in_the_order_of_the_calls_whatever_their_kind() -> None:
     async def story(made: World) -> None:
         container = (await made.open()).container

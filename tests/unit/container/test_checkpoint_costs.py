@@ -95,6 +95,7 @@ async def trickle(here: World, uploads: Uploads, rows: int) -> tuple[int, int, i
     return grown, uploads.size - size, uploads.count - count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [2_000, 60_000])
 def test_an_update_of_a_large_table_costs_what_one_of_a_small_does(rows: int) -> None:
     with world(settings=SETTINGS) as here:

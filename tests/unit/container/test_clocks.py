@@ -150,6 +150,7 @@ class Play:
             assert found >= max(old, default=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_clocks_may_be_set_to_anything(seed: int) -> None:
     async def work(made: World) -> None:

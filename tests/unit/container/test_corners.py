@@ -293,6 +293,7 @@ def test_a_cancelled_append_frees_its_caller_at_once() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_log_that_hangs_lets_only_so_much_pile_up() -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container

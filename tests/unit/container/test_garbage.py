@@ -112,6 +112,7 @@ def test_a_pin_holds_what_was_dropped_behind_it() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_every_pin_counts_however_many_there_are() -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container

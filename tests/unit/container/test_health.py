@@ -54,6 +54,7 @@ async def health(owner: Owner) -> ContainerHealth:
     return await owner.container.health()
 
 
+@pytest.mark.slow
 def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
     async def story(made: World, owner: Owner) -> None:
         await owner.container.append("a", b"x")
@@ -69,6 +70,7 @@ def test_nothing_is_wrong_with_a_store_that_is_idle() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [1, 10])
 def test_an_outage(hours: int) -> None:
     async def story(made: World, owner: Owner) -> None:

@@ -86,6 +86,7 @@ async def step(chance: Random, owner: Owner, model: dict[str, bytearray]) -> Non
         await container.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "file"])
 @pytest.mark.parametrize("seed", range(3))
 def test_reads_show_what_was_appended_while_an_owner_flushes_and_truncates(

@@ -146,6 +146,7 @@ def test_past_the_deadline_nothing_was_joined_and_appends_go_on() -> None:
         there.run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_index", [True, False])
 def test_a_crash_at_each_step_leaves_it_done_or_undone(keep_index: bool) -> None:
     outcomes = set()
@@ -183,6 +184,7 @@ def test_a_crash_at_each_step_leaves_it_done_or_undone(keep_index: bool) -> None
     assert outcomes == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     ["delete a", "delete b", "truncate a", "truncate b", "truncate all of b", "seal a"],
@@ -294,6 +296,7 @@ def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> 
         there.run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, 2.5, 4.5, 6.5, 8.5, 9.5])
 def test_a_caller_that_goes_away_leaves_it_done_or_undone(seconds: float) -> None:
     with world(settings=STILL) as there, small_slices(7):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
+
 from siltstone.container.found import Found
 from siltstone.container.log_scan import LogScan
 from siltstone.core.environment import SystemEnvironment
@@ -58,6 +60,7 @@ def test_nothing_of_appends_is_kept() -> None:
     assert scan.frames[0].pieces == (TablePiece(record),)
 
 
+@pytest.mark.slow
 def test_the_second_look_begins_before_all_that_is_in_no_chunk_and_not_long_before() -> None:
     chance = Random(1)
     for _ in range(50):

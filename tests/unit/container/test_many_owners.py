@@ -23,6 +23,7 @@ def counted(made: World, calls: list[str]) -> None:
     made.storage_hook = hook
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["close", "flush", "crash"])
 def test_files_and_calls_do_not_grow_with_the_number_of_owners(end: str) -> None:
     async def story(made: World) -> None:
@@ -55,6 +56,7 @@ def test_files_and_calls_do_not_grow_with_the_number_of_owners(end: str) -> None
         made.run(story(made))
 
 
+@pytest.mark.slow
 def test_a_failure_of_storage_does_not_keep_an_owner_from_opening() -> None:
     async def story(made: World) -> None:
         for _ in range(OWNERS_MAX):

@@ -76,6 +76,7 @@ def test_the_statistics_of_the_library() -> None:
     assert cache_counts("") == CacheCounts(0, 0)
 
 
+@pytest.mark.slow
 def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
     async def whole(made: World) -> None:
         recorder = Recorder()
@@ -96,6 +97,7 @@ def test_bytes_that_concats_copy_and_those_they_only_name_anew() -> None:
         made.run(whole(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [True, False])
 def test_bytes_that_the_optimiser_copies_and_those_that_storage_joins(native: bool) -> None:
     profile = Profile(append=False, concat=native)

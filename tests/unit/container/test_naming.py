@@ -147,6 +147,7 @@ def test_a_rename_on_its_way_stops_appends_whatever_else_is_acknowledged() -> No
         here.run(work())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1_000, 2 * MIB])
 @pytest.mark.parametrize("renamed", ["source", "target"])
 @pytest.mark.parametrize("wait_s", [0.0, 0.05, 0.1, 0.2, 0.4])

@@ -77,6 +77,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", [Fate.LOST_CALL, Fate.REFUSED], ids=["silent", "failing"])
 def test_appends_go_on_to_the_bound_and_all_drains_later(fate: Fate, folder: Path) -> None:
     async def story(made: World) -> None:

@@ -47,6 +47,7 @@ async def holds(container: Any, numbers: Sequence[int], length: int, rounds: int
         assert await container.read(name_of(number), 0, rounds * length + 1) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()])
 def test_a_thousand_small_segments_are_flushed_by_one_create(profile: Profile) -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
@@ -388,6 +389,7 @@ def test_chunks_and_the_map_of_spark_show_places_in_a_shared_chunk() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(1, 99), max_size=60),
     chunk_bytes=st.integers(1, 400),

@@ -35,6 +35,7 @@ async def life(owner: Owner, number: int, size: int) -> bytes:
     return b"".join(parts)[size // 2 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "size"), [(60, 30), (12, 3_000)], ids=["many small ones", "some large ones"]
 )

@@ -455,6 +455,7 @@ def test_a_chunk_of_which_tier_1_keeps_a_part(made: World) -> None:
     made.run(run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_each_call_of_a_recovery(after: bool) -> None:
     """Whatever call was the last one, the next recovery ends as the first would have."""

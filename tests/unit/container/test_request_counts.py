@@ -92,6 +92,7 @@ def test_verbs_and_looks_ask_for_nothing(profile: Profile) -> None:
     play(story, profile, ROOMY)
 
 
+@pytest.mark.slow
 @PROFILES
 def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
@@ -113,6 +114,7 @@ def test_the_deletion_of_a_chunk_is_one_request(profile: Profile) -> None:
     play(story, profile, ROOMY)
 
 
+@pytest.mark.slow
 def test_a_concat_of_a_thousand_sources_moves_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concat, "SMALL_BYTES", 0)  # else small sources are appended again
 
@@ -148,6 +150,7 @@ def test_a_checkpoint_touches_no_data(profile: Profile) -> None:
     play(story, profile, ROOMY)
 
 
+@pytest.mark.slow
 @PROFILES
 def test_an_idle_container_asks_for_almost_nothing(profile: Profile) -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
@@ -175,6 +178,7 @@ def test_a_write_once_chunk_is_filled_by_one_write() -> None:
     play(story, WRITE_ONCE, replace(QUIET, chunk_bytes=64 * MIB))
 
 
+@pytest.mark.slow
 def test_a_thousand_chunks_go_by_a_thousand_requests_and_few_transactions() -> None:
     """Truncation and deletion of many chunks, as the container carries them out."""
 

@@ -158,6 +158,7 @@ class Play:
             assert read == whole[info.start_offset :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_rules_cut_what_they_say_and_nothing_else(seed: int) -> None:
     async def work(place: World) -> None:
@@ -186,6 +187,7 @@ def _rule(
     )
 
 
+@pytest.mark.slow
 def test_the_background_cuts_and_chunks_are_freed() -> None:
     async def work(place: World) -> None:
         owner = await place.open()

@@ -38,6 +38,7 @@ def sizes(random: Random) -> list[int]:
     return [random.choice(kinds) for _ in range(random.randrange(2, 12))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("by_age", [True, False])
 def test_every_flush_makes_a_chunk_and_a_round_few(seed: int, by_age: bool) -> None:
@@ -112,6 +113,7 @@ async def room(owner: Owner, name: str) -> int:
     return CHUNK - chunks[-1].chunk_length if own else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_where_chunks_grow_creates_are_for_new_chunks_alone(seed: int) -> None:
     """Small ones share if they are many; what fits into an own open chunk makes none."""

@@ -147,6 +147,7 @@ def test_a_chunk_that_is_still_referenced_keeps_only_itself() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["tables-", "index-", "journal-"])
 def test_a_system_file_that_can_not_be_deleted_fails_no_checkpoint_and_keeps_no_other(
     word: str,

@@ -105,6 +105,7 @@ async def everything_is_named(made: World, owner: Owner) -> None:
     await made.check(owner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("append", [True, False])
 def test_many_short_owners_leave_little_behind(append: bool) -> None:
     async def story(made: World) -> None:
@@ -150,6 +151,7 @@ def test_a_flush_that_runs_is_committed() -> None:
         made.run(story(made))
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_stays_in_tier_1_and_leaves_no_chunk_without_a_name() -> None:
     async def story(made: World) -> None:
         owner = await made.open()

@@ -100,6 +100,7 @@ async def refused(owner: Owner) -> None:
     assert lengths == [(await container.info(name)).length for name in ("a", "b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small_bytes", [0, concat.SMALL_BYTES])
 def test_safe_mode_from_beginning_to_end(small_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concat, "SMALL_BYTES", small_bytes)
@@ -199,6 +200,7 @@ def test_a_limit_on_used_space() -> None:
     play(story, settings, profile=Profile())
 
 
+@pytest.mark.slow
 def test_a_look_that_fails_changes_nothing() -> None:
     async def story(made: World, owner: Owner) -> None:
         await fill(made, owner)
@@ -236,6 +238,7 @@ def test_who_waits_for_room_in_tier_1_is_refused_too() -> None:
         runner.run(work())
 
 
+@pytest.mark.slow
 def test_a_reader_tells_that_room_is_short() -> None:
     async def story(made: World, owner: Owner) -> None:
         await fill(made, owner)

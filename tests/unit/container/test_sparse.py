@@ -119,6 +119,7 @@ async def emptied(made: World, owner: Owner) -> None:
         await made.environment.sleep(10)
 
 
+@pytest.mark.slow
 @PROFILES
 def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
@@ -145,6 +146,7 @@ def test_one_segment_does_not_keep_the_bytes_of_all(profile: Profile) -> None:
     play(story, profile, ROOMY)
 
 
+@pytest.mark.slow
 def test_it_is_left_alone_where_relocation_is_off() -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
         await filled(owner, 40, 100 * KIB)
@@ -157,6 +159,7 @@ def test_it_is_left_alone_where_relocation_is_off() -> None:
     play(story, WRITE_ONCE, replace(ROOMY, relocation_enabled=False))
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept() -> None:
     """With four requests a round, three extents and their chunk are moved in each."""
 
@@ -178,6 +181,7 @@ def test_a_budget_is_kept() -> None:
     play(story, WRITE_ONCE, replace(ROOMY, optimiser_requests=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_a_crash_at_each_request_of_a_move(number: int, behind: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
+
 from siltstone.container.garbage_views import SweepFinding
 from siltstone.container.sweep_plan import SweepPage, chunk_name_parts, plan_epochs
 from siltstone.container.sweeper import PAGE, START_S
@@ -200,6 +202,7 @@ def test_a_found_chunk_begins_the_count_anew() -> None:
         made.run(story(made))
 
 
+@pytest.mark.slow
 def test_a_round_goes_on_where_the_owner_before_stopped_within_its_budget() -> None:
     async def story(made: World) -> None:
         await first_life(made)

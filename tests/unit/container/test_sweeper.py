@@ -168,6 +168,7 @@ def test_the_background_takes_the_same_pages_with_pauses(
         made.run(story(made))
 
 
+@pytest.mark.slow
 def test_a_failed_round_is_told_and_comes_again_after_an_hour(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

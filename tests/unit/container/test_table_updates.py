@@ -107,6 +107,7 @@ def test_a_chain_of_versions_is_as_long_as_its_members_are_right() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_updates_and_commits_of_one_key_take_effect_in_the_order_of_their_calls() -> None:
     async def story(_: World, owner: Owner) -> None:
         container = owner.container

@@ -236,6 +236,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_whole_blocks_or_misses(tmp_path: Path) -> None:
     for _ in range(3):
         child = subprocess.Popen(

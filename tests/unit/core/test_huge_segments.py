@@ -90,6 +90,7 @@ async def join(world: World) -> None:
     assert world.layouts.layout(2).storage_length == length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "per_slice"), [(truncate, 500), (delete, 500), (join, 400)])
 def test_the_cost_is_bounded_by_transaction_and_linear_in_all(
     end: Callable[[World], Awaitable[object]], per_slice: int

@@ -71,6 +71,7 @@ def test_the_last_block_of_what_grows_is_verified_each_time() -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_sums_that_were_not_looked_up_are_no_answer() -> None:
     async def test() -> None:
         length = (GROUP_BLOCKS + 1) * BLOCK_BYTES

@@ -49,6 +49,7 @@ async def drop(world: World, segment_id: int) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [WRITE_ONCE, Profile()])
 def test_a_thousand_small_segments_are_one_create(profile: Profile) -> None:
     async def test() -> None:

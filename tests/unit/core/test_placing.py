@@ -57,6 +57,7 @@ def rows_of(world: World) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "start"), [(5, 0), (0, 0), (5, 7), (0, COUNT - 1)])
 def test_slices_are_unseen_until_they_are_shown(target: int, start: int) -> None:
     async def test() -> None:
@@ -112,6 +113,7 @@ async def _delete(world: World) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [_unplace, _write, _skip, _delete])
 @pytest.mark.parametrize("slices", [1, 2, 3])
 def test_what_was_not_shown_goes_without_a_trace(
@@ -240,6 +242,7 @@ def test_either_may_change_at_the_very_end(
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
 def test_an_owner_that_ends_anywhere_leaves_it_done_or_undone(outcome: CommitOutcome) -> None:
     async def test() -> None:
@@ -296,6 +299,7 @@ def test_trims_of_the_target_go_on_beside_it() -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_extents_of_a_merged_source_are_placed_where_they_are_now() -> None:
     async def test() -> None:
         world = World()

@@ -58,6 +58,7 @@ async def read_all(world: World, step: int) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [64 * 1024, MIB, 3 * MIB + 17, 8 * MIB, 40 * MIB])
 def test_a_sequential_reader_gets_the_bytes(step: int) -> None:
     async def test(world: World, whole: bytes) -> None:
@@ -81,6 +82,7 @@ def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
     run(test, budget=budget)
 
 
+@pytest.mark.slow
 def test_each_byte_is_read_once() -> None:
     async def test(world: World, whole: bytes) -> None:
         del world.calls[:]
@@ -93,6 +95,7 @@ def test_each_byte_is_read_once() -> None:
     run(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_bytes", [13 * MIB, 15 * MIB, 21 * MIB, 64 * MIB])
 @pytest.mark.parametrize("call_s", [0.0, CALL_S])
 def test_a_sequential_read_takes_a_call_for_each_8_mib(chunk_bytes: int, call_s: float) -> None:
@@ -111,6 +114,7 @@ def test_a_sequential_read_takes_a_call_for_each_8_mib(chunk_bytes: int, call_s:
     run(test, chunk_bytes=chunk_bytes, call_s=call_s)
 
 
+@pytest.mark.slow
 def test_readers_beside_each_other_do_not_get_the_memory_of_the_other() -> None:
     async def test(world: World, whole: bytes) -> None:
         for start in range(0, 6 * MIB, MIB):
@@ -220,6 +224,7 @@ def test_while_storage_is_quick_only_who_has_something_ahead_is_wanted() -> None
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_memory_is_used_again_and_given_back_at_the_end() -> None:
     async def test(world: World, whole: bytes) -> None:
         ahead, kept = ahead_of(world), 0
@@ -234,6 +239,7 @@ def test_memory_is_used_again_and_given_back_at_the_end() -> None:
     run(test, chunk_bytes=LENGTH)
 
 
+@pytest.mark.slow
 def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
     async def fast(world: World, whole: bytes) -> None:
         assert await read_all(world, MIB) == whole
@@ -267,6 +273,7 @@ def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
     run(test, call_s=0.0)
 
 
+@pytest.mark.slow
 def test_the_budget_holds_for_many_readers() -> None:
     async def test(world: World, whole: bytes) -> None:
         async def reader() -> None:
@@ -277,6 +284,7 @@ def test_the_budget_holds_for_many_readers() -> None:
     run(test, budget=3 * PIECE_BYTES)
 
 
+@pytest.mark.slow
 def test_readers_that_went_away_are_forgotten() -> None:
     async def test(world: World, whole: bytes) -> None:
         for number in range(STREAMS_MAX + 9):
@@ -315,6 +323,7 @@ def test_an_error_ahead_is_met_by_who_reads_there() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
     async def test(world: World, whole: bytes) -> None:
         failing = False

@@ -120,6 +120,7 @@ def test_trim_drops_what_lies_wholly_below() -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_long_trims_and_removals_go_in_slices() -> None:
     async def test() -> None:
         world = World(settings=small(1))
@@ -143,6 +144,7 @@ def test_long_trims_and_removals_go_in_slices() -> None:
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_an_owner_that_ends_between_slices_leaves_the_rest_to_the_next(

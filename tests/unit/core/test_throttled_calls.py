@@ -88,6 +88,7 @@ def play(place: Place, scenario: Callable[[], object]) -> None:
         runner.run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("takes", [1, 2, 3, 7])
 def test_everything_drains_through_a_service_that_takes_few_calls(takes: int, seed: int) -> None:

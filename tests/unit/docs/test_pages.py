@@ -123,6 +123,7 @@ def test_tables(here: Path) -> None:
         assert found["update"].version == table.version()
 
 
+@pytest.mark.slow
 def test_recovery_and_salvage(here: Path, command: Callable[..., list[int]]) -> None:
     with owned(here / "own") as store:
         store.create("SEGMENT").append(b"x")

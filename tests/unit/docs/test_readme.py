@@ -60,6 +60,7 @@ def fits(expected: str, line: str) -> bool:
     return re.fullmatch(pattern, line) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(HOURS_S)
 @pytest.mark.parametrize(
     ("page", "kinds"),

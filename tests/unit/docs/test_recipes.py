@@ -74,6 +74,7 @@ def test_a_lost_disk(place: Path, follow: Follow) -> None:
     assert content(place) == b"flushed"
 
 
+@pytest.mark.slow
 def test_an_older_copy(place: Path, follow: Follow) -> None:
     shutil.copytree(place / "tier1", place / "copy")
     with siltstone.open(place) as store:

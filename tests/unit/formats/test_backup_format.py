@@ -85,6 +85,7 @@ CONTAINERS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Backup,

@@ -53,6 +53,7 @@ def test_events_come_back_from_any_pieces(payloads: list[bytes], data: st.DataOb
     assert decoder.offset == offset
 
 
+@pytest.mark.slow
 @given(PAYLOADS.filter(bool), st.data())
 def test_a_damaged_header_ends_it_where_it_stands(
     payloads: list[bytes], data: st.DataObject

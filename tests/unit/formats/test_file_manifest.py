@@ -113,6 +113,7 @@ def manifests(draw: st.DrawFn) -> FileManifest:
     )
 
 
+@pytest.mark.slow
 @given(manifests())
 def test_it_comes_back(manifest: FileManifest) -> None:
     raw = encode_file_manifest(manifest)

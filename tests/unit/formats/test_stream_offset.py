@@ -51,6 +51,7 @@ def test_the_example() -> None:
     assert json.dumps(offset_of(positions, {0: LINEAGE})).encode() == data
 
 
+@pytest.mark.slow
 @given(POSITIONS, LINEAGES)
 def test_positions_and_lineages_come_back(
     positions: dict[str, Position], lineages: dict[int, str]

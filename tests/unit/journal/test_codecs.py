@@ -36,6 +36,7 @@ def with_sum(record: bytes) -> bytes:
     return record[:-4] + struct.pack("<I", crc32c(record[:-4]))
 
 
+@pytest.mark.slow
 @given(batches, st.binary(max_size=9))
 def test_batch_comes_back(batch: JournalBatch, before: bytes) -> None:
     data = encode_journal_batch(batch)
@@ -44,6 +45,7 @@ def test_batch_comes_back(batch: JournalBatch, before: bytes) -> None:
     assert end == len(before) + len(data)
 
 
+@pytest.mark.slow
 @given(checkpoints)
 def test_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
     assert decode_checkpoint(encode_checkpoint(checkpoint), where="file") == checkpoint

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from siltstone.core.errors import ClosedError
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import index_key, stored
@@ -37,6 +39,7 @@ def read_to_the_end(
         ends.append(error)
 
 
+@pytest.mark.slow
 def test_readers_see_whole_batches_and_then_that_it_is_closed(tmp_path: Path) -> None:
     for turn in range(4):
         index = Index.open(tmp_path / f"{turn}")

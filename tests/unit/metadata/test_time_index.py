@@ -214,6 +214,7 @@ def test_a_clock_that_was_ahead_spoils_nothing_but_its_own_bytes(
         assert all(found >= part.end for part in long_before)
 
 
+@pytest.mark.slow
 @given(JUMPS)
 def test_a_flush_changes_an_answer_by_a_step_at_most(steps: list[tuple[str, int, int]]) -> None:
     segment = _play(steps, forward=False)
@@ -289,6 +290,7 @@ def test_rows_are_few_and_dead_ones_go(steps: list[tuple[str, int, int]]) -> Non
         assert long or three.time_ms - one.time_ms >= STEP_MS or two.offset == 0
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_rows_never_contradict_themselves(steps: list[tuple[str, int, int]]) -> None:
     segment = _play(steps, forward=False)
@@ -339,6 +341,7 @@ def test_bytes_that_were_flushed_without_an_index_count_as_appended_before_the_n
     assert segment.offset_at(6_000) == 0
 
 
+@pytest.mark.slow
 def test_a_search_looks_at_few_rows() -> None:
     rows = Rows()
     looks = 0

@@ -48,6 +48,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "backups"
 
 
+@pytest.mark.slow
 def test_a_restored_store_has_every_byte_and_goes_on(place: Path, tmp_path: Path) -> None:
     folder = make_store(tmp_path / "store", chunk_bytes=64 * KIB, containers=2)
     with siltstone.open(folder) as store:
@@ -88,6 +89,7 @@ def test_a_restored_store_has_every_byte_and_goes_on(place: Path, tmp_path: Path
     assert {**found_then, "s1": expected["s1"]} == expected
 
 
+@pytest.mark.slow
 def test_nothing_of_two_stores_is_mixed_up(folder: Path, place: Path, tmp_path: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(noise(100_000))
@@ -123,6 +125,7 @@ def test_nothing_of_two_stores_is_mixed_up(folder: Path, place: Path, tmp_path: 
     assert content_of(new) == content_of(folder)
 
 
+@pytest.mark.slow
 def test_a_later_backup_moves_what_is_new_and_no_more(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +163,7 @@ def test_a_later_backup_moves_what_is_new_and_no_more(
     assert len(content_of(tmp_path / "old")["new"].data) == 100
 
 
+@pytest.mark.slow
 def test_generations_go_and_what_they_alone_named_is_collected(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -195,6 +199,7 @@ def test_generations_go_and_what_they_alone_named_is_collected(
     assert files(place) == {}
 
 
+@pytest.mark.slow
 def test_the_owner_goes_on_beside_a_backup(folder: Path, place: Path, tmp_path: Path) -> None:
     """Appends, truncations, deletes and garbage collection go on while backups are made.
 
@@ -250,6 +255,7 @@ def test_the_owner_goes_on_beside_a_backup(folder: Path, place: Path, tmp_path: 
                 assert len(seen.data) in (0, 5_000)
 
 
+@pytest.mark.slow
 def test_one_container_is_backed_up_alone(place: Path, tmp_path: Path) -> None:
     folder = make_store(tmp_path / "store", containers=2)
     with siltstone.open(folder) as store:
@@ -301,6 +307,7 @@ def test_damage_in_the_store_is_told_and_makes_no_silent_hole(
         assert {found.severity for found in store.check()} >= {"damage"}
 
 
+@pytest.mark.slow
 def test_whatever_of_a_backup_is_damaged_or_gone_is_named(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -368,6 +375,7 @@ def test_a_place_is_refused_that_can_not_be_one(folder: Path, place: Path, tmp_p
     assert [found.number for found in list_backups(place)] == [1]
 
 
+@pytest.mark.slow
 def test_backups_of_several_stores_lie_in_one_place(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -494,6 +502,7 @@ def test_objects_in_place_without_sums_are_backed_up_too(
     assert [found.status for found in verify_backups(place).findings] == ["damaged"]
 
 
+@pytest.mark.slow
 def test_the_next_backup_brings_again_what_the_place_has_lost(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def write_on(folder: Path, data: bytes) -> None:
         store.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["with sums", "without sums", "code_only"])
 def test_a_name_that_comes_again_has_bytes_of_its_own_in_each_generation(
     folder: Path, tmp_path: Path, way: str
@@ -83,6 +84,7 @@ def test_a_name_that_comes_again_has_bytes_of_its_own_in_each_generation(
             assert store.segment("a").read(0, 99) == data
 
 
+@pytest.mark.slow
 def test_what_is_left_of_an_object_without_sums_is_copied_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

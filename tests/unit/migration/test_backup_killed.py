@@ -67,6 +67,7 @@ def dying(
 PLACE = (place_settings, "load_chunk_storage")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_backup_that_died_anywhere_is_not_listed_and_goes_on(
     folder: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bool
@@ -104,6 +105,7 @@ def test_a_backup_that_died_anywhere_is_not_listed_and_goes_on(
     assert content_of(tmp_path / "old") == first
 
 
+@pytest.mark.slow
 def test_a_collection_that_died_anywhere_took_nothing_that_is_named(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_collection_that_died_anywhere_took_nothing_that_is_named(
     assert number > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_restore_that_died_anywhere_goes_on(
     folder: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bool
@@ -328,6 +331,7 @@ def _rounds(folder: Path, place: Path, tmp_path: Path, count: int, seed: int) ->
         assert content_of(tmp_path / f"new{number}") == expected, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_the_command_is_killed(folder: Path, place: Path, tmp_path: Path) -> None:
     _rounds(folder, place, tmp_path, 2, 1)
 

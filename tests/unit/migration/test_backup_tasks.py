@@ -62,6 +62,7 @@ class Tried:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [0, 1])
 def test_tasks_that_run_twice_make_one_whole_backup(folder: Path, tmp_path: Path, use: int) -> None:
     place = tmp_path / "backups"
@@ -169,6 +170,7 @@ class Elsewhere:
         pass
 
 
+@pytest.mark.slow
 def test_a_worker_that_sees_another_place_or_store_begins_nothing(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def chunks_of(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_ino for path in (folder / "chunks" / "data").rglob("*.chunk")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [0, 1])
 def test_tasks_that_run_twice_make_one_whole_store(folder: Path, tmp_path: Path, use: int) -> None:
     place, new = tmp_path / "backups", tmp_path / "new"
@@ -225,6 +228,7 @@ def test_tasks_that_run_twice_make_one_whole_store(folder: Path, tmp_path: Path,
     assert content_of(new) == expected
 
 
+@pytest.mark.slow
 def test_what_a_killed_task_left_of_a_store_is_brought_again(folder: Path, tmp_path: Path) -> None:
     place, new = tmp_path / "backups", tmp_path / "new"
     create_backup(folder, place)
@@ -240,6 +244,7 @@ def test_what_a_killed_task_left_of_a_store_is_brought_again(folder: Path, tmp_p
     assert content_of(new) == expected
 
 
+@pytest.mark.slow
 def test_a_worker_that_sees_another_new_place_brings_nothing(folder: Path, tmp_path: Path) -> None:
     place, other = tmp_path / "backups", tmp_path / "other"
     create_backup(folder, place)

@@ -88,6 +88,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> ChunkStorage:
             return _Appending(NfsChunkStorage(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_long_chunk_is_never_in_memory_as_a_whole(storage: ChunkStorage, tmp_path: Path) -> None:
     length = WHOLE_BYTES_MAX + 5 * MIB + 7
     tracemalloc.start()

@@ -14,6 +14,7 @@ from tests.unit.migration.test_backup_in_place import folder as folder
 from tests.unit.migration.test_move_storage import beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--no-verify",)], ids=["with sums", "without sums"])
 def test_a_name_that_comes_again_has_its_own_bytes_at_the_new_place(
     folder: Path, more: tuple[str, ...]

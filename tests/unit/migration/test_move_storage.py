@@ -81,6 +81,7 @@ def unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
     return moved == after
 
 
+@pytest.mark.slow
 def test_a_store_is_copied_while_it_works_and_then_switched(folder: Path, new: Path) -> None:
     with siltstone.open(folder) as store:
         fill(store, 1)
@@ -125,6 +126,7 @@ def test_a_store_is_copied_while_it_works_and_then_switched(folder: Path, new: P
     assert not (folder / "elsewhere" / "system" / "store").exists()
 
 
+@pytest.mark.slow
 def test_a_switch_that_died_anywhere_is_repeated(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_switch_that_died_anywhere_is_repeated(
     pytest.fail("it never came to its end")
 
 
+@pytest.mark.slow
 def test_what_was_switched_half_goes_to_no_other_place(
     folder: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_what_was_switched_half_goes_to_no_other_place(
     assert list(content_of(folder)) == ["a"]
 
 
+@pytest.mark.slow
 def test_what_came_behind_a_switch_that_died_comes_with_the_next_one(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +222,7 @@ def test_what_workers_brought_for_an_import_comes_with_its_store(folder: Path, n
         assert store.segment("s").read(0, 99) == b"brought, and not yet of the store"
 
 
+@pytest.mark.slow
 def test_an_old_place_that_does_not_answer_is_no_copy(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +238,7 @@ def test_an_old_place_that_does_not_answer_is_no_copy(
     assert content_of(folder) == expected
 
 
+@pytest.mark.slow
 def test_nothing_is_switched_that_is_not_all_there(
     folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +271,7 @@ def test_nothing_is_switched_that_is_not_all_there(
     assert content_of(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_place_that_is_something_elses_is_refused(
     folder: Path, new: Path, tmp_path: Path
 ) -> None:
@@ -289,6 +296,7 @@ def test_a_place_that_is_something_elses_is_refused(
     assert list(content_of(folder)) == ["a"]
 
 
+@pytest.mark.slow
 def test_the_old_place_of_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
     other = make_store(tmp_path / "other", containers=1)
     with siltstone.open(other) as store:

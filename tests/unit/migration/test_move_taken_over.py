@@ -36,6 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["create system/store-moved", "delete system/store", "copying"])
 def test_a_store_that_is_taken_over_meanwhile_stays_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -74,6 +75,7 @@ def test_a_store_that_is_taken_over_meanwhile_stays_where_it_is(
     assert content_of(folder)["a"].data.endswith(b"of who took over, and more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takeover", [False, True])
 def test_who_began_to_open_a_store_before_it_was_switched_does_not_own_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, takeover: bool

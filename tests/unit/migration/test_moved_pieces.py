@@ -56,6 +56,7 @@ def test_of_damage_behind_what_was_restored_no_store_is_made(folder: Path, tmp_p
     assert max(lengths) < 5 * MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 4 * MIB + 5])
 def test_a_byte_that_changes_on_its_way_from_the_place_is_read_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int

@@ -90,6 +90,7 @@ def stopped_anywhere(
         yield number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generation", [None, 1])
 def test_a_generation_is_restored_or_said_to_be_removed(
     place: Path, generation: int | None
@@ -115,6 +116,7 @@ def test_a_generation_is_restored_or_said_to_be_removed(
     assert set(outcomes) == ({"1", "2", "removed"} if generation is None else {"1"})
 
 
+@pytest.mark.slow
 def test_a_check_goes_on_with_what_is_there(place: Path) -> None:
     def work(copy: Path) -> None:
         report = verify_backups(copy, executor=LocalExecutor(1))

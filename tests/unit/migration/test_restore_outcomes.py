@@ -53,6 +53,7 @@ class _Silent(WrappedChunkStorage):
         return action()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow_missing", [False, True])
 @pytest.mark.parametrize("segment", NAMES)
 def test_a_place_that_does_not_answer_makes_no_store_without_the_chunk(
@@ -80,6 +81,7 @@ def test_a_place_that_does_not_answer_makes_no_store_without_the_chunk(
     assert content_of(tmp_path / "new") == expected
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def chunks(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in (folder / "chunks").rglob(pattern) if path.is_file())
 
 
+@pytest.mark.slow
 def test_with_whole_metadata_all_is_exact(older: Older, new: Path) -> None:
     before = digest(older.folder)
     report = salvage_store(older.folder, new)
@@ -270,6 +271,7 @@ salvage_store(sys.argv[1], sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_salvage_is_repeated(older: Older, new: Path) -> None:
     before = digest(older.folder)
     kills = 0

@@ -26,6 +26,7 @@ def piece(offset: int, length: int, chunk: str = "c", *, proven: bool = False) -
     )
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=300).filter(lambda name: "\0" not in name))
 def test_a_folder_gives_its_name_back_or_none(name: str) -> None:
     try:

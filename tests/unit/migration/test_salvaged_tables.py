@@ -102,6 +102,7 @@ def attributes(new: Path, segment: str) -> tuple[str, str]:
         return found["a"], found["salvage.attributes"]
 
 
+@pytest.mark.slow
 def test_with_whole_metadata_tables_and_attributes_are_exact(
     older: tuple[Path, list[Content]], new: Path
 ) -> None:
@@ -152,6 +153,7 @@ def change(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [Path.unlink, cut, change], ids=["deleted", "cut", "changed"])
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_table_log_with_harm_gives_what_is_whole_of_it(

@@ -95,6 +95,7 @@ def meanwhile(steps: Iterator[None], number: int) -> Iterator[list[int]]:
         yield calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [remove, make])
 def test_what_is_removed_or_made_meanwhile_is_not_wrong(place: Path, steps: Steps) -> None:
     number, calls = 0, [1]

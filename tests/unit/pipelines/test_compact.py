@@ -77,6 +77,7 @@ class Between:
         pass
 
 
+@pytest.mark.slow
 def test_small_neighbours_and_lonely_chunks_become_few(folder: Path) -> None:
     content = write(folder, 6, [f"many/{number}" for number in range(4)])
     content |= write(folder, 1, [f"one/{number}" for number in range(20)])
@@ -194,6 +195,7 @@ def test_another_owner_keeps_the_job_from_beginning(folder: Path) -> None:
     assert chunks(folder) == before
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_early_leaves_garbage_and_no_damage(folder: Path) -> None:
     content = write(folder, 6, [f"s{number}" for number in range(6)])
     rules = CompactionRules(small_bytes=8 * KIB, chunk_bytes=8 * KIB, count_min=2)

@@ -93,6 +93,7 @@ def write(folder: Path, **data: bytes) -> None:
             store.create(name, exist_ok=True).append(more)
 
 
+@pytest.mark.slow
 def test_a_copy_grows_with_its_source(folder: Path, tmp_path: Path) -> None:
     target = make_store(tmp_path / "wide", chunk_bytes=10_000, containers=2)
     with siltstone.open(folder) as store:
@@ -122,6 +123,7 @@ def test_a_copy_grows_with_its_source(folder: Path, tmp_path: Path) -> None:
         assert {finding.kind for finding in store.sweep()} <= {"waiting"}
 
 
+@pytest.mark.slow
 def test_a_truncated_segment_is_copied_from_where_it_begins(folder: Path, target: Path) -> None:
     data = text("a", 40_000)
     write(folder, a=data)
@@ -141,6 +143,7 @@ def test_a_truncated_segment_is_copied_from_where_it_begins(folder: Path, target
     assert content(target)["a"] == (data[12_345:] + b"tail", False)
 
 
+@pytest.mark.slow
 def test_what_is_no_copy_is_left_alone(folder: Path, target: Path) -> None:
     write(folder, a=b"ours", b=b"ours", c=b"ours", d=b"ours")
     write(target, a=b"theirs")
@@ -161,6 +164,7 @@ def test_what_is_no_copy_is_left_alone(folder: Path, target: Path) -> None:
         copied(folder, folder)
 
 
+@pytest.mark.slow
 def test_damage_of_one_segment_keeps_no_other_from_being_copied(folder: Path, target: Path) -> None:
     data = {f"s{number}": text(f"s{number}", 9_000) for number in range(4)}
     write(folder, **data)
@@ -176,6 +180,7 @@ def test_damage_of_one_segment_keeps_no_other_from_being_copied(folder: Path, ta
     assert content(target) == content(folder)
 
 
+@pytest.mark.slow
 def test_a_difference_is_found_where_it_is(folder: Path, target: Path) -> None:
     write(folder, a=text("a", 30_000), b=b"b")
     copied(folder, target)
@@ -203,6 +208,7 @@ def test_a_difference_is_told_with_its_place(folder: Path, target: Path, positio
     assert (found.status, found.message) == (DIFFERS, f"bytes differ from {position} on")
 
 
+@pytest.mark.slow
 def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +274,7 @@ class Failing:
         pass
 
 
+@pytest.mark.slow
 def test_tasks_that_ran_twice_leave_one_copy_and_no_garbage(folder: Path, target: Path) -> None:
     write(folder, a=text("a", 1_500_000))
     copied(folder, target, Failing(lambda found: found, times=2))
@@ -278,6 +285,7 @@ def test_tasks_that_ran_twice_leave_one_copy_and_no_garbage(folder: Path, target
         assert not [found for found in store.check() if found.severity == "damage"]
 
 
+@pytest.mark.slow
 def test_a_task_that_failed_leaves_its_segment_as_it_was(folder: Path, target: Path) -> None:
     write(folder, a=text("a", 1_200_000), b=b"b")
 
@@ -292,6 +300,7 @@ def test_a_task_that_failed_leaves_its_segment_as_it_was(folder: Path, target: P
     assert content(target) == content(folder)
 
 
+@pytest.mark.slow
 def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, target: Path) -> None:
     write(folder, a=text("a", 30_000), b=b"b")
     with pytest.raises(PipelineError, match=r"not all that was copied came back segment=a"):
@@ -301,6 +310,7 @@ def test_nothing_becomes_visible_of_what_did_not_all_come_back(folder: Path, tar
     assert content(target) == content(folder)
 
 
+@pytest.mark.slow
 def test_a_killed_copy_goes_on(folder: Path, target: Path) -> None:
     write(folder, **{f"s{number}": text(f"{number}", 200_000) for number in range(3)})
     with siltstone.open(folder) as store:

@@ -34,6 +34,7 @@ def lose_tier_1(folder: Path) -> None:
     recover_store(folder, accept_loss=True)
 
 
+@pytest.mark.slow
 def test_a_copy_with_bytes_that_its_source_lost_does_not_go_on(folder: Path, target: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"abcd")
@@ -53,6 +54,7 @@ def test_a_copy_with_bytes_that_its_source_lost_does_not_go_on(folder: Path, tar
     assert set(verified(folder, target).values()) == {OK}
 
 
+@pytest.mark.slow
 def test_a_copy_that_has_the_bytes_of_its_source_is_read_once(
     folder: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_every_folder_that_an_export_makes_is_named_durably(
     assert {one.stat().st_ino for one in (tmp_path, out.parent, *made)} <= synced
 
 
+@pytest.mark.slow
 def test_lines_are_rows_of_partitions(folder: Path, tmp_path: Path, fill: Fill) -> None:
     data = {name: text(name, 33_333) for name in ("a/b c", "žluť", "x")}
     for name in data:
@@ -116,6 +117,7 @@ def test_lines_are_rows_of_partitions(folder: Path, tmp_path: Path, fill: Fill) 
     assert set(verified(folder, tmp_path / "out").values()) == {OK}
 
 
+@pytest.mark.slow
 def test_half_a_line_waits_for_a_later_export(
     folder: Path, tmp_path: Path, store: siltstone.Store
 ) -> None:
@@ -136,6 +138,7 @@ def test_half_a_line_waits_for_a_later_export(
     assert set(verified(folder, out).values()) == {OK}
 
 
+@pytest.mark.slow
 def test_events_and_blocks(folder: Path, tmp_path: Path, store: siltstone.Store) -> None:
     segment = store.create("e")
     payloads = [bytes([number % 251]) * (number % 400) for number in range(200)]
@@ -193,6 +196,7 @@ def test_records_that_are_none_are_told_and_not_published(
     assert {path.name for path in files_of(tmp_path / "events")} == {"_export.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "records"), [(Form.PARQUET, Records.LINES), (Form.FILES, Records.BYTES)]
 )
@@ -222,6 +226,7 @@ def test_any_change_of_a_file_is_seen(
     assert verified(folder, out)[names[4]] == OK
 
 
+@pytest.mark.slow
 def test_what_the_store_has_more_or_less_of_is_no_difference(
     folder: Path, tmp_path: Path, fill: Fill, store: siltstone.Store
 ) -> None:
@@ -252,6 +257,7 @@ def test_damage_of_the_store_is_not_blamed_on_the_export(
     assert [outcome.status for outcome in found] == ["unreadable"]
 
 
+@pytest.mark.slow
 def test_what_can_not_be_exported_is_named(folder: Path, tmp_path: Path, fill: Fill) -> None:
     fill("n" * 300, 10)
     with pytest.raises(CapabilityError, match="too long for a folder"):
@@ -294,6 +300,7 @@ def test_a_folder_that_can_not_be_written_is_an_outcome(
             assert step(items[0]).status in {FAILED, "same"}
 
 
+@pytest.mark.slow
 def test_a_killed_export_goes_on(tmp_path: Path) -> None:
     """What was killed left whole files; a later run, which cuts elsewhere, adds what is missing."""
     folder = make_store(tmp_path / "store", chunk_bytes=65_536)

@@ -166,6 +166,7 @@ def test_whoever_stops_early_waits_for_no_pause(size: int) -> None:
     assert len(begun) <= 1 + 2, "no more than there are threads"
 
 
+@pytest.mark.slow
 def test_of_packs_that_fail_at_once_the_first_error_is_all_that_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -63,6 +63,7 @@ def append(**data: bytes) -> Callable[[Store], None]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_copy_with_bytes_that_tier_1_forgot_does_not_go_on(
     folder: Path, target: Path, more: int
@@ -94,6 +95,7 @@ class Dying(LocalExecutor):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_killed_copy_forgets_what_it_brought_of_other_bytes(
     folder: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +115,7 @@ def test_a_killed_copy_forgets_what_it_brought_of_other_bytes(
     assert content(target) == content(folder) == {"a": (b"kept" + second, False)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "records"),
     [

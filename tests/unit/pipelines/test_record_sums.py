@@ -59,6 +59,7 @@ def scrubbed(folder: Path) -> dict[str, str]:
     return {name: status for name, status in found.items() if name.startswith("old/")}
 
 
+@pytest.mark.slow
 def test_what_workers_read_is_recorded_once(folder: Path) -> None:
     assert scrubbed(folder) == {f"old/{name}": UNVERIFIED for name in FILES}
     assert recorded(folder, LocalExecutor(2), ["a"]) == {"old/a": OK}
@@ -73,6 +74,7 @@ def test_what_workers_read_is_recorded_once(folder: Path) -> None:
     assert scrubbed(folder) == {f"old/{name}": DAMAGED for name in FILES}
 
 
+@pytest.mark.slow
 def test_an_object_that_is_not_what_was_adopted_gets_no_sums(folder: Path) -> None:
     old = folder / "chunks" / "old"
     (old / "a").unlink()
@@ -102,6 +104,7 @@ class Elsewhere:
         pass
 
 
+@pytest.mark.slow
 def test_a_worker_with_the_settings_of_another_store_reads_nothing(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_worker_with_the_settings_of_another_store_reads_nothing(
     assert scrubbed(folder) == {f"old/{name}": UNVERIFIED for name in FILES}
 
 
+@pytest.mark.slow
 def test_a_copy_and_its_check_cover_what_has_no_sums(folder: Path, tmp_path: Path) -> None:
     def copied(target: Path) -> dict[str, str]:
         with store_view(folder) as view, owned_store(target) as owned:

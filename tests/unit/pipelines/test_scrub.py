@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
+import pytest
+
 import siltstone
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, GONE, MISSING, SHORT, ScrubWork, plan_scrub, scrub
@@ -22,6 +24,7 @@ def statuses(outcomes: Iterable[Outcome]) -> dict[str, str]:
     return {outcome.subject: outcome.status for outcome in found}
 
 
+@pytest.mark.slow
 def test_every_chunk_is_read_once(folder: Path, fill: Fill, executor: LocalExecutor) -> None:
     for number in range(5):
         fill(f"a/{number}", 30_000)
@@ -35,6 +38,7 @@ def test_every_chunk_is_read_once(folder: Path, fill: Fill, executor: LocalExecu
     assert {row.chunk.name.split("/")[0] for row in rows} == {"data", "system"}
 
 
+@pytest.mark.slow
 def test_injected_damage_is_found_exactly(
     folder: Path, fill: Fill, executor: LocalExecutor
 ) -> None:
@@ -52,6 +56,7 @@ def test_injected_damage_is_found_exactly(
     assert all(outcome.message for outcome in found if outcome.status != OK)
 
 
+@pytest.mark.slow
 def test_what_was_dropped_meanwhile_is_not_damage(
     folder: Path, store: siltstone.Store, fill: Fill, executor: LocalExecutor
 ) -> None:
@@ -88,6 +93,7 @@ class Slow:
         pass
 
 
+@pytest.mark.slow
 def test_a_pin_keeps_chunks_from_a_collector_beside_the_job(
     folder: Path, store: siltstone.Store, fill: Fill, executor: LocalExecutor
 ) -> None:

@@ -55,6 +55,7 @@ def compared(folder: Path, target: Path, act: Callable[[], None]) -> set[str]:
     return {f"{one.subject.partition('[')[0]} {one.status}" for one in found}
 
 
+@pytest.mark.slow
 def test_what_grows_on_both_sides_meanwhile_does_not_differ(folder: Path, target: Path) -> None:
     bring(folder, target)
 
@@ -66,6 +67,7 @@ def test_what_grows_on_both_sides_meanwhile_does_not_differ(folder: Path, target
     assert compared(folder, target, grow) == {"a ok", "b ok"}
 
 
+@pytest.mark.slow
 def test_of_what_goes_meanwhile_nothing_is_said(folder: Path, target: Path) -> None:
     bring(folder, target)
 
@@ -90,6 +92,7 @@ def delete(store: Store) -> None:
     store.segment("b").delete()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [(), ("a", "b")], ids=["all", "named"])
 @pytest.mark.parametrize("act", [make, make_anew, delete])
 def test_what_is_made_or_deleted_behind_a_copy_is_not_compared(

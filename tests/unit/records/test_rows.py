@@ -17,6 +17,7 @@ from siltstone.core.records.wire import Reader, text, uvarint
 from tests.unit.records.rows import CHUNKS, CODECS, SUMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CODECS)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -54,6 +55,7 @@ def test_other_kinds_and_versions_are_refused(kind: str, data: st.DataObject) ->
         decode(row, b"\xff" + value[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CODECS)
 @settings(max_examples=150)
 @given(data=st.data(), noise=st.binary(max_size=40))

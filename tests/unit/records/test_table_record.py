@@ -61,6 +61,7 @@ def test_every_changed_bit_is_found(entries: list[TableEntry], data: st.DataObje
         decode_table_record(damaged, where="test")
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(ENTRIES, st.data())
 def test_a_right_sum_over_nonsense_is_a_typed_error(

@@ -13,6 +13,7 @@ from kafka.structs import TopicPartition
 from services.kafka import Kafka
 
 
+@pytest.mark.slow
 def test_acknowledged_records_survive_a_kill(new_kafka: Kafka) -> None:
     part = TopicPartition("records", 0)
     admin = KafkaAdminClient(bootstrap_servers=new_kafka.endpoint)

@@ -28,6 +28,7 @@ def run(tmp_path: Path, ci: str, *more: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_a_missing_service_is_told_at_the_end(tmp_path: Path, workers: tuple[str, ...]) -> None:
     ran = run(tmp_path, "", *workers)
@@ -36,6 +37,7 @@ def test_a_missing_service_is_told_at_the_end(tmp_path: Path, workers: tuple[str
     assert "1 tests left out, missing service versitygw: it was not fetched" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_missing_service_that_is_required_fails_in_ci(tmp_path: Path) -> None:
     ran = run(tmp_path, "true")
     assert ran.returncode == 1, ran.stdout

@@ -68,6 +68,7 @@ def test_nobody_else_trusts_the_certificate(versitygw_tls: S3Server) -> None:
         client(versitygw_tls).list_buckets()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["expired", "other host"])
 def test_certificates_can_be_wrong(
     new_versitygw: NewVersitygw, authority: Authority, kind: str

@@ -57,6 +57,7 @@ def test_events_are_those_of_the_decoder(chunk_bytes: int, borders_each: int) ->
             assert read(segment, wanted(range_bytes=range_bytes)) == expected(data)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=120)
 def test_any_layout_any_ranges_any_start(data: st.DataObject) -> None:
@@ -217,6 +218,7 @@ def test_small_events_in_large_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(followed) > 5
 
 
+@pytest.mark.slow
 def test_batches_are_small_where_reads_are_large() -> None:
     payloads = [b"x" * (200 + number % 9) for number in range(12_000)]
     data = events.encode_many([*payloads, bytes(3 << 20), *payloads])

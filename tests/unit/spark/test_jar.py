@@ -41,6 +41,7 @@ def conf(value: str | None) -> Any:
 with_javac = pytest.mark.skipif(shutil.which("javac") is None, reason="there is no javac")
 
 
+@pytest.mark.slow
 @with_javac
 def test_it_is_built_once_from_the_same_sources_to_the_same_bytes(place: Path) -> None:
     built = jar.build_jar()
@@ -59,6 +60,7 @@ def test_it_is_built_once_from_the_same_sources_to_the_same_bytes(place: Path) -
     assert [path.name for path in place.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 @with_javac
 def test_what_is_declared_of_hadoop_is_what_spark_has(place: Path) -> None:
     (real,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
@@ -85,6 +87,7 @@ def built_wheel(place: Path, path: str) -> zipfile.ZipFile:
     return zipfile.ZipFile(wheel)
 
 
+@pytest.mark.slow
 @with_javac
 def test_a_wheel_has_the_jar_of_its_sources(tmp_path: Path) -> None:
     with built_wheel(tmp_path / "project", os.environ["PATH"]) as wheel:
@@ -102,6 +105,7 @@ def test_a_wheel_has_the_jar_of_its_sources(tmp_path: Path) -> None:
     assert told.stdout.strip() == str(tmp_path / "installed" / "siltstone/spark/jvm/silt.jar")
 
 
+@pytest.mark.slow
 def test_a_wheel_is_built_without_a_compiler_too(tmp_path: Path) -> None:
     with built_wheel(tmp_path / "project", "") as wheel:
         names = wheel.namelist()

@@ -45,6 +45,7 @@ def test_lines_are_those_of_python(text: bytes, chunk_bytes: int) -> None:
             assert found == expected_lines(text), (tail, range_bytes)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=150)
 def test_any_layout_any_ranges_any_start(data: st.DataObject) -> None:

@@ -39,6 +39,7 @@ def faults(how: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps otherwise")
 def test_pieces_are_made_of_memory_that_was_used_before() -> None:
     kept, given_back = faults("kept"), faults("not kept")

@@ -80,6 +80,7 @@ def play_batches(sink: Sink, chance: Random, rounds: int) -> None:
     assert sink.left() == [], "orphans were removed"
 
 
+@pytest.mark.slow
 def test_batches_are_written_once(sink: Sink) -> None:
     with sink.held_open():
         play_batches(sink, Random(1), ROUNDS)
@@ -120,6 +121,7 @@ def play_stream(sink: Sink, chance: Random, rounds: int) -> None:
     assert sink.left() == []
 
 
+@pytest.mark.slow
 def test_batches_of_streams_are_written_once(sink: Sink) -> None:
     with sink.held_open():
         play_stream(sink, Random(3), ROUNDS)
@@ -131,6 +133,7 @@ def test_many_batches_of_streams_are_written_once(sink: Sink) -> None:
     play_stream(sink, Random(4), len(shared(range(SOAK_ROUNDS))))
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) -> None:
     def batch(number: int, row: str, segment: str = "s") -> None:
         writer = sent(sink.ending(segment=segment))
@@ -252,6 +255,7 @@ def instants(chance: Random, rounds: int) -> Iterator[float]:
     return (-1.0 if number % 4 == 0 else chance.uniform(0, 0.5) for number in range(rounds))
 
 
+@pytest.mark.slow
 def test_drivers_that_are_killed_write_once(sink: Sink) -> None:
     play_killed(sink, instants(Random(5), ROUNDS))
 
@@ -262,6 +266,7 @@ def test_many_drivers_that_are_killed_write_once(sink: Sink) -> None:
     play_killed(sink, instants(Random(6), len(shared(range(100)))))
 
 
+@pytest.mark.slow
 def test_an_overwrite_puts_the_new_content_in_place_of_the_old(sink: Sink) -> None:
     first = sink.planned()
     first.commit([sink.task(first, 0, ["old", "older"])])
@@ -281,6 +286,7 @@ def appended(sink: Sink, segment: str, row: str) -> None:
         store.create(segment, exist_ok=True).append(row.encode() + b"\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [["old"], []], ids=["old", "none"])
 def test_an_overwrite_takes_no_bytes_away_that_came_while_it_ran(
     sink: Sink, held: list[str]
@@ -299,6 +305,7 @@ def test_an_overwrite_takes_no_bytes_away_that_came_while_it_ran(
     assert sink.content() == ["new"]
 
 
+@pytest.mark.slow
 def test_an_overwrite_does_not_replace_what_took_the_name_while_it_ran(sink: Sink) -> None:
     appended(sink, "s", "one")
     first, second = sink.planned(overwrite=True), sink.planned(overwrite=True)
@@ -313,6 +320,7 @@ def test_an_overwrite_does_not_replace_what_took_the_name_while_it_ran(sink: Sin
     assert sink.content() == ["three"], "nothing is lost of what was deleted"
 
 
+@pytest.mark.slow
 def test_an_overwrite_of_keys_looks_at_those_that_it_replaces(sink: Sink) -> None:
     for key in "ab":
         appended(sink, f"keys/{key}", "old")
@@ -332,6 +340,7 @@ def test_an_overwrite_of_keys_looks_at_those_that_it_replaces(sink: Sink) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_complete_stream_takes_no_bytes_away_that_came_while_it_ran(
     sink: Sink,
 ) -> None:
@@ -349,6 +358,7 @@ def test_a_batch_of_a_complete_stream_takes_no_bytes_away_that_came_while_it_ran
     assert sink.content() == ["batch 1", "acknowledged"]
 
 
+@pytest.mark.slow
 def test_each_partition_or_key_gets_a_segment_of_its_own(sink: Sink) -> None:
     parts = sink.planned(outputs="partition", segment="parts")
     parts.commit([sink.task(parts, number, [f"row {number}"]) for number in (0, 2)])
@@ -393,6 +403,7 @@ def test_several_segments_must_share_a_container(tmp_path: Path) -> None:
         assert sink.content("{keys}/b") == ["2"]
 
 
+@pytest.mark.slow
 def test_a_live_owner_is_named_before_any_task_runs(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,6 +424,7 @@ def test_a_live_owner_is_named_before_any_task_runs(
     assert sink.content() == ["row"]
 
 
+@pytest.mark.slow
 def test_a_sealed_segment_is_refused_before_any_task_runs(sink: Sink) -> None:
     def batch() -> None:
         writer = sent(sink.ending())

@@ -177,6 +177,7 @@ def test_a_line_longer_than_a_look(
     assert [len(row["value"]) for row in stream.drain()] == [100, 2, 30]
 
 
+@pytest.mark.slow
 def test_an_event_waits_for_its_end(make: Make, segment: siltstone.Segment) -> None:
     data = events.encode_many([b"one", b"two" * 20, b"three"])
     stream = make(segment=segment.name, mode="events")
@@ -250,6 +251,7 @@ def test_behind_something_malformed_no_batch_begins_inside_an_append(
 # --- limits ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_batches_join_to_what_was_appended(
     make: Make, store: siltstone.Store, segment: siltstone.Segment, seed: int
@@ -349,6 +351,7 @@ def test_everything_that_is_available_is_without_limit(
     assert len(stream.rows_between(stream.offset, end)) == 100
 
 
+@pytest.mark.slow
 def test_available_now_ends_where_the_segments_ended_then(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -376,6 +379,7 @@ def test_the_latest_offset_is_behind_the_last_whole_record(
     assert stream.values() == ["begun", "new", "later"]
 
 
+@pytest.mark.slow
 def test_offsets_may_be_named(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -456,6 +460,7 @@ def test_the_first_batch_has_the_same_rows_when_it_is_planned_again(
     assert stream.values() == ["e"]
 
 
+@pytest.mark.slow
 def test_bytes_of_a_first_batch_truncated_before_it_is_planned_again(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -507,6 +512,7 @@ def test_a_segment_deleted_before_it_was_read(
     assert stream.values() == ["anew"]
 
 
+@pytest.mark.slow
 def test_options_that_leave_out_a_segment_of_the_checkpoint_are_told(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -551,6 +557,7 @@ def test_a_store_that_lost_what_was_read(make: Make, segment: siltstone.Segment)
 # --- restarts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_batch_is_the_same_when_it_is_planned_again(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:

@@ -64,6 +64,7 @@ def container_of(stream: Stream) -> int:
     return container
 
 
+@pytest.mark.slow
 def test_a_stream_does_not_go_on_behind_bytes_that_were_lost(make: Make, folder: Path) -> None:
     append(folder, "{x}a", b"lost\n")
     stream = make(segment="{x}a")
@@ -76,6 +77,7 @@ def test_a_stream_does_not_go_on_behind_bytes_that_were_lost(make: Make, folder:
     assert make(segment="{x}a").values() == ["flushed", "new", "and more"]
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_planned_before_a_recovery_is_not_planned_again(
     make: Make, folder: Path
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_batch_that_was_planned_before_a_recovery_is_not_planned_again(
             stream.rows_between(begin, end)
 
 
+@pytest.mark.slow
 def test_a_stream_that_runs_meanwhile_is_told(make: Make, folder: Path) -> None:
     append(folder, "{x}a", b"lost\n")
     stream = make(segment="{x}a")
@@ -100,6 +103,7 @@ def test_a_stream_that_runs_meanwhile_is_told(make: Make, folder: Path) -> None:
         stream.batch()
 
 
+@pytest.mark.slow
 def test_a_segment_of_another_container_is_read_on(make: Make, folder: Path) -> None:
     stream, other = make(segment="{x}a"), make(segment="{z}a")
     both = make(prefix="{")
@@ -126,6 +130,7 @@ def test_a_checkpoint_without_lineages_goes_on_and_gets_them(make: Make, folder:
     assert stream.drain() == []
 
 
+@pytest.mark.slow
 def test_an_offset_tells_the_lineages_of_what_it_names(make: Make, folder: Path) -> None:
     def lineages(offset: dict[str, Any]) -> set[int]:
         return {int(key) for key in json.loads(json.dumps(offset))["lineages"]}
@@ -135,6 +140,7 @@ def test_an_offset_tells_the_lineages_of_what_it_names(make: Make, folder: Path)
     assert lineages(make(prefix="nobody").offset) == set()
 
 
+@pytest.mark.slow
 def test_another_store_at_the_same_path_is_refused(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     stream.batch()
@@ -161,6 +167,7 @@ def put_back(folder: Path, lost: Callable[[], object]) -> None:
         (folder / f"{name}-older").rename(folder / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("other", [b"new\nand more\n", b"other lines\n"])
 def test_a_stream_does_not_go_on_behind_bytes_that_tier_1_forgot(
@@ -180,6 +187,7 @@ def test_a_stream_does_not_go_on_behind_bytes_that_tier_1_forgot(
     assert make(segment="{x}a").values() == ["flushed", "kept", *other.decode().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_planned_before_tier_1_forgot_is_not_planned_again(
     make: Make, folder: Path
 ) -> None:
@@ -202,6 +210,7 @@ def test_a_checkpoint_without_sums_goes_on(make: Make, folder: Path) -> None:
     assert stream.values() == ["more"]
 
 
+@pytest.mark.slow
 def test_truncation_takes_nothing_from_what_was_compared(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     assert stream.values() == ["flushed"]

@@ -127,6 +127,7 @@ def test_where_no_script_can_be_run_workers_are_left_to_spark(
     assert worker_python(sys.executable) == sys.executable
 
 
+@pytest.mark.slow
 def test_the_script_is_there_as_long_as_the_process_that_made_it() -> None:
     code = (
         "import os, sys; from siltstone.spark.worker_python import worker_python as made\n"

@@ -109,6 +109,7 @@ def test_a_scrub_says_what_it_could_not_verify(folder: Path) -> None:
     assert told() == {("old/a", SHORT)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("s3_plugin")
 def test_objects_of_a_bucket_are_taken_in_place(versitygw: S3Server, tmp_path: Path) -> None:
     bucket, _ = new_bucket(versitygw)

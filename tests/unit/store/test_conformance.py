@@ -72,6 +72,7 @@ def run(only: str, lie: str = "", calls: int = 20_000) -> tuple[int, dict[str, A
     return ran.returncode, found, ran.stderr
 
 
+@pytest.mark.slow
 def test_an_honest_service_passes() -> None:
     code, found, errors = run("create or stat or used_space")
     assert (code, errors) == (0, "")
@@ -84,6 +85,7 @@ def test_an_honest_service_passes() -> None:
     assert "calls" in found["cost"]["detail"]
 
 
+@pytest.mark.slow
 def test_a_lie_is_named() -> None:
     code, found, _ = run("create_refuses", "create overwrites")
     assert code == 0
@@ -93,6 +95,7 @@ def test_a_lie_is_named() -> None:
     assert found["create refuses no bytes"]["outcome"] == "ok"
 
 
+@pytest.mark.slow
 def test_it_ends_when_all_is_spent() -> None:
     code, found, _ = run("create", calls=30)
     assert code == 0
@@ -101,12 +104,14 @@ def test_it_ends_when_all_is_spent() -> None:
     assert len(found) < 20
 
 
+@pytest.mark.slow
 def test_what_is_no_failure_of_a_check_ends_the_run() -> None:
     code, found, errors = run("stat", "stat is signalled")
     assert code == 7, errors
     assert len(found) < 5
 
 
+@pytest.mark.slow
 def test_a_signal_breaks_into_no_call() -> None:
     code, found, errors = run("stat", "a signal comes")
     assert code == -signal.SIGINT
@@ -116,6 +121,7 @@ def test_a_signal_breaks_into_no_call() -> None:
     assert list(found) == ["cost"]
 
 
+@pytest.mark.slow
 def test_no_check_of_such_a_name() -> None:
     code, _, errors = run("nonsense")
     assert code == 1

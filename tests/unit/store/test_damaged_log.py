@@ -52,6 +52,7 @@ def test_a_flipped_bit_of_the_newest_append_is_an_error_and_not_a_loss(killed: P
         assert store.segment("a").read(0, 999) == b"".join(APPENDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_a_recovery_keeps_all_that_stands_before_a_damaged_frame(
     killed: Path, damaged: int

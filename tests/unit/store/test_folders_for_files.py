@@ -44,6 +44,7 @@ def _failed(place: Path) -> list[str]:
     return [probe.detail for probe in diagnose(place) if probe.outcome == "failed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["frames", "spare", "marker"])
 def test_a_folder_for_a_file_of_tier_1_is_damage(place: Path, which: str) -> None:
     log = place / "tier1" / "c0"

@@ -102,6 +102,7 @@ def test_an_unknown_create_burns_its_name(tmp_path: Path, monkeypatch: pytest.Mo
         assert not path.exists(), "the burnt one is swept"
 
 
+@pytest.mark.slow
 def test_what_can_not_be_is_refused(tmp_path: Path) -> None:
     siltstone.init(tmp_path / "a", containers=4)
     siltstone.init(tmp_path / "b")

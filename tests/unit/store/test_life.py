@@ -216,6 +216,7 @@ def _opened_in_child(folder: Path, *, read_only: bool) -> int:
     return 1
 
 
+@pytest.mark.slow
 def test_a_process_that_is_forked_before_opens_a_store(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     told = "import os, siltstone, sys\n" + textwrap.dedent(

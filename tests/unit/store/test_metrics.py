@@ -63,6 +63,7 @@ def test_what_is_not_measured_costs_nothing_and_breaks_nothing() -> None:
     assert not NO_METRICS.enabled
 
 
+@pytest.mark.slow
 def test_a_store_without_metrics_imports_none(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     code = (

@@ -374,6 +374,7 @@ def in_threads(works: list[Callable[[], None]]) -> None:
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_readers_beside_a_writer_see_what_is_acknowledged(
     segment: siltstone.Segment, calls: Calls
 ) -> None:

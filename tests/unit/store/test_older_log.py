@@ -39,6 +39,7 @@ def _put_back(place: Path, copy: Path) -> None:
     shutil.copytree(copy, place / "tier1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_index", [True, False], ids=["here", "on another machine"])
 def test_every_older_copy_is_refused_by_all_behind_a_clean_close(
     tmp_path: Path, with_index: bool
@@ -115,6 +116,7 @@ def test_an_owner_whose_log_file_is_gone_leaves_no_shorter_log_behind(tmp_path: 
             siltstone.open(tmp_path, read_only=read_only)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recovered", [True, False])
 def test_what_the_local_index_has_seen_is_missed_in_an_older_store(
     tmp_path: Path, *, recovered: bool

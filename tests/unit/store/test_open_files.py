@@ -133,6 +133,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", [READER, OWNER, NONE_LEFT, NO_LOOP])
 def test_few_descriptors_are_no_failure_of_storage(store: Path, story: str) -> None:
     done = subprocess.run(
@@ -145,6 +146,7 @@ def test_few_descriptors_are_no_failure_of_storage(store: Path, story: str) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_names_the_limit(store: Path) -> None:
     verb = [sys.executable, "-m", "siltstone", "--store", str(store), "cat", "segment-7"]
     limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16));"

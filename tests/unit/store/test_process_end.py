@@ -71,6 +71,7 @@ def folder(tmp_path: Path) -> Path:
     return siltstone.init(tmp_path / "store").parent
 
 
+@pytest.mark.slow
 def test_a_flush_on_its_way_ends_without_a_word(folder: Path) -> None:
     assert ended(FLUSHING, folder) == (0, "", "")
     with siltstone.open(folder) as store:
@@ -78,6 +79,7 @@ def test_a_flush_on_its_way_ends_without_a_word(folder: Path) -> None:
     assert found == {f"s{number}": b"acknowledged" for number in range(100)}
 
 
+@pytest.mark.slow
 def test_a_close_that_comes_too_late_fails(folder: Path) -> None:
     said = "the process ends, and the store was not closed before that\n"
     assert ended(LATE, folder) == (0, said, "")

@@ -33,6 +33,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_one_container_after_the_other(place: Path) -> None:
     shutil.rmtree(place / "tier1")
     dry = siltstone.recover(place)
@@ -56,6 +57,7 @@ def test_no_such_container(place: Path) -> None:
         siltstone.recover(place, [2])
 
 
+@pytest.mark.slow
 def test_a_damaged_log_is_set_aside_with_all_that_it_holds(place: Path) -> None:
     files = sorted((place / "tier1" / "c0").glob("*.log"))
     for file in files:
@@ -116,6 +118,7 @@ def test_a_marker_that_is_damaged_can_be_fenced(tmp_path: Path) -> None:
     recovery.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("appends", [0, 1, 60], ids=["shorter", "a little", "longer"])
 def test_an_open_reader_goes_on_with_no_bytes_of_another_history(place: Path, appends: int) -> None:
     """Of what was lost it would show some, before what came since."""

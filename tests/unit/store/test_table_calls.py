@@ -175,6 +175,7 @@ def test_gets_that_a_close_overtakes_say_that_the_store_was_closed(tmp_path: Pat
             table.put(b"k", b"v")
 
 
+@pytest.mark.slow
 def test_a_reader_gets_what_was_put_since(tmp_path: Path) -> None:
     file = siltstone.init(tmp_path)
     with siltstone.open(file) as store, siltstone.open(file, read_only=True) as reader:

@@ -104,6 +104,7 @@ def test_flush_by_age(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+@pytest.mark.slow
 def test_checkpoint_by_age(tmp_path: Path) -> None:
     async def story(life: Life, store: AsyncStore) -> None:
         await filled(store)
@@ -120,6 +121,7 @@ def test_checkpoint_by_age(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+@pytest.mark.slow
 def test_garbage_waits_for_its_delay(tmp_path: Path) -> None:
     async def story(life: Life, store: AsyncStore) -> None:
         segment = await filled(store)

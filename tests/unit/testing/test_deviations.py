@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 SUITE = """
@@ -41,6 +43,7 @@ def test_unknown():
 """
 
 
+@pytest.mark.slow
 def test_what_is_known_must_fail_and_nothing_else_may(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     ran = subprocess.run(

@@ -111,6 +111,7 @@ def test_cycles(name: str) -> None:
     assert len(set(found.transactions)) == len(found.transactions)
 
 
+@pytest.mark.slow
 def test_a_long_history_is_no_deep_recursion() -> None:
     several = [made("0", {"x": None}, "x", time=(0, 1))]
     several += [

@@ -83,6 +83,7 @@ def runs(order: tuple[Call, ...]) -> bool:
     return state is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(histories())
 def test_it_agrees_with_a_search_of_all_orders(calls: list[Call]) -> None:

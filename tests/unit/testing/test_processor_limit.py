@@ -21,6 +21,7 @@ def test_what_does_not_end_is_ended() -> None:
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_command_that_does_not_end_is_ended() -> None:
     spins = (sys.executable, "-c", "while True: pass")
     assert subprocess.run(limited(spins, 1), check=False).returncode != 0

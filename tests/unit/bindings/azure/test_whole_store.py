@@ -23,6 +23,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return code, out, err
 
 
+@pytest.mark.slow
 def test_it_is_made_by_the_command_and_found_well(
     azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -52,6 +53,7 @@ def test_it_is_made_by_the_command_and_found_well(
     assert raw.names() == before
 
 
+@pytest.mark.slow
 def test_garbage_goes_by_few_requests(azurite: Azurite, tmp_path: Path) -> None:
     container, raw = new_container(azurite)
     with FaultProxy(("127.0.0.1", azurite.port)) as proxy:

@@ -121,6 +121,7 @@ def test_a_listing_begins_behind_a_name(storage: GcsChunkStorage, stub: Stub) ->
     assert stub.asked[0].query["startOffset"] == "b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "joins"), [(1, 1), (32, 1), (33, 2), (64, 3), (65, 3), (1_000, 33), (1_024, 33)]
 )

@@ -118,6 +118,7 @@ def test_a_call_that_sleeps_is_told_at_once_when_nobody_waits() -> None:
     assert ended.wait(120)
 
 
+@pytest.mark.slow
 def test_what_a_failed_call_has_seen_is_free_when_its_error_is() -> None:
     class Seen:
         """What the call holds, such as a view of the caller's buffer."""

@@ -363,6 +363,7 @@ def test_a_prefix_reads_only_its_own_folder(root: Path) -> None:
     assert len(layer.targets("scandir")) <= 3
 
 
+@pytest.mark.slow
 def test_a_storage_that_nobody_closed_holds_no_folder(tmp_path: Path) -> None:
     for number in range(5):
         NfsChunkStorage(tmp_path).create(f"d/{number}", [b"x"])

@@ -301,6 +301,7 @@ def test_a_source_that_is_replaced_is_refused(storage: S3ChunkStorage, stub: Stu
     assert "t" not in stub.objects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [broken, half_body, refusal(500, "InternalError")])
 @pytest.mark.parametrize("length", [1_000, 3 * MIB])
 def test_a_read_that_breaks_off_is_no_read(

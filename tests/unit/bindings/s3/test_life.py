@@ -51,6 +51,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_closing_frees_sockets_and_threads(stub: Stub) -> None:
     stub.objects["a"] = b"abc"
     gc.collect()

@@ -136,6 +136,7 @@ REDIRECTS = (301, 307)
 READ_ANSWERS = [(status, code) for status, code, *_ in ANSWERS if code and status not in (200, 416)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), READ_ANSWERS)
 def test_an_answer_means_what_it_means_to_the_sdk(
     storage: S3ChunkStorage, sdk: S3ChunkStorage, stub: Stub, status: int, code: str
@@ -319,6 +320,7 @@ def test_a_large_read_is_of_the_right_bytes(storage: S3ChunkStorage, stub: Stub,
     assert buffer == LARGE[MIB + 1 : MIB + 1 + size]
 
 
+@pytest.mark.slow
 def test_closing_leaves_nothing(stub: Stub) -> None:
     stub.objects["a"] = b"abc"
 

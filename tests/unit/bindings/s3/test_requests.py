@@ -141,6 +141,7 @@ def test_a_name_that_xml_can_not_hold_is_deleted_alone(storage: S3ChunkStorage, 
     assert sorted(stub.whats()) == ["DELETE", "POST?delete"]
 
 
+@pytest.mark.slow
 def test_a_join_of_large_chunks_moves_no_data(
     storage: S3ChunkStorage, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         install(monkeypatch, tmp_path / "plugins", group, distribution="siltstone-s3")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_installed")
 def test_garbage_goes_by_few_requests_and_a_sweep_aborts_uploads(
     stub: Stub, tmp_path: Path

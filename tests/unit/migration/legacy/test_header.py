@@ -197,6 +197,7 @@ any_entry: some.SearchStrategy[Entry] = some.one_of(
 )
 
 
+@pytest.mark.slow
 @given(some.lists(any_entry, min_size=1, max_size=12))
 def test_entries_come_back(written: list[Entry]) -> None:
     raw = encode_header(written, "x")

@@ -66,6 +66,7 @@ def _used(path: Path) -> int:
     return len(path.read_bytes().rstrip(b"\0"))
 
 
+@pytest.mark.slow
 def test_every_truncation_of_the_last_file(small: Path, tmp_path: Path) -> None:
     last = files(small)[-2]  # Behind it is the spare.
     name = last.relative_to(small)
@@ -109,6 +110,7 @@ def test_every_truncation_leaves_a_dropped_tail(small: Path, tmp_path: Path) -> 
         shutil.rmtree(path)
 
 
+@pytest.mark.slow
 def test_every_flip_of_a_byte(small: Path) -> None:
     outcomes = set()
     for file in [*files(small), small / "c0" / "marker"]:
@@ -129,6 +131,7 @@ def test_every_flip_of_a_byte(small: Path) -> None:
     assert outcomes == {"damage", 5}
 
 
+@pytest.mark.slow
 def test_flips_of_a_header_or_the_marker_before_a_claim(small: Path, tmp_path: Path) -> None:
     places = [(small / "c0" / "marker", n) for n in range(0, 2 * SLOT_BYTES, 7)]
     places += [(file, n) for file in files(small) for n in range(0, HEADER_BYTES, 7)]

@@ -230,6 +230,7 @@ LIVES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @LIVES
 @pytest.mark.parametrize(("keep", "first", "step"), [(0.0, 1, 2), (0.5, 2, 2)])
 def test_power_cut_at_every_second_call(
@@ -278,6 +279,7 @@ def _cut_at(
         shutil.rmtree(tmp_path / str(number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_random_lives(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 4 == 3:
@@ -374,6 +376,7 @@ def test_what_a_claim_reads_is_durable_when_it_returns(tmp_path: Path) -> None:
     last.abandon()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kinds", "seeds"),
     [

@@ -154,6 +154,7 @@ def test_a_claim_during_which_the_older_owner_appends(tmp_path: Path) -> None:
         new.abandon()
 
 
+@pytest.mark.slow
 def test_a_claim_during_which_another_one_is_faster(tmp_path: Path) -> None:
     count = _calls_of_a_claim(tmp_path / "count")
     for number in range(1, count + 1):
@@ -195,6 +196,7 @@ def _long(path: Path, calls: FileCalls) -> FileFencedLog:
     return old
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_overtaken_says_so_whatever_the_faster_one_removed(tmp_path: Path) -> None:
     for number in count(1):
         path = tmp_path / str(number)
@@ -221,6 +223,7 @@ def test_a_claim_that_is_overtaken_says_so_whatever_the_faster_one_removed(tmp_p
             return
 
 
+@pytest.mark.slow
 def test_a_claim_while_the_older_owner_goes_on_with_a_truncation(tmp_path: Path) -> None:
     for number in count(1):
         path = tmp_path / str(number)

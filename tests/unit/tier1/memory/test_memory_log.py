@@ -32,6 +32,7 @@ def test_equal_names_and_containers_share_a_log() -> None:
     assert MemoryFencedLog("there", 0).open_read().end() == 0
 
 
+@pytest.mark.slow
 def test_a_handle_that_is_dropped_holds_nothing() -> None:
     log = _claimed()
     log.append([b"a"], count=1)
