@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-import pytest
-
 from tests.architecture.source_tree import modules
 
 FILE_LINES_MAX = 400
@@ -28,7 +26,6 @@ FUNCTIONS_OVER: Mapping[str, int] = {}
 """Path::name: the lines that this function may have."""
 
 
-@pytest.mark.slow
 def test_files_are_short() -> None:
     sizes = {module.path: len(module.text.splitlines()) for module in modules()}
     over = {
@@ -37,7 +34,6 @@ def test_files_are_short() -> None:
     assert over == {}
 
 
-@pytest.mark.slow
 def test_functions_are_short() -> None:
     over = {
         name: lines
@@ -47,7 +43,6 @@ def test_functions_are_short() -> None:
     assert over == {}
 
 
-@pytest.mark.slow
 def test_exceptions_are_still_needed() -> None:
     files = {module.path: len(module.text.splitlines()) for module in modules()}
     functions = _function_sizes()

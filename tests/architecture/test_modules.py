@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import PurePosixPath
 
-import pytest
-
 from tests.architecture.source_tree import ROOT, modules
 
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
@@ -48,7 +46,6 @@ def test_what_starts_spark_is_in_one_folder() -> None:
     assert marked == set((tests / "spark").rglob("test_*.py"))
 
 
-@pytest.mark.slow
 def test_imports_are_absolute() -> None:
     relative = [
         f"{module.path}:{node.lineno}"

@@ -27,7 +27,6 @@ UNFINISHED = r"\b(TO[D]O|FIX[M]E|XX[X])\b(?!\(#\d+\))"
 """Unfinished work is an issue; a mark in the code names it: ``(#12)`` behind the word."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [

@@ -93,18 +93,17 @@ def test_many_segments_with_few_bytes_are_pressure_as_well() -> None:
         segments = SEGMENTS_MIN - 1
         pressure = Pressure(bound=10, deadline_s=3, segments=lambda: segments)
         pressure.add(1)
-        assert pressure.open
+        assert (pressure.over, pressure.open) == (False, True)
         segments += 1
         pressure.add(1)
-        assert pressure.over
-        assert not pressure.open
+        assert (pressure.over, pressure.open) == (True, False)
         waiter = asyncio.create_task(pressure.admit(1))
         await asyncio.sleep(0)
         assert not waiter.done()
         segments -= 1
         pressure.release(1)
         await waiter
-        assert pressure.open
+        assert (pressure.over, pressure.open) == (False, True)
         segments += 1
         pressure.add(1)
         with pytest.raises(BackPressureError, match=f"segments={SEGMENTS_MIN}"):
