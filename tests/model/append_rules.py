@@ -38,10 +38,11 @@ class AppendRules(MachineBase):
             self.fails(SegmentNotFoundError, work())
             return
         segment = self.model.segments[name]
-        if segment.sealed:
-            self.fails(SegmentSealedError, work())
-        elif expected not in (None, len(segment.data)):
+        if expected not in (None, len(segment.data)):
+            # Also of a sealed segment: whoever repeats what took place learns that it has grown.
             self.fails(OffsetError, work())
+        elif segment.sealed:
+            self.fails(SegmentSealedError, work())
         else:
             assert self.run(work()) == len(segment.data)
             segment.data += data
