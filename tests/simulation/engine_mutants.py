@@ -117,12 +117,10 @@ ENGINE_MUTANTS = (
         "",
     ),
     Mutant(
-        "replay takes appends first and table updates then",
-        "container/replica.py",
-        "            appends += self._apply_tables(frame)\n",
-        """            for append in self._apply_tables(frame):
-                self._apply_append(append)
-""",
+        "the second look at the log begins a frame too late",
+        "container/log_scan.py",
+        "        return needed\n",
+        "        return needed + 1\n",
     ),
     Mutant(
         "files of the second newest checkpoint go",
@@ -152,8 +150,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "a closing ends with its caller",
         "container/container.py",
-        "await self._closing.run(self._close)",
-        "await self._close()",
+        "await self._closing.run(partial(self._close, choice))",
+        "await self._close(choice)",
     ),
     Mutant(
         "chunks of open imports are swept",
@@ -164,8 +162,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "the local index is used whatever history it is of",
         "container/boot.py",
-        "            and await _crc_at(",
-        "            or await _crc_at(",
+        "        and await _crc_at(",
+        "        or await _crc_at(",
     ),
     Mutant(
         "chunk ids begin where the last owner used them",

@@ -20,10 +20,10 @@ LOG_MUTANTS = (
     Mutant(
         "a file log has files whose names are not durable",
         "tier1/file/folder.py",
-        """            self.calls.fsync(fd)
-            self.sync()
+        """            yield
+            self.calls.fsync(fd)
 """,
-        "            self.calls.fsync(fd)\n",
+        "            yield\n",
     ),
     Mutant(
         "a claim leaves out the copy of the last frame",
