@@ -141,6 +141,7 @@ def test_a_repeat_of_one_append_tells_where_it_is(command: Command, tmp_path: Pa
     assert command("stat", "a", "--json").values[0]["length"] == 3 * len(LINES)
 
 
+@pytest.mark.slow
 def test_a_repeat_from_a_later_record_goes_on(command: Command, tmp_path: Path) -> None:
     whole, rest, more = tmp_path / "whole", tmp_path / "rest", tmp_path / "more"
     whole.write_bytes(b"0\n1\n2\n")
@@ -187,6 +188,7 @@ def test_a_repeat_is_answered_when_the_segment_is_sealed(command: Command, tmp_p
     assert command("append", "a", str(file), "--lines").code == 4
 
 
+@pytest.mark.slow
 def test_an_input_that_ends_within_a_record_is_told(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(prefixed(b"whole", b"torn")[:-1])
@@ -226,6 +228,7 @@ class Stopped(io.FileIO):
         return super().read(1_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--lines"], ["--writer", "w", "--sequence", "0"]])
 def test_an_interrupt_tells_what_is_durable_and_where(
     command: Command,

@@ -177,6 +177,7 @@ def test_what_is_sealed_truncated_or_deleted_is_so_in_the_layout(
     assert command("migrate", "verify", str(small)).code == 0
 
 
+@pytest.mark.slow
 def test_bytes_that_are_dead_before_they_are_flushed_leave_no_gap(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_bytes_that_are_dead_before_they_are_flushed_leave_no_gap(
     assert rolling(small).read("a") == (11, 13, False, b"lm")
 
 
+@pytest.mark.slow
 def test_a_concat_of_few_bytes_is_copied_and_a_larger_one_is_refused(
     command: Command, folder: Path
 ) -> None:
@@ -210,6 +212,7 @@ def test_a_concat_of_few_bytes_is_copied_and_a_larger_one_is_refused(
     assert rolling(place).read("a") == (0, 11, False, b"abcdejoined")
 
 
+@pytest.mark.slow
 def test_what_would_pass_the_layout_by_is_refused(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -533,6 +536,7 @@ def test_another_writer_is_noticed_and_nothing_is_overwritten(prepared: Path, ha
     assert rolling(place).read("b") == (0, 4, False, b"xyz0")
 
 
+@pytest.mark.slow
 def test_our_own_files_are_watched_as_well(prepared: Path) -> None:
     place = prepared / "chunks" / "small"
     with siltstone.open(prepared) as store:
@@ -550,6 +554,7 @@ def test_our_own_files_are_watched_as_well(prepared: Path) -> None:
     assert rolling(place).read("b") == (0, 5, False, b"xyz01")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["create", "overwrite"])
 def test_an_owner_who_was_overtaken_at_a_call_does_no_harm(
     prepared: Path, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -617,6 +622,7 @@ def test_a_rollback_leaves_the_layout_as_it_is(command: Command, folder: Path, s
     assert shown(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_rollback_with_a_stranger_in_the_layout_removes_nothing(
     command: Command, folder: Path, small: Path
 ) -> None:
@@ -704,6 +710,7 @@ def test_a_service_whose_files_can_not_grow(command: Command, tmp_path: Path) ->
     assert "code_only needs a file system" in ran.err
 
 
+@pytest.mark.slow
 def test_what_can_not_go_on_is_told_beforehand(command: Command, folder: Path) -> None:
     place = written(
         folder / "chunks" / "old",
@@ -730,6 +737,7 @@ def test_what_can_not_go_on_is_told_beforehand(command: Command, folder: Path) -
         store.create("torn")
 
 
+@pytest.mark.slow
 def test_headers_of_what_is_refused_are_not_read(command: Command, folder: Path) -> None:
     place = written(folder / "chunks" / "old", {**TWO})
     (place / "gone$header").symlink_to("nowhere")

@@ -186,6 +186,7 @@ def written_settings(folder: Path, text: str) -> Path:
 # --- rewritten by somebody ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_rewrite_of_equal_length_is_noticed_where_a_sum_is_known(
     command: Command, folder: Path, place: Path
 ) -> None:

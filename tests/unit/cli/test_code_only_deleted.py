@@ -129,6 +129,7 @@ def test_a_deletion_while_a_flush_writes_leaves_nothing(
     assert rolling(folder / "chunks" / "small").read("c") == (0, 5, False, b"again")
 
 
+@pytest.mark.slow
 def test_a_name_is_not_free_until_its_files_are_known_to_be_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_name_is_not_free_until_its_files_are_known_to_be_gone(
         assert store.segment("c").read(0, 9) == b"again"
 
 
+@pytest.mark.slow
 def test_a_seal_that_died_between_its_names_is_deleted_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", FOREIGN)
 def test_a_deletion_leaves_what_others_put_there(tmp_path: Path, which: str) -> None:
     folder = prepared(tmp_path, FILES)
@@ -215,6 +218,7 @@ def test_a_deletion_leaves_what_others_put_there(tmp_path: Path, which: str) -> 
     assert (place / key).read_text() == text
 
 
+@pytest.mark.slow
 def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
     tmp_path: Path,
 ) -> None:
@@ -232,6 +236,7 @@ def test_what_another_owner_finds_in_the_place_of_its_files_is_left_as_well(
         drop_foreign(store, place)
 
 
+@pytest.mark.slow
 def test_files_of_a_truncated_part_go_one_behind_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def test_an_owner_and_what_it_holds_back_are_shown(command: Command, folder: Pat
     assert f"pid={os.getpid()}" in left.values[0]["owner"]
 
 
+@pytest.mark.slow
 def test_changes_of_tables_hold_the_log_until_they_are_flushed(
     command: Command, folder: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_container_whose_log_is_lost_hides_no_other(
     assert rows[1 - lost].endswith("ok")
 
 
+@pytest.mark.slow
 def test_a_container_whose_log_can_not_be_looked_at_hides_no_other(
     command: Command, folder: Path
 ) -> None:
@@ -134,6 +136,7 @@ def test_storage_that_is_away_ends_with_the_code_of_health(
     assert ran.err.startswith("siltstone: no route to host")
 
 
+@pytest.mark.slow
 def test_storage_that_goes_away_under_an_open_store_ends_so_too(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

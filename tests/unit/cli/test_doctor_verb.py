@@ -61,6 +61,7 @@ def test_a_whole_store_is_well(command: Command, written: Path) -> None:
     assert command("doctor").out.startswith("ok ")
 
 
+@pytest.mark.slow
 def test_a_lost_log_is_told(command: Command, written: Path) -> None:
     shutil.rmtree(written / "tier1" / "c1")
     code, found = _by_name(command)
@@ -103,6 +104,7 @@ def cut_before(folder: Path, index: int, frames: list[FrameView]) -> None:
     file.write_bytes(data[:end] + bytes(len(data) - end))
 
 
+@pytest.mark.slow
 def test_storage_that_can_not_be_written(command: Command, written: Path) -> None:
     (written / "chunks" / "system" / "doctor").write_text("no folder")
     code, found = _by_name(command)
@@ -110,6 +112,7 @@ def test_storage_that_can_not_be_written(command: Command, written: Path) -> Non
     assert found["storage", "create is exclusive"]["outcome"] == "failed"
 
 
+@pytest.mark.slow
 def test_storage_that_refuses_every_chunk_says_why_once(
     command: Command, written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +130,7 @@ def test_storage_that_refuses_every_chunk_says_why_once(
         assert found[name]["detail"] == "no chunk can be created"
 
 
+@pytest.mark.slow
 def test_leftovers_are_told_and_removed(command: Command, written: Path) -> None:
     left = written / "chunks" / "system" / "doctor" / "0123" / "x"
     left.parent.mkdir(parents=True)
@@ -140,6 +144,7 @@ def test_leftovers_are_told_and_removed(command: Command, written: Path) -> None
     assert found["leftovers", "logs set aside"]["outcome"] == "warning"
 
 
+@pytest.mark.slow
 def test_wrong_clocks_and_little_room(
     command: Command, written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

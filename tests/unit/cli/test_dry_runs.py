@@ -21,6 +21,7 @@ def owner(folder: Path) -> Iterator[siltstone.Store]:
         yield store
 
 
+@pytest.mark.slow
 def test_removals_are_told_and_not_made(command: Command, owner: siltstone.Store) -> None:
     ran = command("rm", "--dry-run", "other", "logs/a")
     assert ran.code == 0
@@ -34,6 +35,7 @@ def test_removals_are_told_and_not_made(command: Command, owner: siltstone.Store
     assert [info.name for info in owner.list()] == ["logs/a", "logs/b", "other"]
 
 
+@pytest.mark.slow
 def test_a_truncation_is_told_and_not_made(command: Command, owner: siltstone.Store) -> None:
     assert command("truncate", "other", "4", "--dry-run").out == (
         "would drop 4 bytes of other, from 0 on\n"
@@ -69,6 +71,7 @@ def test_garbage_is_told_and_stays(command: Command, owner: siltstone.Store) -> 
     assert command("gc", "sweep", "--dry-run", "--delete").code == 2
 
 
+@pytest.mark.slow
 def test_a_rule_is_told_and_stays(command: Command, owner: siltstone.Store) -> None:
     owner.set_retention("logs/", prefix=True, bytes_max=5)
     ran = command("retention", "remove", "logs/", "--prefix", "--dry-run")
@@ -77,6 +80,7 @@ def test_a_rule_is_told_and_stays(command: Command, owner: siltstone.Store) -> N
     assert len(list(owner.retention())) == 1
 
 
+@pytest.mark.slow
 def test_a_backup_is_told_and_stays(command: Command, folder: Path, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
     assert command("backup", "create", place).code == 0

@@ -115,6 +115,7 @@ def test_a_damaged_store_object(command: Command, folder: Path) -> None:
     assert command("ls").code == 6
 
 
+@pytest.mark.slow
 def test_a_traceback_is_shown_only_when_asked_for(command: Command) -> None:
     assert "Traceback" not in command("cat", "no").err
     assert "Traceback" in command("--verbose", "cat", "no").err

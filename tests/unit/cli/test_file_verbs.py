@@ -90,6 +90,7 @@ def test_files_become_one_segment_in_the_given_order(
     assert command("check", "--deep").code == DONE
 
 
+@pytest.mark.slow
 def test_files_of_a_folder_come_in_the_order_of_their_paths(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_in_place_moves_no_byte_and_reads_none_if_asked(
     assert command("check", "--deep").out == ""
 
 
+@pytest.mark.slow
 def test_objects_of_a_prefix_become_segments_where_they_are(
     command: Command, folder: Path, old: Path
 ) -> None:
@@ -285,6 +287,7 @@ def test_what_was_killed_goes_on(command: Command, folder: Path, old: Path, in_p
     assert command("check", "--deep").err == "everything is as it was written\n"
 
 
+@pytest.mark.slow
 def test_groups_that_are_done_are_not_done_again(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +311,7 @@ def test_groups_that_are_done_are_not_done_again(
     assert segments(folder) == files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [Died(), OSError(errno.EIO, "injected", "a file")])
 def test_a_group_that_was_begun_is_gone_on_with(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
@@ -376,6 +380,7 @@ def refused(ran: Ran, code: int, *words: str) -> None:
         assert word in ran.err
 
 
+@pytest.mark.slow
 def test_wrong_sources_are_named(command: Command, folder: Path, tmp_path: Path, old: Path) -> None:
     files = tree(tmp_path / "in")
     file, missing = tmp_path / "in" / "c", tmp_path / "missing"
@@ -453,6 +458,7 @@ def test_an_unreadable_file_is_named(command: Command, tmp_path: Path) -> None:
     refused(command("import", "a", str(file)), FAILED, str(file), "Permission denied")
 
 
+@pytest.mark.slow
 def test_a_file_that_can_not_be_read_is_named(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,6 +509,7 @@ def test_a_full_disk_leaves_nothing_behind(
 # --- out ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--in-place",), ("--in-place", "--no-verify")])
 def test_what_came_in_goes_out_as_it_was(
     command: Command, old: Path, tmp_path: Path, flags: tuple[str, ...]
@@ -540,6 +547,7 @@ def test_bytes_that_are_not_flushed_and_ranges_go_out_too(
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_files_that_are_there_stay_unless_asked(command: Command, tmp_path: Path) -> None:
     files = tree(tmp_path / "in")
     command("import", "{path}", str(tmp_path / "in"))
@@ -581,6 +589,7 @@ def test_damage_leaves_no_file(command: Command, old: Path, tmp_path: Path) -> N
     assert content(tmp_path) == {n: d for n, d in content(tmp_path).items() if "out" not in n}
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_file(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -593,6 +602,7 @@ def test_a_full_disk_leaves_no_file(
     assert content(tmp_path / "out") == {}
 
 
+@pytest.mark.slow
 def test_a_name_begins_no_line_of_what_is_told(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     ran = command("import", "a\nb\x1b[1m", str(tmp_path / "file"))
@@ -605,6 +615,7 @@ def test_an_import_of_no_file_says_so(command: Command, tmp_path: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (DONE, "", "import: nothing to do: there is no file\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "meant"),
     [
@@ -627,6 +638,7 @@ def test_a_misspelt_placeholder_is_refused(
     assert command("ls", "--json").values == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["{1}", "{n}", "{tag}", "{game}", "{}", "{user-7}"])
 def test_a_tag_is_no_placeholder(command: Command, tmp_path: Path, tag: str) -> None:
     (tmp_path / "a.txt").write_bytes(b"a")

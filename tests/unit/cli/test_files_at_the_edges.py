@@ -23,6 +23,7 @@ def names(folder: Path) -> list[str]:
         return [info.name for info in store.list()]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_written_again_with_its_time_set_back_is_noticed(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,6 +45,7 @@ def test_a_file_that_is_written_again_with_its_time_set_back_is_noticed(
     assert names(folder) == []
 
 
+@pytest.mark.slow
 def test_a_link_to_a_folder_stands_for_its_files(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -57,6 +59,7 @@ def test_a_link_to_a_folder_stands_for_its_files(
     assert command("cat", "in/twice/b").out == "far/deep/b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [".", "..", "../.."])
 def test_a_link_to_a_folder_that_it_lies_in_is_refused_by_name(
     command: Command, folder: Path, tmp_path: Path, target: str
@@ -121,6 +124,7 @@ def test_empty_files_that_are_released_may_come_again(command: Command, folder: 
     assert names(folder) == ["b"]
 
 
+@pytest.mark.slow
 def test_names_near_the_limit_of_a_file_system_go_out_again(
     command: Command, tmp_path: Path
 ) -> None:
@@ -135,6 +139,7 @@ def test_names_near_the_limit_of_a_file_system_go_out_again(
     assert sorted(path.name for path in target.iterdir()) == sorted(LONG), "no draft is left"
 
 
+@pytest.mark.slow
 def test_a_file_that_would_be_the_folder_of_another_is_refused_before_any_is_written(
     command: Command, tmp_path: Path
 ) -> None:
@@ -149,6 +154,7 @@ def test_a_file_that_would_be_the_folder_of_another_is_refused_before_any_is_wri
         assert not target.exists()
 
 
+@pytest.mark.slow
 def test_two_segments_that_would_be_one_file_are_refused_before_any_is_written(
     command: Command, tmp_path: Path
 ) -> None:
@@ -161,6 +167,7 @@ def test_two_segments_that_would_be_one_file_are_refused_before_any_is_written(
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.slow
 def test_a_file_in_the_place_of_a_folder_is_named_before_any_is_written(
     command: Command, tmp_path: Path
 ) -> None:

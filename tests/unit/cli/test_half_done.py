@@ -27,6 +27,7 @@ def test_rm_says_what_is_gone_when_it_fails(command: Command) -> None:
     assert "before that" not in command("rm", "no", "a").err
 
 
+@pytest.mark.slow
 def test_of_many_the_first_ones_and_a_count_are_told(command: Command, folder: Path) -> None:
     names = [f"s{number:02}" for number in range(23)]
     with siltstone.open(folder) as store:
@@ -36,6 +37,7 @@ def test_of_many_the_first_ones_and_a_count_are_told(command: Command, folder: P
     assert f"removed before that: {', '.join(names[:20])}, 3 more (" in ran.err
 
 
+@pytest.mark.slow
 def test_rm_says_what_is_gone_when_it_is_interrupted(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +55,7 @@ def test_rm_says_what_is_gone_when_it_is_interrupted(
     assert (ran.code, ran.err) == (130, "siltstone: interrupted; removed before that: a\n")
 
 
+@pytest.mark.slow
 def test_generations_that_are_gone_are_told(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +76,7 @@ def test_generations_that_are_gone_are_told(
     assert ran.err.endswith("; removed before that: 1\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_container_that_was_recovered_is_told_though_the_next_one_fails(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]

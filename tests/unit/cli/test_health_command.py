@@ -18,6 +18,7 @@ from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_a_store_in_good_order(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a").append(b"x")
@@ -34,6 +35,7 @@ def test_a_store_in_good_order(command: Command, folder: Path) -> None:
     assert shown.out.startswith("long-term storage is ok\nCONTAINER  STATE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("verb", ["health", "stat"])
 def test_a_container_whose_log_is_lost_hides_no_other(
@@ -58,6 +60,7 @@ def test_a_container_whose_log_is_lost_hides_no_other(
     assert rows[1 - lost].split()[1] not in ("failed", "-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["health", "stat"])
 def test_a_store_of_which_no_container_opens(command: Command, folder: Path, verb: str) -> None:
     siltstone.open(folder).close()

@@ -31,6 +31,7 @@ def written(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_frames_are_shown_without_a_claim(command: Command, written: Path) -> None:
     with siltstone.open(written) as store:
         before = [stats.epoch for stats in store.stats()]
@@ -76,6 +77,7 @@ def test_a_log_that_is_lost_is_shown_as_it_is(command: Command, written: Path) -
     assert {file["kind"] for file in files} == {"checkpoint", "batches"}
 
 
+@pytest.mark.slow
 def test_journal_files_are_shown_in_their_order(command: Command, written: Path) -> None:
     files = command("journal", "show", "--json").values
     places = [(file["container"], file["epoch"], file["number"]) for file in files]
@@ -92,6 +94,7 @@ def test_journal_files_are_shown_in_their_order(command: Command, written: Path)
     assert "checkpoint" in command("journal", "show").out
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_written_on_request(command: Command, written: Path) -> None:
     before = command("journal", "show", "--container", "1", "--json").values[-1]
     (_, made) = command("journal", "checkpoint", "--json").values
@@ -104,6 +107,7 @@ def test_a_checkpoint_is_written_on_request(command: Command, written: Path) -> 
     assert "checkpoint at table version" in command("journal", "checkpoint").out
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_is_told_before_it_is_needed(command: Command, written: Path) -> None:
     whole = command("journal", "verify")
     assert (whole.out, whole.err) == ("", "a boot finds all that it needs\n")
@@ -123,6 +127,7 @@ def test_a_damaged_journal_is_told_before_it_is_needed(command: Command, written
     assert broken >= {"unreadable", "broken checkpoint"}
 
 
+@pytest.mark.slow
 def test_a_file_that_the_journal_names_and_that_is_gone(command: Command, written: Path) -> None:
     named = next((written / "chunks" / "system" / "c1").rglob("tables-*"))
     whole = named.read_bytes()

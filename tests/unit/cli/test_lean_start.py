@@ -77,6 +77,7 @@ HELPS = [["--help"], ["--version"], *([verb, "--help"] for verb in ("ls", "stat"
 HELPS += [[verb, "--help"] for verb in ("create", "init", "flush", "tail", "rm", "help")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", HELPS, ids=" ".join)
 def test_a_help_brings_nothing_of_a_store(tmp_path: Path, arguments: list[str]) -> None:
     heavy = OF_A_STORE - ({"importlib.metadata"} if arguments == ["--version"] else set())

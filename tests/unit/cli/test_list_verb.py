@@ -26,6 +26,7 @@ def test_a_pattern_chooses_names(command: Command) -> None:
     assert names(command, "nope*") == []
 
 
+@pytest.mark.slow
 def test_what_begins_with_the_text_itself_is_found_too(command: Command) -> None:
     for name in ("a*b/c", "ab"):
         command("create", name)
@@ -41,6 +42,7 @@ def test_tables_are_listed_by_a_pattern_too(command: Command) -> None:
     assert command("table", "ls", "t").out == "t1\nt2\n"
 
 
+@pytest.mark.slow
 def test_a_long_listing_tells_when(command: Command) -> None:
     command("create", "a")
     begun = datetime.now(UTC)
@@ -52,6 +54,7 @@ def test_a_long_listing_tells_when(command: Command) -> None:
     assert abs((begun - created).total_seconds()) < 3600
 
 
+@pytest.mark.slow
 def test_sizes_for_people(command: Command, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("in") / "input"
     file.write_bytes(bytes(1_572_864))

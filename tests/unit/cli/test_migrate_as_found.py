@@ -29,6 +29,7 @@ def laid(place: Path, files: dict[str, str]) -> Path:
 # --- modes that a copy lost -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [(), ("--in-place",)], ids=["copy", "in place"])
 def test_a_file_tells_what_is_sealed_in_a_copy_without_modes(
     command: Command, folder: Path, tmp_path: Path, way: tuple[str, ...]
@@ -43,6 +44,7 @@ def test_a_file_tells_what_is_sealed_in_a_copy_without_modes(
     assert fingerprint(place) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [("--dry-run",), ()], ids=["plan", "bringing"])
 def test_a_key_that_is_told_to_be_sealed_and_names_no_file_is_told(
     command: Command, tmp_path: Path, way: tuple[str, ...]
@@ -77,6 +79,7 @@ def test_what_was_sealed_since_goes_back_beside_what_is_told(
 # --- what a running system leaves -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_books_of_the_original_are_not_missed(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -87,6 +90,7 @@ def test_the_books_of_the_original_are_not_missed(
     assert command("migrate", "verify", str(place)).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["nonsense", "maxsize=9&0=lost&"])
 def test_books_are_left_in_whatever_state_they_are(
     command: Command, folder: Path, tmp_path: Path, header: str
@@ -120,6 +124,7 @@ def test_a_reserved_name_says_how_it_can_come_in(
     assert shown(folder) == {f"old/{name}": (0, 3, False, b"abc")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["above", "below"])
 def test_a_folder_from_which_headers_name_no_files(
     command: Command, folder: Path, tmp_path: Path, given: str
@@ -136,6 +141,7 @@ def test_a_folder_from_which_headers_name_no_files(
     assert command("migrate", "legacy", str(place)).code == 0
 
 
+@pytest.mark.slow
 def test_one_segment_that_lists_files_of_another_folder_stops_no_others(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_another_segment_of_the_name_is_a_conflict(
     assert texts(out) == before
 
 
+@pytest.mark.slow
 def test_a_chunk_that_went_is_written_again(command: Command, out: Path) -> None:
     before = texts(out)
     for name in [name for name in before if not name.endswith("$header")]:
@@ -71,6 +72,7 @@ def test_what_was_appended_since_comes_behind_what_is_there(
     assert list(changed.values()) == [b"abcdef"]
 
 
+@pytest.mark.slow
 def test_what_an_export_made_is_synced_as_it_stays(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

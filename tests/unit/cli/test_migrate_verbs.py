@@ -192,6 +192,7 @@ def test_in_place_moves_and_reads_no_byte(
     assert not list((folder / "chunks").glob("import/**/*-*"))
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text_are_left_alone(command: Command, folder: Path, small: Path) -> None:
     (small / os.fsdecode(b"\xff$header")).write_text("maxsize=5&")
     ran = command("migrate", "legacy", str(small))
@@ -200,6 +201,7 @@ def test_names_that_are_no_text_are_left_alone(command: Command, folder: Path, s
     assert set(shown(folder)) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_what_is_odd_about_a_file_lets_that_one_be_copied(command: Command, folder: Path) -> None:
     place = written(folder / "chunks" / "old", {**TWO, "a$offset.0": "abcGARBAGE"})
     assert command("migrate", "legacy", str(place), "--in-place").code == 0
@@ -222,6 +224,7 @@ def test_a_dry_run_writes_nothing(command: Command, folder: Path, old: Path) -> 
     assert not (folder / "chunks" / "data").exists()
 
 
+@pytest.mark.slow
 def test_names_may_begin_otherwise(command: Command, folder: Path, small: Path) -> None:
     assert command("migrate", "legacy", str(small), "--under", "from/").code == 0
     assert shown(folder) == {"from/a": (0, 5, False, b"abcde"), "from/b": (0, 3, False, b"xyz")}
@@ -302,6 +305,7 @@ def test_a_migration_that_is_killed_goes_on(
     assert command("check", "--deep").code == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_half_way(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +350,7 @@ def test_a_layout_that_somebody_writes_to(
     assert shown(folder)["a"][1] > 5
 
 
+@pytest.mark.slow
 def test_a_file_that_can_not_be_read(
     command: Command, folder: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -443,6 +448,7 @@ def test_in_place_needs_the_files_where_chunks_are(command: Command, tmp_path: P
     assert "not below the store's long-term storage" in ran.err
 
 
+@pytest.mark.slow
 def test_the_modes(command: Command, folder: Path, small: Path, tmp_path: Path) -> None:
     ran = command("migrate", "legacy", str(small), "--mode", "no_upgrade")
     assert ran.code == 4
@@ -565,6 +571,7 @@ def test_a_segment_that_begins_behind_the_end_of_the_layout_goes_back(
     assert [shown(folder)[name] for name in "ac"] == [expected, expected]
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_seal_alone_goes_back(
     command: Command, folder: Path, small: Path, way: tuple[str, ...]
@@ -600,6 +607,7 @@ def test_a_rollback_that_is_killed_goes_on(
     assert rolling(small).read("a") == (0, 20, False, b"abcdemore than three")
 
 
+@pytest.mark.slow
 def test_a_rollback_overwrites_nothing(command: Command, folder: Path, small: Path) -> None:
     assert command("migrate", "legacy", str(small), "--in-place").code == 0
     with siltstone.open(folder) as store:
@@ -636,6 +644,7 @@ def test_a_finalised_migration_is_for_good(
     assert ("a$offset.0" in left) is not bool(way)
 
 
+@pytest.mark.slow
 def test_until_then_nothing_is_deleted(command: Command, folder: Path, small: Path) -> None:
     before = fingerprint(small)
     assert command("migrate", "legacy", str(small), "--in-place").code == 0
@@ -681,6 +690,7 @@ def test_an_export_is_read_by_the_original_and_comes_back_equal(
             assert (out / header).read_bytes() == real
 
 
+@pytest.mark.slow
 def test_what_was_written_here_goes_out(command: Command, folder: Path, tmp_path: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("plain").append(b"0123456789")
@@ -804,6 +814,7 @@ def test_a_layout_of_hdfs_before_0_3_and_back(
     assert {path.relative_to(place).as_posix() for path in place.rglob("*_*")} == kept
 
 
+@pytest.mark.slow
 def test_the_store_does_not_go_on_in_files_of_hdfs_before_0_3(
     command: Command, folder: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_no_segment_that_the_store_writes_is_refused(
         assert (number, ran.code) == (number, 0), ran
 
 
+@pytest.mark.slow
 def test_what_is_not_flushed_yet_or_about_to_go_is_passed_over(
     command: Command, folder: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_what_is_not_flushed_yet_or_about_to_go_is_passed_over(
     assert "b: the store deleted it, and its files are about to go" in again.out
 
 
+@pytest.mark.slow
 def test_an_export_of_a_segment_that_is_made_anew_has_no_byte_of_the_other_one(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def test_chunks_lie_where_the_option_says(command: Command, tmp_path: Path, name
     assert load_settings(place).binding_options == {"path": str(tmp_path / name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_a_relative_path_is_taken_as_it_is(command: Command, tmp_path: Path, name: str) -> None:
     place = tmp_path / "new"
@@ -36,6 +37,7 @@ def test_a_relative_path_is_taken_as_it_is(command: Command, tmp_path: Path, nam
     assert (place / name).is_dir()
 
 
+@pytest.mark.slow
 def test_a_restore_takes_options_as_they_are(command: Command, tmp_path: Path) -> None:
     assert command("backup", "create", str(tmp_path / "backups")).code == 0
     option = f"path={tmp_path / 'run #7'}"

@@ -149,6 +149,7 @@ def test_bytes_behind_the_end_of_an_index_file_are_no_damage(
     assert command("cat", "a").out == "flushed and not"
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_found_when_it_reads_them(command: Command, folder: Path) -> None:
     fill(folder)
     (chunk,) = (path for path in (folder / "chunks" / "data").rglob("*") if path.is_file())

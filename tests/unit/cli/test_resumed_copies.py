@@ -203,6 +203,7 @@ def test_a_file_that_is_another_one_of_the_same_length_is_copied_anew(tmp_path: 
     assert content(target) == {"a": data}
 
 
+@pytest.mark.slow
 def test_a_copy_of_more_than_a_frame_of_a_small_log_comes_as_chunks(
     command: Command, tmp_path: Path
 ) -> None:

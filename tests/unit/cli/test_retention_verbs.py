@@ -45,6 +45,7 @@ def test_rules_come_are_shown_work_and_go(command: Command, folder: Path) -> Non
     assert command("retention", "show", "logs/a", "--json").values == []
 
 
+@pytest.mark.slow
 def test_ages(command: Command, folder: Path) -> None:
     assert command("retention", "set", "", "--prefix", "--age", "7d", "--bytes", "1GiB").code == 0
     with siltstone.open(folder) as store:
@@ -73,6 +74,7 @@ def test_wrong_usage(command: Command, arguments: tuple[str, ...]) -> None:
     assert command("retention", *arguments).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "kind"),
     [

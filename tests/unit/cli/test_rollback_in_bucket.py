@@ -109,6 +109,7 @@ def test_what_a_bucket_can_not_take_is_named_before_anything_changes(bucket: Buc
     assert bucket.objects()["bare$offset.5"] == "more"
 
 
+@pytest.mark.slow
 def test_a_rollback_of_a_bucket_that_died_goes_on(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_rollback_of_a_bucket_that_died_goes_on(
     assert shown(bucket.store) == {}
 
 
+@pytest.mark.slow
 def test_an_object_in_the_way_is_not_touched(bucket: Bucket) -> None:
     bucket.append(bare=b"more")
     bucket.storage.create("old/bare$offset.5", [b"else"])
@@ -141,6 +143,7 @@ def test_an_object_in_the_way_is_not_touched(bucket: Bucket) -> None:
     assert bucket.objects() == before
 
 
+@pytest.mark.slow
 def test_a_header_in_a_bucket_can_not_leave_out_what_was_truncated_since(bucket: Bucket) -> None:
     bucket.append(bare=b" and more")
     with siltstone.open(bucket.store) as store:

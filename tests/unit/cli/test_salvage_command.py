@@ -49,6 +49,7 @@ def test_it_looks_first_and_then_brings(command: Command, folder: Path, tmp_path
     assert "the journal is gone" in ran.err
 
 
+@pytest.mark.slow
 def test_it_tells_what_it_does_not_bring(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         store.create("a")

@@ -202,6 +202,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("wanted", ["click", "siltstone.store.store"])
 def test_a_signal_while_the_command_is_imported_is_told_as_any_other(

@@ -123,6 +123,7 @@ def test_every_verb_asks_for_what_it_moves(
         assert command("spark", *verb, "--rate", "0", *LOCAL).code == 2
 
 
+@pytest.mark.slow
 def test_so_do_verbs_that_bring_data_without_spark(
     command: Command, folder: Path, tmp_path: Path, seen: list[tuple[int, list[int]]]
 ) -> None:

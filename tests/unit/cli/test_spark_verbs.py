@@ -44,6 +44,7 @@ def test_a_scrub_tells_what_it_found(command: Command, chunks: list[Path]) -> No
     assert len(ran.values) >= len(chunks)
 
 
+@pytest.mark.slow
 def test_a_scrub_that_was_killed_goes_on(
     command: Command, chunks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_file_of_another_job_is_refused(
     assert command("spark", "scrub", *LOCAL, "--resume", str(kept)).code == 0
 
 
+@pytest.mark.slow
 def test_options_of_spark_are_refused_without_it(command: Command, chunks: list[Path]) -> None:
     ran = command("spark", "scrub", "--executor", "local", "--master", "local[2]")
     assert ran.code == 2
@@ -108,6 +110,7 @@ def test_an_unknown_store_is_told(command: Command, tmp_path: Path) -> None:
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_export_is_written_and_verified(
     command: Command, chunks: list[Path], tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_an_export_is_written_and_verified(
     assert ran.err == "verify: 1 differs, 1 ok\n"
 
 
+@pytest.mark.slow
 def test_wrong_choices_of_an_export_are_told(
     command: Command, chunks: list[Path], tmp_path: Path
 ) -> None:
@@ -139,6 +143,7 @@ def test_wrong_choices_of_an_export_are_told(
         assert message in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["export", "verify"])
 def test_a_place_that_no_export_can_be_in_is_told(
     command: Command, chunks: list[Path], tmp_path: Path, verb: str
@@ -197,6 +202,7 @@ def test_a_copy_is_made_and_verified(command: Command, chunks: list[Path], tmp_p
         assert command("spark", "copy", str(other), *LOCAL).code == 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("chunks")
 def test_a_backup_is_that_of_the_other_verb(command: Command, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
@@ -268,6 +274,7 @@ def test_a_restore_is_that_of_the_other_verb(
     assert (ran.code, ran.out.count("missing: data/")) == (6, 1)
 
 
+@pytest.mark.slow
 def test_a_migration_is_brought_as_by_the_other_verb(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -326,6 +333,7 @@ def test_what_was_imported_is_compared_with_its_files(
     assert "differs: all: it has 100,079 bytes, and its files have 100,081" in ran.out
 
 
+@pytest.mark.slow
 def test_files_are_imported_as_without_spark(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_store_is_made_and_used_by_its_url(
     assert str(home) in again.err
 
 
+@pytest.mark.slow
 def test_without_settings_long_term_storage_alone_is_read(
     plain: Plain, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def test_every_verb_knows_the_common_options() -> None:
     assert list(lacking(siltstone, "siltstone")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -53,6 +54,7 @@ def test_quiet_may_stand_anywhere(command: Command, arguments: tuple[str, ...]) 
     assert (ran.code, ran.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -78,6 +80,7 @@ def test_text_that_is_no_option_is_no_option(command: Command) -> None:
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_store_may_stand_behind_the_verb(
     folder: Path, command: Command, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +90,7 @@ def test_the_store_may_stand_behind_the_verb(
     assert run(["--store", "/nope", "ls", "--store", str(folder)]) == 0
 
 
+@pytest.mark.slow
 def test_twice_verbose_shows_each_call_and_then_the_log_is_off(command: Command) -> None:
     assert "stat chunk=system/store" in command("-vv", "ls").err
     assert "stat chunk=system/store" in command("-v", "ls", "-v").err
@@ -98,6 +102,7 @@ def test_twice_verbose_shows_each_call_and_then_the_log_is_off(command: Command)
     assert logging.getLogger("siltstone").level == logging.NOTSET
 
 
+@pytest.mark.slow
 def test_a_variable_asks_for_the_log(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SILTSTONE_LOG", "debug")
     ran = command("cat", "nope")

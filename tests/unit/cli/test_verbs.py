@@ -49,6 +49,7 @@ def test_a_segment_lives_from_create_to_rm(command: Command, tmp_path: Path) -> 
     assert command("ls", "--json").values == []
 
 
+@pytest.mark.slow
 def test_bytes_come_back_as_they_went_in(command: Command, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     file = tmp_path / "input"
@@ -103,6 +104,7 @@ def test_attributes_and_names(command: Command) -> None:
     assert [value["name"] for value in command("ls", "--json").values] == ["{n}b", "{n}c"]
 
 
+@pytest.mark.slow
 def test_a_segment_tells_how_far_its_writers_came(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         segment = store.create("a")
@@ -211,6 +213,7 @@ def test_readers_work_beside_an_owner_who_keeps_the_store(command: Command, fold
     assert command("append", "a", "/dev/null", "--takeover").out == "3 0\n"
 
 
+@pytest.mark.slow
 def test_a_takeover_fences_the_owner(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         segment = store.create("a")
@@ -266,6 +269,7 @@ def test_the_store_is_found_by_variable_or_folder(
     capfd.readouterr()
 
 
+@pytest.mark.slow
 def test_init_makes_a_store_that_opens(command: Command, tmp_path: Path) -> None:
     made = command("init", str(tmp_path / "new"), "--containers", "3", "--json").values[0]
     assert made == {"settings": str(tmp_path / "new" / "siltstone.yaml"), "containers": 3}
@@ -280,6 +284,7 @@ def test_shells_can_complete(command: Command, shell: str) -> None:
     assert json.loads(command("completion", shell, "--json").out)["shell"] == shell
 
 
+@pytest.mark.slow
 def test_bytes_since_a_time(command: Command, folder: Path) -> None:
     with siltstone.open(folder) as store:
         log = store.create("log")

@@ -40,6 +40,7 @@ def test_what_a_request_misses_is_told(
     assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_who_holds_a_store_is_told_and_how_to_take_it(command: Command, folder: Path) -> None:
     with siltstone.open(folder):
         ran = command("create", "b")

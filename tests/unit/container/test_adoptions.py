@@ -194,6 +194,7 @@ def test_a_segment_may_begin_above_zero_and_have_no_byte() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [Profile(), Profile(append=False, concat=True)])
 def test_objects_are_kept_whatever_becomes_of_their_segments(profile: Profile) -> None:
     async def story(made: World, owner: Owner) -> None:
@@ -230,6 +231,7 @@ def test_objects_are_kept_whatever_becomes_of_their_segments(profile: Profile) -
     play(story, profile)
 
 
+@pytest.mark.slow
 def test_finalised_objects_go_when_nothing_needs_them() -> None:
     async def story(made: World, owner: Owner) -> None:
         await adopted(made, owner, "a", ("old/a", DATA))
@@ -450,6 +452,7 @@ def test_a_check_tells_of_an_object_whose_size_was_changed(
     play(story)
 
 
+@pytest.mark.slow
 def test_what_has_no_sums_is_read_unverified_until_they_are_recorded() -> None:
     async def story(made: World, owner: Owner) -> None:
         large = pattern(5, 2 * MIB + 100 * KIB)
@@ -497,6 +500,7 @@ def test_bytes_that_change_while_their_sums_are_recorded_are_refused() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_an_object_that_is_being_deleted_can_not_be_adopted_before_it_is_gone() -> None:
     """Else the deletion, repeated after a failure, would take what the name stands for by then."""
 

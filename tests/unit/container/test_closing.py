@@ -9,6 +9,7 @@ import pytest
 from tests.unit.container.container_world import World, pattern, world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(12))
 def test_cancelling_whoever_closes_is_not_lost(steps: int) -> None:
     async def story(made: World) -> None:

@@ -229,6 +229,7 @@ def test_a_chunk_whose_deletion_nobody_confirmed_is_tried_again() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_more_tasks_than_a_slice_are_all_carried_out_in_one_round() -> None:
     async def story(made: World, owner: Owner) -> None:
         await owner.container.flush()

@@ -161,6 +161,7 @@ def test_attempts_are_bounded_and_each_wait_is_longer() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_what_was_set_aside_is_replayed_by_a_later_owner() -> None:
     async def story(made: World, owner: Owner) -> None:
         await dropped_chunk(owner)
@@ -214,6 +215,7 @@ def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     assign = Tables.assign

@@ -203,6 +203,7 @@ def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_garbage_rests_while_some_calls_fail_and_loses_no_attempt() -> None:
     settings = replace(SETTINGS, garbage_delay_s=0.0, garbage_interval_s=1.0, garbage_attempts=2)
 

@@ -53,6 +53,7 @@ async def settled(there: World, owner: Owner) -> None:
     await there.check(owner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [Profile(), WRITE_ONCE])
 def test_no_byte_moves_and_a_repeat_says_where_they_are(profile: Profile) -> None:
     with world(settings=STILL, profile=profile) as there, small_slices(7):
@@ -81,6 +82,7 @@ def test_no_byte_moves_and_a_repeat_says_where_they_are(profile: Profile) -> Non
         there.run(test())
 
 
+@pytest.mark.slow
 def test_appends_wait_for_it_and_go_behind_it() -> None:
     with world(settings=STILL) as there, small_slices(7):
 
@@ -115,6 +117,7 @@ class Slow:
         return version
 
 
+@pytest.mark.slow
 def test_past_the_deadline_nothing_was_joined_and_appends_go_on() -> None:
     settings = with_settings(
         optimiser_enabled=False, flush_age_s=10**4, chunk_bytes=100, append_deadline_s=4.5
@@ -231,6 +234,7 @@ def test_whatever_is_asked_meanwhile(verb: str, target_bytes: int) -> None:
             there.run(test())
 
 
+@pytest.mark.slow
 def test_two_concats_of_one_source_and_two_into_one_target() -> None:
     with world(settings=STILL) as there, small_slices(7):
 
@@ -260,6 +264,7 @@ def test_two_concats_of_one_source_and_two_into_one_target() -> None:
         there.run(test())
 
 
+@pytest.mark.slow
 def test_background_duties_do_not_wait_for_it_and_leave_its_segments_alone() -> None:
     larger = with_settings(flush_age_s=10**4, garbage_interval_s=10**5, optimiser_interval_s=10**5)
     with world(settings=STILL) as there, small_slices(7):

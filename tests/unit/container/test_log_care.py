@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from siltstone.container.container import open_container
 from siltstone.container.log_care import LogCare
 from siltstone.container.pipeline import Pipeline
@@ -58,6 +60,7 @@ def test_it_comes_again_when_the_log_says_so_and_a_failure_ends_the_owner() -> N
     assert isinstance(ended.error, LogError)
 
 
+@pytest.mark.slow
 def test_a_container_tends_its_log_until_it_is_closed(tmp_path: Path) -> None:
     log = Counted(str(tmp_path), 0, file_bytes=64 * KIB, file_system=lambda path: EXT4)
     with world() as made:

@@ -73,6 +73,7 @@ class Recorder(Metrics):
         self.values[metric.name].append(value)
 
 
+@pytest.mark.slow
 def test_what_becomes_of_garbage_and_of_those_who_wait() -> None:
     settings = with_settings(garbage_delay_s=0.0, garbage_interval_s=1e6, garbage_attempts=2)
 

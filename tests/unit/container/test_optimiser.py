@@ -156,6 +156,7 @@ def test_a_move_that_failed_is_made_up_for() -> None:
         there.run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "rounds"),
     [
@@ -337,6 +338,7 @@ def test_a_round_looks_at_a_bounded_part_of_many_extents() -> None:
         there.run(test())
 
 
+@pytest.mark.slow
 def test_crash_at_each_call_of_a_merge() -> None:
     for number in range(1, 6):
         with world(settings=BY_HAND, profile=WRITE_ONCE) as there:

@@ -65,6 +65,7 @@ def test_a_thousand_small_segments_are_flushed_by_one_create(profile: Profile) -
     play(story, profile, replace(QUIET, chunk_bytes=MIB, pack_bytes=2 * KIB))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 100, KIB, 2 * KIB, 3_001, 8_191])
 def test_creates_of_a_round_are_bounded(length: int) -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
@@ -76,6 +77,7 @@ def test_creates_of_a_round_are_bounded(length: int) -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_segment_cut_between_two_chunks_is_whole() -> None:
     async def story(made: World, owner: Owner, requests: Requests) -> None:
         container = owner.container
@@ -146,6 +148,7 @@ def slow_storage(pool: Pool, random: Random) -> float:
     return 5.0 if pool.name.startswith("chunks") else 0.01
 
 
+@pytest.mark.slow
 def test_segments_that_are_being_packed_are_packed_again_together() -> None:
     """Whoever flushes them meanwhile waits, and does not make a chunk for each."""
 

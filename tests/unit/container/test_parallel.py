@@ -166,6 +166,7 @@ async def _next_owner(there: World, owner: Owner) -> Owner:
     return await there.open()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [Profile(), WRITE_ONCE])
 def test_owners_follow_one_another_over_garbage_and_truncations(profile: Profile) -> None:
     with world(settings=SETTINGS, profile=profile) as there:

@@ -75,6 +75,7 @@ async def delete(owner: Owner) -> None:
     await owner.container.delete("a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [truncate, delete])
 @pytest.mark.parametrize("owned", [True, False], ids=["owner", "reader"])
 def test_chunks_stay_until_the_pin_expires(

@@ -152,6 +152,7 @@ def test_a_healthy_log_is_left_alone(made: World) -> None:
     made.run(run())
 
 
+@pytest.mark.slow
 def test_truncated_beyond_what_was_flushed(made: World) -> None:
     async def run() -> None:
         owner = await filled(made)
@@ -415,6 +416,7 @@ def gone(operation: str, name: str) -> ChunkUnavailableError:
     )
 
 
+@pytest.mark.slow
 def test_a_chunk_of_which_tier_1_keeps_a_part(made: World) -> None:
     """The part is put back into a new chunk, the rest is named; the layout stays whole."""
 

@@ -236,6 +236,7 @@ async def _until_cut(owner: Owner, name: str) -> None:
     pytest.fail(f"{name} is never cut")
 
 
+@pytest.mark.slow
 def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention_module, "ROWS_PER_SLICE", 3)
     monkeypatch.setattr(retention_module, "PAGE_PAUSE_S", 5.0)

@@ -38,6 +38,7 @@ def read_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return twice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_back", [False, True], indirect=True)
 @pytest.mark.parametrize("enough", [True, False])
 def test_a_flush_goes_through_if_the_link_is_no_slower_than_expected(

@@ -184,6 +184,7 @@ def test_a_full_storage_without_anything_left_to_flush_is_over() -> None:
     play(story, replace(SETTINGS, free_bytes_min=0))
 
 
+@pytest.mark.slow
 def test_a_limit_on_used_space() -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container

@@ -79,6 +79,7 @@ def unnamed(made: World) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_an_orphan_of_a_dead_epoch_goes_after_a_day_and_not_before() -> None:
     async def story(made: World) -> None:
         await first_life(made)

@@ -317,6 +317,7 @@ def test_a_table_that_is_not_there_is_told() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_what_fits_in_no_frame_changes_nothing() -> None:
     async def story(_: World, owner: Owner) -> None:
         container = owner.container

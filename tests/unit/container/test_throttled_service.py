@@ -58,6 +58,7 @@ class Door:
             raise ChunkThrottledError("slow down", chunk=name, operation=operation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_flush_and_reads_drain_through_a_service_that_throttles(seed: int) -> None:
     async def story(made: World) -> None:

@@ -38,6 +38,7 @@ async def overlapping(made: World, steps: int) -> bool:
     return met
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(14))
 def test_no_moment_of_a_round_loses_a_truncation(steps: int) -> None:
     with world(settings=SETTINGS) as made:

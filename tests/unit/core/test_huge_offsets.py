@@ -111,6 +111,7 @@ def expected(offset: int, length: int) -> bytes:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "offset", [0, 2**31 - 5, 2**31, 2**32 - 5, 2**32, LENGTH - 5, LENGTH, 2 * LENGTH - 9]
 )

@@ -150,6 +150,7 @@ async def joined(world: World, target: list[int], source: list[int]) -> bytes:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "source", "merged"), GRID)
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_concat_and_merge(
@@ -212,6 +213,7 @@ def test_nothing_joined_to_nothing_and_to_a_segment_without_bytes(name: str) -> 
 # --- truncations ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [[1], [10], [1, 2, 3, 4], [10, 10, 10], [3, 1, 7]])
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_truncation_at_every_offset(name: str, lengths: list[int]) -> None:

@@ -369,6 +369,7 @@ def test_every_slice_leaves_right_references() -> None:
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_owner_stops_between_slices(outcome: CommitOutcome, number: int) -> None:

@@ -142,6 +142,7 @@ def test_what_was_not_shown_goes_without_a_trace(
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [1, 2, 3])
 def test_what_was_not_shown_behind_nothing_goes_as_well(slices: int) -> None:
     """Of an empty target the placed extents begin at 0, and below that there is nothing to ask."""

@@ -33,6 +33,7 @@ class Memory(SystemFileCalls):
         return len(part)
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=9), max_size=20), st.integers(1, 30))
 def test_everything_is_written_and_read_in_order(parts: list[bytes], most: int) -> None:
     file = Memory(most)

@@ -67,6 +67,7 @@ def test_a_sequential_reader_gets_the_bytes(step: int) -> None:
     run(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, BUDGET])
 def test_a_sequential_reader_does_not_wait_for_each_call(budget: int) -> None:
     async def test(world: World, whole: bytes) -> None:
@@ -255,6 +256,7 @@ def test_fast_storage_and_random_readers_get_nothing_ahead() -> None:
     run(scattered)
 
 
+@pytest.mark.slow
 def test_a_late_answer_of_quick_storage_changes_nothing_and_three_do() -> None:
     async def test(world: World, whole: bytes) -> None:
         ahead, late = ahead_of(world), 0
@@ -309,6 +311,7 @@ def test_what_was_read_ahead_is_not_shown_after_a_truncation() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_an_error_ahead_is_met_by_who_reads_there() -> None:
     async def test(world: World, whole: bytes) -> None:
         damaged = world.segments.chunks(1)[2].chunk.name
@@ -346,6 +349,7 @@ def test_storage_that_fails_ahead_and_comes_back_is_not_noticed() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_a_cancelled_reader_leaves_the_others_what_is_ahead() -> None:
     async def test(world: World, whole: bytes) -> None:
         await world.read(1, 0, MIB)

@@ -31,6 +31,7 @@ def sent(body: bytes | Body) -> bytes:
     return b"".join(iter(lambda: bytes(body.read(1 << 20)), b""))
 
 
+@pytest.mark.slow
 @given(LENGTHS)
 def test_what_is_sent_is_what_was_given_as_often_as_it_is_read(lengths: list[int]) -> None:
     buffers = made(lengths)
@@ -47,6 +48,7 @@ def test_what_is_sent_is_what_was_given_as_often_as_it_is_read(lengths: list[int
         assert body.read() == whole
 
 
+@pytest.mark.slow
 @given(LENGTHS, st.sampled_from([1 << 10, SMALL_BYTES + 1, 1 << 20]))
 def test_pieces_are_equal_but_for_the_last(lengths: list[int], step: int) -> None:
     buffers = made(lengths)

@@ -214,6 +214,7 @@ def test_a_create_that_fails_burns_its_name(fault: Fault) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [CommitOutcome.LOST, CommitOutcome.APPLIED_UNREPORTED])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_owner_stops_between_slices(outcome: CommitOutcome, number: int) -> None:

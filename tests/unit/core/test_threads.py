@@ -101,6 +101,7 @@ def test_a_cancelled_caller_leaves_only_when_its_call_has_ended() -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> None:
     async def scenario(storage: AsyncChunkStorage) -> None:
         gate = Gate()

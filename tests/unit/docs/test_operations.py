@@ -23,6 +23,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_only", [False, True])
 def test_without_tier_1_nothing_is_written_and_nothing_shown(place: Path, read_only: bool) -> None:
     shutil.rmtree(place / "tier1")
@@ -30,6 +31,7 @@ def test_without_tier_1_nothing_is_written_and_nothing_shown(place: Path, read_o
         siltstone.open(place, read_only=read_only)
 
 
+@pytest.mark.slow
 def test_an_older_copy_of_tier_1_is_refused(place: Path) -> None:
     shutil.copytree(place / "tier1", place / "copy")
     with siltstone.open(place) as store:

@@ -42,6 +42,7 @@ def owned(folder: Path) -> Iterator[siltstone.Store]:
         yield store
 
 
+@pytest.mark.slow
 def test_pauses(here: Path) -> None:
     siltstone.init(here).rename(here / "store.yaml")
     try:
@@ -59,6 +60,7 @@ def test_jobs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"ok"}
 
 
+@pytest.mark.slow
 def test_backups(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with owned(here / "data" / "store") as store:
         store.flush()
@@ -98,6 +100,7 @@ def command(here: Path) -> Callable[..., list[int]]:
     return give
 
 
+@pytest.mark.slow
 def test_plain_files_by_command(here: Path, logs: Path, command: Callable[..., list[int]]) -> None:
     siltstone.init(here / "own")
     for name in ("2013-01.csv", "2013-02.csv"):

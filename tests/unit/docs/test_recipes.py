@@ -65,6 +65,7 @@ def content(place: Path) -> bytes:
         return store.segment("a").read(0, 100)
 
 
+@pytest.mark.slow
 def test_a_lost_disk(place: Path, follow: Follow) -> None:
     shutil.rmtree(place / "tier1")
     look, done, check = follow("The disk of tier 1 is lost", place)
@@ -91,6 +92,7 @@ def test_an_older_copy(place: Path, follow: Follow) -> None:
     assert content(place) == b"flushed, and not, later"
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint(place: Path, follow: Follow) -> None:
     newest = max((place / "chunks" / "system" / "c0").glob("e*"))
     damaged = newest / f"journal-{2:020d}"
@@ -103,6 +105,7 @@ def test_a_damaged_checkpoint(place: Path, follow: Follow) -> None:
     assert "warning" not in after[1]
 
 
+@pytest.mark.slow
 def test_a_moved_store(place: Path, follow: Follow) -> None:
     moved = place.with_name("elsewhere")
     place.rename(moved)
@@ -125,6 +128,7 @@ def _run(place: Path, *command: str) -> int:
     return run(["--store", str(place), *command])
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_tier_1(place: Path, follow: Follow) -> None:
     def no_room(self: SystemFileCalls, fd: int, offset: int, length: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -138,6 +142,7 @@ def test_a_full_disk_of_tier_1(place: Path, follow: Follow) -> None:
         assert store.segment("a").info().flushed_length == 16
 
 
+@pytest.mark.slow
 def test_full_long_term_storage(place: Path, follow: Follow) -> None:
     real = SystemFileCalls.pwritev
 
@@ -155,6 +160,7 @@ def test_full_long_term_storage(place: Path, follow: Follow) -> None:
         assert store.segment("a").info().flushed_length == 16
 
 
+@pytest.mark.slow
 def test_storage_that_is_not_mounted(place: Path, follow: Follow) -> None:
     chunks = place / "chunks"
     chunks.rename(place / "elsewhere")
@@ -167,6 +173,7 @@ def test_storage_that_is_not_mounted(place: Path, follow: Follow) -> None:
     assert content(place) == b"flushed, and not"
 
 
+@pytest.mark.slow
 def test_a_damaged_chunk(place: Path, follow: Follow) -> None:
     with siltstone.open(place, read_only=True) as store:
         (chunk,) = store.segment("a").chunks()
@@ -183,6 +190,7 @@ def test_a_damaged_chunk(place: Path, follow: Follow) -> None:
     assert content(place) == b"flushed, and not"
 
 
+@pytest.mark.slow
 def test_a_wrong_clock(place: Path, follow: Follow) -> None:
     with siltstone.open(place) as store:
         store.set_retention("a", age_max=3600.0)

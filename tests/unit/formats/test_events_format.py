@@ -37,6 +37,7 @@ def test_the_header_is_what_the_page_says() -> None:
     )
 
 
+@pytest.mark.slow
 @given(PAYLOADS, st.data())
 def test_events_come_back_from_any_pieces(payloads: list[bytes], data: st.DataObject) -> None:
     stream = events.encode_many(payloads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def _in_force(rules: list[RetentionRow], name: str) -> RetentionRow | None:
     return next(iter(own), max(prefixes, key=lambda row: len(row.name), default=None))
 
 
+@pytest.mark.slow
 @given(RULES, st.lists(WORDS, unique=True))
 def test_the_own_rule_counts_else_the_longest_prefix(
     rules: list[RetentionRow], names: list[str]
@@ -56,6 +58,7 @@ def test_the_own_rule_counts_else_the_longest_prefix(
         assert RetentionRules(rules).rule_of(name) == _in_force(rules, name)
 
 
+@pytest.mark.slow
 @given(RULES, st.lists(WORDS, unique=True), st.integers(1, 4))
 def test_pages_show_every_segment_with_a_rule_once_in_order(
     rules: list[RetentionRow], names: list[str], limit: int

@@ -102,6 +102,7 @@ def extent(segment_id: int, start: int, length: int) -> Extent:
     return Extent(segment_id=segment_id, start=start, chunk_id=1, chunk_offset=start, length=length)
 
 
+@pytest.mark.slow
 def test_extents_are_found_by_range(tables: Tables, rows: Rows) -> None:
     mine = [extent(7, 100, 50), extent(7, 150, 1), extent(7, 151, 49)]
     others = [extent(6, 2**40, 5), extent(8, 0, 5)]

@@ -150,6 +150,7 @@ def _times(segment: Segment) -> list[int]:
     return sorted(known | {time + 1 for time in known})
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_nothing_that_was_appended_since_is_missed(steps: list[tuple[str, int, int]]) -> None:
     segment = _play(steps, forward=False)
@@ -163,6 +164,7 @@ def test_nothing_that_was_appended_since_is_missed(steps: list[tuple[str, int, i
                 assert found <= max(part.offset, segment.start)
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_little_that_is_older_comes_with_it(steps: list[tuple[str, int, int]]) -> None:
     segment = _play(steps, forward=True)
@@ -189,6 +191,7 @@ JUMPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(JUMPS, st.data())
 def test_a_clock_that_was_ahead_spoils_nothing_but_its_own_bytes(
     steps: list[tuple[str, int, int]], data: st.DataObject
@@ -276,6 +279,7 @@ def test_a_clock_that_goes_to_and_fro_leaves_few_runs() -> None:
         assert segment.offset_at(part.time_ms) <= part.offset
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_rows_are_few_and_dead_ones_go(steps: list[tuple[str, int, int]]) -> None:
     segment = _play(steps, forward=True)
@@ -318,6 +322,7 @@ def test_dead_rows_that_are_still_there_contradict_nothing() -> None:
     assert times_fault(kept.tables, SEGMENT, 1, 3) is not None
 
 
+@pytest.mark.slow
 def test_many_small_flushes_leave_few_rows() -> None:
     segment = Segment()
     for count in range(2_000):

@@ -271,6 +271,7 @@ def test_one_container_is_backed_up_alone(place: Path, tmp_path: Path) -> None:
     assert 0 < len(found) < 8
 
 
+@pytest.mark.slow
 def test_damage_in_the_store_is_told_and_makes_no_silent_hole(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -472,6 +473,7 @@ def test_a_backup_keeps_to_the_rate_and_tells_how_far_it_is(
     assert len(told) == 4
 
 
+@pytest.mark.slow
 def test_objects_in_place_without_sums_are_backed_up_too(
     folder: Path, place: Path, tmp_path: Path
 ) -> None:

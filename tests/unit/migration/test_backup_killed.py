@@ -187,6 +187,7 @@ def test_one_at_a_time_works_in_a_place(folder: Path, place: Path) -> None:
     assert not [name for name in files(place) if "/turns/" in name]
 
 
+@pytest.mark.slow
 def test_a_backup_whose_turn_went_before_its_record_came_is_none(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_backup_whose_turn_went_before_its_record_came_is_none(
     assert verify_backups(place).findings == ()
 
 
+@pytest.mark.slow
 def test_a_collection_whose_turn_went_takes_nothing_of_who_came(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +272,7 @@ def test_a_turn_that_was_had_meanwhile_makes_no_second_generation_of_its_number(
     assert create_backup(folder, place).backup.generation == 2
 
 
+@pytest.mark.slow
 def test_a_turn_of_a_dead_process_needs_no_takeover(
     folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def check_whole(chunk: BackupChunk, length: int) -> None:
     assert end == length
 
 
+@pytest.mark.slow
 @given(grown=st.lists(LENGTHS, min_size=1, max_size=4).map(sorted))
 def test_a_chunk_that_grows_is_whole_in_each_generation(grown: list[int]) -> None:
     known: dict[str, BackupChunk] = {}

@@ -113,6 +113,7 @@ class Halves:
         pass
 
 
+@pytest.mark.slow
 def test_what_a_killed_task_left_is_copied_again(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "backups"
     executor = Halves(place)
@@ -144,6 +145,7 @@ class Overtaken:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [OCCUPIED, DAMAGED])
 def test_a_driver_whose_turn_was_taken_deletes_nothing_of_who_came(
     folder: Path, tmp_path: Path, status: str

@@ -210,6 +210,7 @@ def test_what_came_behind_a_switch_that_died_comes_with_the_next_one(
     assert content_of(folder) == expected
 
 
+@pytest.mark.slow
 def test_what_workers_brought_for_an_import_comes_with_its_store(folder: Path, new: Path) -> None:
     with siltstone.open(folder) as store:
         ticket = store.open_import("job", "s")

@@ -37,6 +37,7 @@ def _chunk(folder: Path) -> Path:
     return max((folder / "chunks").rglob("*"), key=lambda path: path.stat().st_size)
 
 
+@pytest.mark.slow
 def test_of_damage_behind_what_was_copied_nothing_stays_in_the_place(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -46,6 +47,7 @@ def test_of_damage_behind_what_was_copied_nothing_stays_in_the_place(
     assert not [name for name in files(tmp_path / "place") if "/chunks/" in str(name)]
 
 
+@pytest.mark.slow
 def test_of_damage_behind_what_was_restored_no_store_is_made(folder: Path, tmp_path: Path) -> None:
     create_backup(folder, tmp_path / "place")
     damage(_large(tmp_path / "place"), 4 * MIB)

@@ -127,6 +127,7 @@ def test_a_check_goes_on_with_what_is_there(place: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> None:
     steps: list[str] = []
 
@@ -155,6 +156,7 @@ def test_a_list_tells_no_damage_of_what_is_half_made_or_removed(place: Path) -> 
         pass
 
 
+@pytest.mark.slow
 def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(place: Path) -> None:
     with backups_of(place, None) as opened:
         first, second = (opened._records(number) for number in (1, 2))

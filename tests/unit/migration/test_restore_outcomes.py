@@ -108,6 +108,7 @@ def test_a_store_that_does_not_answer_makes_no_backup_without_the_chunk(
     assert content_of(tmp_path / "new") == expected
 
 
+@pytest.mark.slow
 def test_a_damaged_chunk_is_left_out_only_if_that_is_wanted(
     backed_up: Case, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_damaged_chunk_is_left_out_only_if_that_is_wanted(
             store.segment("b").read(0, 100)
 
 
+@pytest.mark.slow
 def test_what_a_try_brought_whole_is_not_brought_again_and_what_is_longer_is(
     backed_up: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def test_with_whole_metadata_all_is_exact(older: Older, new: Path) -> None:
     assert digest(older.folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["deleted", "damaged"])
 def test_a_lost_chunk_costs_its_bytes_and_nothing_else(
     older: Older, copy: Path, new: Path, what: str
@@ -144,6 +145,7 @@ def test_a_lost_chunk_costs_its_bytes_and_nothing_else(
     assert "salvage/chunks" not in back
 
 
+@pytest.mark.slow
 def test_behind_an_older_checkpoint_names_of_chunks_say_what_there_is(
     older: Older, copy: Path, new: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_behind_an_older_checkpoint_names_of_chunks_say_what_there_is(
         assert back[f"salvage/{name}"] == older.shown[name][1], name
 
 
+@pytest.mark.slow
 def test_chunks_younger_than_the_newest_state_come_back(tmp_path: Path, new: Path) -> None:
     older = made(tmp_path / "older")
     with (older / "siltstone.yaml").open("a", encoding="utf-8") as file:
@@ -197,6 +200,7 @@ def test_chunks_younger_than_the_newest_state_come_back(tmp_path: Path, new: Pat
     assert contents(new) == {"salvage/grown": whole}
 
 
+@pytest.mark.slow
 def test_without_metadata_nothing_is_exact_and_nothing_is_invented(
     older: Older, copy: Path, new: Path
 ) -> None:
@@ -230,6 +234,7 @@ def by_hand(folder: Path, *files: tuple[int, str, int, int, bytes]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_chunks_of_several_epochs(tmp_path: Path, new: Path) -> None:
     long_name = "n" * 150
     store = by_hand(
@@ -292,6 +297,7 @@ def test_a_killed_salvage_is_repeated(older: Older, new: Path) -> None:
     assert digest(older.folder) == before
 
 
+@pytest.mark.slow
 def test_what_is_not_of_this_salvage_is_left_alone(older: Older, new: Path) -> None:
     with siltstone.open(new) as store:
         store.create("salvage/sealed").append(b"somebody's")
@@ -307,6 +313,7 @@ def test_a_store_is_not_salvaged_into_itself(tmp_path: Path) -> None:
         salvage_store(store, store)
 
 
+@pytest.mark.slow
 def test_what_an_owner_drops_meanwhile_is_not_called_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

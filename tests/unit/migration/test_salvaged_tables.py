@@ -126,6 +126,7 @@ def test_without_a_journal_the_table_log_says_what_there_was(
     assert attributes(new, "salvage/s") == ("3", "guessed")
 
 
+@pytest.mark.slow
 def test_behind_an_older_state_the_table_log_goes_on(
     older: tuple[Path, list[Content]], copy: Path, new: Path
 ) -> None:

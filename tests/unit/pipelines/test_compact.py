@@ -104,6 +104,7 @@ def test_without_sharing_segments_keep_chunks_of_their_own(folder: Path) -> None
         assert list(compact(store, LocalExecutor(2), rules)) == []
 
 
+@pytest.mark.slow
 def test_what_changes_meanwhile_stays_as_it_was(folder: Path) -> None:
     content = write(folder, 5, ["a", "b", "c"])
     with owned_store(folder) as store:
@@ -134,6 +135,7 @@ def test_what_changes_meanwhile_stays_as_it_was(folder: Path) -> None:
     check(folder, content)
 
 
+@pytest.mark.slow
 def test_a_worker_that_writes_elsewhere_is_noticed(folder: Path) -> None:
     content = write(folder, 4, ["a", "b"])
     before = chunks(folder)
@@ -150,6 +152,7 @@ def test_a_worker_that_writes_elsewhere_is_noticed(folder: Path) -> None:
     check(folder, content)
 
 
+@pytest.mark.slow
 def test_a_damaged_source_is_told_and_left(folder: Path) -> None:
     write(folder, 4, ["a"])
     names = sorted(chunks(folder))
@@ -160,6 +163,7 @@ def test_a_damaged_source_is_told_and_left(folder: Path) -> None:
     assert sorted(chunks(folder)) == names
 
 
+@pytest.mark.slow
 def test_a_repeated_task_finds_its_chunk_written_and_nothing_is_lost(folder: Path) -> None:
     """An attempt whose answer was lost has written: the repeat is refused, a later run merges."""
     content = write(folder, 4, ["a", "b"])
@@ -183,6 +187,7 @@ def test_a_repeated_task_finds_its_chunk_written_and_nothing_is_lost(folder: Pat
     check(folder, content)
 
 
+@pytest.mark.slow
 def test_another_owner_keeps_the_job_from_beginning(folder: Path) -> None:
     write(folder, 4, ["a"])
     before = chunks(folder)
@@ -213,6 +218,7 @@ def test_a_job_that_ends_early_leaves_garbage_and_no_damage(folder: Path) -> Non
     assert kinds <= {"waiting"}
 
 
+@pytest.mark.slow
 def test_work_on_another_store_does_not_begin(folder: Path, tmp_path: Path) -> None:
     write(folder, 4, ["a"])
     text = (folder / "siltstone.yaml").read_text()

@@ -196,6 +196,7 @@ def test_a_difference_is_found_where_it_is(folder: Path, target: Path) -> None:
     assert verified(folder, target)["a[0:30000]"] == DIFFERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 65_535, 65_536, 199_999])
 def test_a_difference_is_told_with_its_place(folder: Path, target: Path, position: int) -> None:
     data = bytearray(text("a", 200_000))
@@ -247,6 +248,7 @@ def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
     assert [length for length in read if length >= MIB] == [8 * MIB, 2 * MIB] * 2
 
 
+@pytest.mark.slow
 def test_the_target_is_claimed_before_anything_is_done(folder: Path, target: Path) -> None:
     write(folder, a=b"ours")
     with siltstone.open(target), pytest.raises(siltstone.StoreInUseError):

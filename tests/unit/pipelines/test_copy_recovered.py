@@ -79,6 +79,7 @@ def test_a_copy_that_has_the_bytes_of_its_source_is_read_once(
     assert copied(folder, target) == {"a": SAME}
 
 
+@pytest.mark.slow
 def test_an_export_with_bytes_that_its_store_lost_does_not_go_on(
     folder: Path, tmp_path: Path
 ) -> None:

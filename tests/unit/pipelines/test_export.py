@@ -86,6 +86,7 @@ def files_of(out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_every_folder_that_an_export_makes_is_named_durably(
     folder: Path, tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_events_and_blocks(folder: Path, tmp_path: Path, store: siltstone.Store)
         assert set(verified(folder, tmp_path / name).values()) == {OK}
 
 
+@pytest.mark.slow
 def test_an_event_that_is_not_whole_waits_and_one_behind_the_range_is_not_read(
     folder: Path, tmp_path: Path, store: siltstone.Store
 ) -> None:
@@ -183,6 +185,7 @@ def test_an_event_that_is_not_whole_waits_and_one_behind_the_range_is_not_read(
     assert found_rows == [(0, b"one"), (11, b"two" * 100), (len(whole), b"three")]
 
 
+@pytest.mark.slow
 def test_records_that_are_none_are_told_and_not_published(
     folder: Path, tmp_path: Path, store: siltstone.Store
 ) -> None:
@@ -246,6 +249,7 @@ def test_what_the_store_has_more_or_less_of_is_no_difference(
         exported(folder, out, Form.FILES, Records.BYTES)
 
 
+@pytest.mark.slow
 def test_damage_of_the_store_is_not_blamed_on_the_export(
     folder: Path, tmp_path: Path, fill: Fill
 ) -> None:
@@ -286,6 +290,7 @@ def test_an_address_that_is_none_is_named(folder: Path, address: str, wrong: str
         exported(folder, address, Form.PARQUET, Records.LINES)
 
 
+@pytest.mark.slow
 def test_a_folder_that_can_not_be_written_is_an_outcome(
     folder: Path, tmp_path: Path, fill: Fill
 ) -> None:

@@ -156,6 +156,7 @@ def test_an_export_with_bytes_that_tier_1_forgot_does_not_go_on(
     assert set(exports.verified(folder, tmp_path / "new").values()) == {OK}
 
 
+@pytest.mark.slow
 def test_an_export_goes_on_where_the_store_has_its_last_bytes(folder: Path, tmp_path: Path) -> None:
     def exported() -> set[str]:
         return {

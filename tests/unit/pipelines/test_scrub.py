@@ -117,6 +117,7 @@ def test_a_pin_keeps_chunks_from_a_collector_beside_the_job(
     assert not list((folder / "chunks" / "system" / "pins").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_answer_is_no_damage(
     folder: Path, fill: Fill, executor: LocalExecutor
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_service_that_does_not_answer_is_no_damage(
     assert Counter(found.values())[OK] == len(found) - 1
 
 
+@pytest.mark.slow
 def test_items_travel_and_hold_no_secret(folder: Path, fill: Fill) -> None:
     fill("a", 30_000)
     with store_view(folder) as view:

@@ -53,6 +53,7 @@ def compared(folder: Path, function: str, act: Callable[[], None]) -> set[str]:
         return {one.status for one in (*known, *verify_export(view, LocalExecutor(1), items))}
 
 
+@pytest.mark.slow
 def test_what_is_exported_meanwhile_does_not_differ(folder: Path) -> None:
     def more() -> None:
         with siltstone.open(folder) as store:
@@ -71,6 +72,7 @@ def make_anew(store: Store) -> None:
     store.create("a").append(b"y" * 2_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [truncate, make_anew])
 def test_of_what_goes_meanwhile_nothing_is_said(folder: Path, act: Callable[[Store], None]) -> None:
     with siltstone.open(folder) as store:

@@ -61,6 +61,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WORKS)
 def test_work_begins_only_in_the_store_that_was_planned_for(
     stores: list[tuple[str, str]], kind: str
@@ -84,6 +85,7 @@ def test_a_look_up_in_another_store_is_refused(stores: list[tuple[str, str]]) ->
         find_window(wrong, uuid, *meant)
 
 
+@pytest.mark.slow
 def test_a_look_up_behind_a_recovery_with_loss_is_refused(
     stores: list[tuple[str, str]],
 ) -> None:

@@ -26,6 +26,7 @@ def test_writers_order_by_segment_and_number(one: tuple[int, int], two: tuple[in
 TASK = st.tuples(U64, st.integers(0, 255), U64)
 
 
+@pytest.mark.slow
 @given(TASK, TASK)
 def test_tasks_order_by_due_time(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
     assert (keys.task_key(*one) < keys.task_key(*two)) == (one < two)

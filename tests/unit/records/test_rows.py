@@ -27,6 +27,7 @@ def test_values_round_trip(kind: str, data: st.DataObject) -> None:
     assert decode(row, encode(row)) == row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CODECS)
 @settings(max_examples=40)
 @given(data=st.data())

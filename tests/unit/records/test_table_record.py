@@ -33,6 +33,7 @@ def with_sum(body: bytes) -> bytes:
     return body + struct.pack("<I", crc32c(body))
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.integers(0, 2**60), U32, st.binary(max_size=5))
 def test_round_trip(entries: list[TableEntry], start: int, crc: int, behind: bytes) -> None:
     record, crc_after = encode_table_record(entries, start_version=start, running_crc=crc)
@@ -52,6 +53,7 @@ def test_the_running_sum_depends_on_content_and_not_on_lengths_alone() -> None:
     assert len(sums) == 3
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.data())
 def test_every_changed_bit_is_found(entries: list[TableEntry], data: st.DataObject) -> None:
     record, _ = encode_table_record(entries, start_version=0, running_crc=0)

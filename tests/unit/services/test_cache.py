@@ -83,6 +83,7 @@ assert (install("name", "v1", make) / "program").exists()
 """
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_makes_it(tmp_path: Path) -> None:
     told = tmp_path / "told"
     running = [

@@ -88,6 +88,7 @@ def test_another_secret_is_refused(versitygw: S3Server) -> None:
         client(versitygw, secret="another").list_buckets()
 
 
+@pytest.mark.slow
 def test_the_command_runs_servers_until_it_is_interrupted(versitygw: S3Server) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "services", "run", versitygw.name],

@@ -29,6 +29,7 @@ def test_a_server_listens_on_the_loopback_when_it_has_started(server: AnsweringS
     assert server.is_running
 
 
+@pytest.mark.slow
 def test_a_killed_server_comes_back_on_its_port_with_its_data(server: AnsweringServer) -> None:
     server.write(b"one")
     port, pid = server.port, server.pid
@@ -46,6 +47,7 @@ def test_the_process_is_the_program_itself(server: AnsweringServer) -> None:
     assert b"leash" not in line
 
 
+@pytest.mark.slow
 def test_a_stopped_server_can_be_started_again(server: AnsweringServer) -> None:
     server.stop()
     assert not server.is_running
@@ -66,6 +68,7 @@ def test_a_server_that_ends_at_once_shows_its_log() -> None:
         assert not server.is_running
 
 
+@pytest.mark.slow
 def test_two_servers_do_not_meet(server: AnsweringServer) -> None:
     with AnsweringServer() as other:
         other.start().write(b"x")
@@ -87,6 +90,7 @@ OWNER = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", ["", "again", "down"])
 def test_nothing_stays_when_the_owner_is_killed(story: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -14,6 +14,7 @@ from siltstone.spark.resolve import resolve_tasks
 from siltstone.spark.rows import RowShape, read_task
 
 
+@pytest.mark.slow
 def test_a_task_reads_only_the_store_that_was_planned_for(tmp_path: Path) -> None:
     uuids = {}
     for name in ("meant", "wrong"):

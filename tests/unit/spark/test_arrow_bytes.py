@@ -21,6 +21,7 @@ def expected(values: list[bytes], mode: Mode) -> bytes:
     return b"".join(value + (b"\n" if mode is Mode.LINES else b"") for value in values)
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, max_size=30), st.integers(0, 5), st.integers(0, 5), st.sampled_from(KINDS))
 @pytest.mark.parametrize("mode", Mode)
 def test_values_are_written_as_an_oracle_does(

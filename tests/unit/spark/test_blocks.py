@@ -25,6 +25,7 @@ def cut_anywhere(data: st.DataObject, text: bytes) -> LaidOut:
     )
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=60)
 def test_blocks_are_those_of_a_slice(data: st.DataObject) -> None:
@@ -47,6 +48,7 @@ def test_blocks_are_those_of_a_slice(data: st.DataObject) -> None:
     ]
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=60)
 def test_offsets_of_lines(data: st.DataObject) -> None:

@@ -63,6 +63,7 @@ def test_files_work_where_the_server_knows_the_jar(tmp_path: Path) -> None:
     assert path.startswith(f"silt://file{tmp_path}/")
 
 
+@pytest.mark.slow
 def test_what_files_can_not_be_asked_for_is_named(tmp_path: Path) -> None:
     spark = connected(**{FILE_SYSTEM: "siltstone.SiltFileSystem"})
     siltstone.init(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def run_of(sizes: list[int]) -> EventRun:
     return EventRun(base=0, buffer=bytearray(), starts=starts, lengths=lengths)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(0, 50) | st.integers(0, 3_000), min_size=1, max_size=60),
     size_bytes=st.integers(1, 500),

@@ -109,6 +109,7 @@ def test_wrong_guesses_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     check(data)
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=30), max_size=12), st.integers(0, 400))
 @settings(max_examples=200)
 def test_few_events(payloads: list[bytes], cut: int) -> None:

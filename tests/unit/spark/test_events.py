@@ -198,6 +198,7 @@ def test_one_giant_event(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [len(row["value"]) for row in read(segment, chosen)] == [1, 9 << 20, 1]
 
 
+@pytest.mark.slow
 def test_small_events_in_large_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reads are those of a task, so events are followed many at a time."""
     followed: list[int] = []
@@ -246,6 +247,7 @@ def test_a_text_of_events_may_be_a_string() -> None:
     assert [row["value"] for row in segment.rows(parts[0], chosen, schema)] == ["žluťoučký", "kun"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=9), max_size=9), st.integers(1, 60))
 @settings(max_examples=60)
 def test_a_string_holds_the_bytes_of_any_event(payloads: list[bytes], range_bytes: int) -> None:

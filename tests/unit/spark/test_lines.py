@@ -33,6 +33,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 5, 100])
 def test_lines_are_those_of_python(text: bytes, chunk_bytes: int) -> None:

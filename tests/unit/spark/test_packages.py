@@ -19,6 +19,7 @@ def test_the_spark_set_is_installed() -> None:
         pytest.skip(f"NO TEST OF SPARK RUNS: {', '.join(missing)} not installed; make setup")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", NEEDED)
 def test_a_missing_package_is_an_error_that_says_what_to_install(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import siltstone.spark"

@@ -11,6 +11,7 @@ from siltstone.spark.options import parse_options
 from siltstone.spark.resolve import resolve_tasks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["from", "to", "at_length"])
 @pytest.mark.parametrize("name", ["p/c", "other", ""])
 def test_offsets_of_what_is_not_below_the_prefix_are_refused(

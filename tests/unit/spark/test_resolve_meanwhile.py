@@ -26,6 +26,7 @@ def make_anew(store: Store, size: int) -> None:
     store.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["map", "append_borders"])
 def test_a_segment_that_is_made_anew_while_it_is_planned_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str

@@ -153,6 +153,7 @@ def test_a_copy_of_a_checkpoint_is_told_and_no_batch_is_passed_over(sink: Sink) 
     assert sink.left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("took_place", [True, False])
 def test_an_end_of_which_nobody_knows_what_became_is_asked_again(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, took_place: bool
@@ -194,6 +195,7 @@ def test_an_end_that_fails_is_told_as_it_is(
     assert len(calls) == count
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_close_behind_the_end_fails_no_job(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -394,6 +396,7 @@ def test_keys_of_simple_types_are_taken(sink: Sink, kind: DataType) -> None:
     SegmentSource(sink.options(key="k")).writer(schema, overwrite=False)
 
 
+@pytest.mark.slow
 def test_several_segments_must_share_a_container(tmp_path: Path) -> None:
     with new_sink(tmp_path, containers=3) as sink:
         with pytest.raises(siltstone.SettingsError, match=r"such as '\{keys\}'"):
@@ -441,6 +444,7 @@ def test_a_sealed_segment_is_refused_before_any_task_runs(sink: Sink) -> None:
     assert sink.content() == ["row"]
 
 
+@pytest.mark.slow
 def test_a_failed_task_tells_why_and_nothing_is_published(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

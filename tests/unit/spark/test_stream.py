@@ -148,6 +148,7 @@ def segment(store: siltstone.Store, request: pytest.FixtureRequest) -> siltstone
 # --- records --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_line_waits_for_its_newline(make: Make, segment: siltstone.Segment) -> None:
     stream = make(segment=segment.name)
     assert stream.values() == []
@@ -217,6 +218,7 @@ def test_a_malformed_event_fails_in_its_task(make: Make, segment: siltstone.Segm
     assert stream.values() == [b"d"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["fail", "skip", "column"])
 def test_events_that_hold_events_are_whole_or_the_batch_fails(
     make: Make, segment: siltstone.Segment, bad: str
@@ -313,6 +315,7 @@ def test_a_limit_on_rows_is_kept(make: Make, segment: siltstone.Segment) -> None
     assert [len(stream.batch()) for _ in range(4)] == [10, 10, 5, 0]
 
 
+@pytest.mark.slow
 def test_a_limit_on_bytes_is_kept_and_shared(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -329,6 +332,7 @@ def test_a_limit_on_bytes_is_kept_and_shared(
     assert sum(count for count, _ in counts) == 103
 
 
+@pytest.mark.slow
 def test_a_limit_on_rows_starves_nobody(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -369,6 +373,7 @@ def test_available_now_ends_where_the_segments_ended_then(
 # --- where it begins ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_latest_offset_is_behind_the_last_whole_record(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -406,6 +411,7 @@ def test_a_truncated_segment_begins_with_what_is_left(
     assert make(segment=segment.name).values() == ["rst", "second"]
 
 
+@pytest.mark.slow
 def test_a_segment_that_is_not_there(make: Make, segment: siltstone.Segment) -> None:
     with pytest.raises(SegmentNotFoundError, match="no such segment"):
         make(segments=json.dumps([segment.name, "nobody"]))
@@ -415,6 +421,7 @@ def test_a_segment_that_is_not_there(make: Make, segment: siltstone.Segment) -> 
 # --- what is gone ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bytes_truncated_before_they_were_read(make: Make, segment: siltstone.Segment) -> None:
     segment.append(b"a\nb\nc\nd\n")
     stream = make(segment=segment.name, maxRowsPerTrigger=1)
@@ -429,6 +436,7 @@ def test_bytes_truncated_before_they_were_read(make: Make, segment: siltstone.Se
     assert stream.values() == ["d"]
 
 
+@pytest.mark.slow
 def test_bytes_truncated_between_the_plan_and_a_restart(
     make: Make, segment: siltstone.Segment
 ) -> None:
@@ -443,6 +451,7 @@ def test_bytes_truncated_between_the_plan_and_a_restart(
     assert [row["value"] for row in stream.rows_between(start, end)] == ["c", "d"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["earliest", "latest"])
 def test_the_first_batch_has_the_same_rows_when_it_is_planned_again(
     make: Make, segment: siltstone.Segment, where: str
@@ -482,6 +491,7 @@ def test_bytes_of_a_first_batch_truncated_before_it_is_planned_again(
     assert [row["value"] for row in stream.rows_between(end, second)] == ["e"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_tells_no_beginning_goes_on(
     make: Make, segment: siltstone.Segment
 ) -> None:
@@ -495,6 +505,7 @@ def test_a_checkpoint_that_tells_no_beginning_goes_on(
     assert stream.drain() == []
 
 
+@pytest.mark.slow
 def test_a_segment_deleted_before_it_was_read(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -531,6 +542,7 @@ def test_options_that_leave_out_a_segment_of_the_checkpoint_are_told(
     assert stream.values() == ["c"]
 
 
+@pytest.mark.slow
 def test_a_sealed_segment_that_was_read_may_go(
     make: Make, store: siltstone.Store, segment: siltstone.Segment
 ) -> None:
@@ -592,6 +604,7 @@ def test_what_travels_holds_no_store(make: Make, segment: siltstone.Segment) -> 
     assert len(pickle.dumps(stream.reader)) < 3_000
 
 
+@pytest.mark.slow
 def test_the_store_is_opened_once(
     make: Make, segment: siltstone.Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

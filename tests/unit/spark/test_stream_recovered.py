@@ -119,6 +119,7 @@ def test_a_segment_of_another_container_is_read_on(make: Make, folder: Path) -> 
         both.batch()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_lineages_goes_on_and_gets_them(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     stream.batch()
@@ -201,6 +202,7 @@ def test_a_batch_that_was_planned_before_tier_1_forgot_is_not_planned_again(
         stream.rows_between(start, end)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_sums_goes_on(make: Make, folder: Path) -> None:
     stream = make(segment="{x}a")
     assert stream.values() == ["flushed"]

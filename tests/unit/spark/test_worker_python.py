@@ -67,6 +67,7 @@ def test_a_worker_is_this_interpreter_with_the_path_that_it_was_given_but_for_ar
     assert arguments == ["a b", "", "*"]
 
 
+@pytest.mark.slow
 def test_pyspark_is_found_without_a_path() -> None:
     done = subprocess.run(
         [worker_python(sys.executable), "-c", "import pyspark, py4j; print(pyspark.__file__)"],
@@ -79,6 +80,7 @@ def test_pyspark_is_found_without_a_path() -> None:
     assert Path(done.stdout.strip()).is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [False, True])
 def test_a_worker_that_waits_when_spark_ends_says_nothing(
     another_python: str, chosen: bool, monkeypatch: pytest.MonkeyPatch

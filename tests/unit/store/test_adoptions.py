@@ -45,6 +45,7 @@ def adopt(store: Store, segment: str, *, sums: tuple[int, ...] | None = None) ->
     store.commit_import(ticket, [ImportOutput(segment=segment, chunks=(chunk,))])
 
 
+@pytest.mark.slow
 def test_an_object_is_a_chunk_of_one_container(folder: Path) -> None:
     with siltstone.open(folder) as store:
         first, second = names_of_both(store)
@@ -60,6 +61,7 @@ def test_an_object_is_a_chunk_of_one_container(folder: Path) -> None:
         assert (found.container, found.chunks, found.length) == (1, 1, len(DATA))
 
 
+@pytest.mark.slow
 def test_who_does_not_have_all_containers_takes_nothing_in_place(folder: Path) -> None:
     with siltstone.open(folder) as store:
         first, _ = names_of_both(store)
@@ -69,6 +71,7 @@ def test_who_does_not_have_all_containers_takes_nothing_in_place(folder: Path) -
         assert [*store.list()] == []
 
 
+@pytest.mark.slow
 def test_a_reader_shows_adoptions_and_changes_none(folder: Path) -> None:
     with siltstone.open(folder) as store:
         adopt(store, "a")
@@ -80,6 +83,7 @@ def test_a_reader_shows_adoptions_and_changes_none(folder: Path) -> None:
                 refused("mine")
 
 
+@pytest.mark.slow
 def test_manifests_show_unverified_bytes_only_if_asked(folder: Path) -> None:
     with siltstone.open(folder) as store:
         adopt(store, "a")
@@ -96,6 +100,7 @@ def test_manifests_show_unverified_bytes_only_if_asked(folder: Path) -> None:
         store.publish_files(["a"])
 
 
+@pytest.mark.slow
 def test_a_scrub_says_what_it_could_not_verify(folder: Path) -> None:
     with siltstone.open(folder) as store:
         adopt(store, "a")
@@ -142,6 +147,7 @@ def test_objects_of_a_bucket_are_taken_in_place(versitygw: S3Server, tmp_path: P
             assert [found.name for found in storage.list("old/")] == ["old/1", "old/2"]
 
 
+@pytest.mark.slow
 def test_files_are_imported_from_python(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(DATA)

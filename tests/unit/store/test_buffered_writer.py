@@ -45,6 +45,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return Log(monkeypatch)
 
 
+@pytest.mark.slow
 def test_events_are_durable_behind_a_flush_in_their_order(segment: siltstone.Segment) -> None:
     segment.append(b"before")
     writer = segment.buffered()
@@ -174,6 +175,7 @@ def test_a_failure_that_no_call_told_of_is_told_by_the_end(
     writer.close()
 
 
+@pytest.mark.slow
 def test_a_failure_is_not_lost_with_its_writer(segment: siltstone.Segment, log: Log) -> None:
     log.fails = lambda _: siltstone.BackPressureError("no room")
     failed = threading.Event()

@@ -31,6 +31,7 @@ def chunks(file: Path) -> list[Path]:
     return [path for path in (file.parent / "chunks" / "data").rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_what_was_read_once_is_read_without_the_service(tmp_path: Path) -> None:
     file = made(tmp_path)
     with siltstone.open(file) as store:
@@ -56,6 +57,7 @@ def test_a_deep_check_looks_at_what_the_service_holds(tmp_path: Path) -> None:
         assert list(store.check(deep=True)), "the damage is found"
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_changes_no_byte(tmp_path: Path) -> None:
     file = made(tmp_path)
     with siltstone.open(file) as store:

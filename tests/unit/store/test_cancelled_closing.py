@@ -16,6 +16,7 @@ from siltstone.metadata.index import Index
 CANCELS = 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_store_is_free_after_a_closing_that_was_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, read_only: bool

@@ -44,6 +44,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_a_store_is_free_after_an_opening_that_was_cancelled(
     tmp_path: Path, begun: threading.Event, *, is_restored: bool
@@ -115,6 +116,7 @@ def test_a_store_is_free_after_an_opening_that_was_cancelled_at_its_last_step(
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_a_store_is_free_after_an_opening_that_was_cancelled_as_its_containers_were_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ def name_in(container: int) -> str:
     return next(f"s{n}" for n in range(1000) if container_of(f"s{n}", COUNT) == container)
 
 
+@pytest.mark.slow
 def test_each_store_has_its_own_containers(file: Path) -> None:
     names = [name_in(container) for container in range(COUNT)]
     with (
@@ -55,6 +56,7 @@ def test_names_of_other_containers_are_refused(file: Path) -> None:
                 call()
 
 
+@pytest.mark.slow
 def test_a_container_has_one_owner(file: Path) -> None:
     with siltstone.open(file, containers=[0, 1]), pytest.raises(StoreInUseError):
         siltstone.open(file, containers=[1, 2])
@@ -72,6 +74,7 @@ def test_a_reader_may_look_at_some(file: Path) -> None:
             reader.segment(name_in(0)).read(0, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [[], [COUNT], [-1], [0, 7]])
 def test_containers_that_are_none_are_refused(file: Path, wrong: list[int]) -> None:
     with pytest.raises(ValueError, match="container"):

@@ -41,6 +41,7 @@ def _change(place: Path, found: bytes, by: bytes) -> Path:
     raise AssertionError("no file of the log has these bytes")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_the_newest_append_is_an_error_and_not_a_loss(killed: Path) -> None:
     file = _change(killed, b"third third", b"third tHird")
     for read_only in (True, False):
@@ -68,6 +69,7 @@ def test_a_recovery_keeps_all_that_stands_before_a_damaged_frame(
         assert not list(store.check())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_frame_of_which_the_end_is_missing_is_dropped_and_told(
     killed: Path, read_only: bool

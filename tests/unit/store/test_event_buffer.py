@@ -28,6 +28,7 @@ def _buffer(wake: _Wakes, *, bound: int = BOUND) -> EventBuffer:
     )
 
 
+@pytest.mark.slow
 @given(steps=st.lists(st.one_of(st.integers(0, 200), st.just("take"))))
 def test_a_buffer_is_a_bounded_queue(steps: list[int | str]) -> None:
     wake = _Wakes()

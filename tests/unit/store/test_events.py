@@ -15,6 +15,7 @@ def payloads(segment: siltstone.Segment, offset: int | None = None) -> list[byte
     return [event.payload for event in read_events(segment, offset)]
 
 
+@pytest.mark.slow
 def test_events_of_a_writer_are_read_back(segment: siltstone.Segment) -> None:
     told: list[siltstone.DurableEvents] = []
     with events.Writer(segment, on_durable=told.append) as writer:

@@ -37,6 +37,7 @@ def test_how_names_are_written(name: str, path: str) -> None:
     assert escaped(name) == path
 
 
+@pytest.mark.slow
 @given(st.lists(NAMES, unique=True, max_size=8))
 def test_paths_are_unique_and_none_is_a_folder_of_another(names: list[str]) -> None:
     paths = file_paths(names)

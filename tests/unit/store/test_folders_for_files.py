@@ -67,6 +67,7 @@ def test_a_folder_for_a_file_of_tier_1_is_damage(place: Path, which: str) -> Non
     assert _read(place) == (b"flushed " if which == "frames" else b"flushed in tier 1")
 
 
+@pytest.mark.slow
 def test_a_folder_for_the_lock_of_tier_1_is_named(place: Path) -> None:
     path = _folder_for(place / "tier1" / "c0" / "lock")
     assert _read(place, read_only=True) == b"flushed in tier 1"
@@ -78,6 +79,7 @@ def test_a_folder_for_the_lock_of_tier_1_is_named(place: Path) -> None:
     assert _read(place) == b"flushed in tier 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tier1", "tier1/c0"])
 def test_a_file_for_a_folder_of_tier_1_is_named(place: Path, name: str) -> None:
     path = place / name
@@ -92,6 +94,7 @@ def test_a_file_for_a_folder_of_tier_1_is_named(place: Path, name: str) -> None:
     assert _read(place) == b"flushed in tier 1"
 
 
+@pytest.mark.slow
 def test_a_file_for_the_folder_of_a_log_is_put_aside_by_a_recovery(place: Path) -> None:
     shutil.rmtree(place / "tier1" / "c0")
     (place / "tier1" / "c0").write_bytes(b"somebody's")
@@ -101,6 +104,7 @@ def test_a_file_for_the_folder_of_a_log_is_put_aside_by_a_recovery(place: Path) 
     assert _read(place) == b"flushed "
 
 
+@pytest.mark.slow
 def test_a_folder_for_the_name_of_the_store_is_named_by_a_recovery(place: Path) -> None:
     path = _folder_for(place / "chunks" / "system" / "store")
     with pytest.raises(siltstone.StoreNotFoundError, match="system/store"):
@@ -113,6 +117,7 @@ def test_a_folder_for_the_name_of_the_store_is_named_by_a_recovery(place: Path) 
     assert _read(place) == b"flushed in tier 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["CURRENT", "LOCK", "rocksdict-config.json", "*.sst", "MANIFEST-*"]
 )

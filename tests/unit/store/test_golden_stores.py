@@ -67,6 +67,7 @@ def test_an_owner_goes_on_with_it(version: str, folder: Path) -> None:
         assert store.segment("tail").read(length, 9) == b"on"
 
 
+@pytest.mark.slow
 def test_so_does_a_recovery_without_its_log(version: str, folder: Path) -> None:
     shutil.rmtree(folder / "tier1")
     with siltstone.open(folder, recover="read-only") as store:

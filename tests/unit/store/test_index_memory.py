@@ -12,6 +12,7 @@ from siltstone.core.words import MIB
 from siltstone.metadata import index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("containers", "each"), [(1, 16 * MIB), (2, 16 * MIB), (8, 4 * MIB)])
 def test_many_containers_share_what_is_kept_of_unwritten_rows(
     containers: int, each: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -184,6 +184,7 @@ def test_a_forked_child_is_told_to_open_again(tmp_path: Path) -> None:
         assert segment.append(b"parent") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
 @pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
 def test_no_store_is_opened_behind_a_fork(

@@ -34,6 +34,7 @@ def _misspelt(place: Path) -> int:
     return number + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_folder_that_is_missing_is_named_with_its_settings(place: Path, read_only: bool) -> None:
     line = _misspelt(place)
@@ -46,6 +47,7 @@ def test_a_folder_that_is_missing_is_named_with_its_settings(place: Path, read_o
     assert not (place / "teir1").exists()
 
 
+@pytest.mark.slow
 def test_a_recovery_says_first_that_the_folder_is_missing(place: Path) -> None:
     line = _misspelt(place)
     (report,) = recover_store(place)
@@ -81,6 +83,7 @@ def _without_journal(place: Path) -> None:
     shutil.rmtree(place / "chunks" / "data", ignore_errors=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_emptied, _of_another_store, _older, _without_journal])
 @pytest.mark.parametrize("read_only", [True, False])
 def test_every_lost_log_is_named(

@@ -140,6 +140,7 @@ def test_what_is_done_is_counted(folder: Path) -> None:
             assert value(uuid, "siltstone_operation_seconds_count", **labels) == times, verb
 
 
+@pytest.mark.slow
 def test_gauges_show_the_moment_and_go_with_the_container(folder: Path) -> None:
     with siltstone.open(folder) as store:
         uuid = store.uuid

@@ -138,6 +138,7 @@ def test_at_the_end_there_is_less(segment: siltstone.Segment) -> None:
         segment.read(-1, 1)
 
 
+@pytest.mark.slow
 def test_damage_is_found_wherever_it_is(file: Path, segment: siltstone.Segment) -> None:
     path = chunk_path(file, segment)
     for offset, length in RANGES:

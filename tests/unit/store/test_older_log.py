@@ -69,6 +69,7 @@ def test_every_older_copy_is_refused_by_all_behind_a_clean_close(
         assert store.segment("b").read(0, 100) == b"fourth"
 
 
+@pytest.mark.slow
 def test_what_continues_long_term_storage_is_kept_by_a_recovery(tmp_path: Path) -> None:
     place = tmp_path / "store"
     siltstone.init(place)
@@ -88,6 +89,7 @@ def test_what_continues_long_term_storage_is_kept_by_a_recovery(tmp_path: Path) 
         assert not list(store.check())
 
 
+@pytest.mark.slow
 def test_what_the_next_owner_appends_and_loses_is_missed_too(tmp_path: Path) -> None:
     place = tmp_path / "store"
     siltstone.init(place)
@@ -101,6 +103,7 @@ def test_what_the_next_owner_appends_and_loses_is_missed_too(tmp_path: Path) -> 
         siltstone.open(place, read_only=True)
 
 
+@pytest.mark.slow
 def test_an_owner_whose_log_file_is_gone_leaves_no_shorter_log_behind(tmp_path: Path) -> None:
     siltstone.init(tmp_path)
     with siltstone.open(tmp_path) as store:

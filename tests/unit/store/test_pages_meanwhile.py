@@ -22,6 +22,7 @@ async def fill(store: AsyncStore, count: int) -> None:
         await segment.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("verb", ["chunks", "examine"])
 def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(

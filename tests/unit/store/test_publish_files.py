@@ -52,6 +52,7 @@ def contents(folder: Path, found: PublishedFiles) -> dict[str, bytes]:
     return {file.segment: content(manifest, file) for file in manifest.files}
 
 
+@pytest.mark.slow
 def test_files_hold_all_that_was_acknowledged_or_what_is_flushed(
     store: siltstone.Store, folder: Path, name: str
 ) -> None:

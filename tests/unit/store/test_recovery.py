@@ -52,6 +52,7 @@ def test_one_container_after_the_other(place: Path) -> None:
         assert store.segment("{0}").read(0, 100) == b"flushed again"
 
 
+@pytest.mark.slow
 def test_no_such_container(place: Path) -> None:
     with pytest.raises(ValueError, match="no container 2: the store has 2 containers"):
         siltstone.recover(place, [2])
@@ -142,6 +143,7 @@ def test_an_open_reader_goes_on_with_no_bytes_of_another_history(place: Path, ap
         assert reader.segment("{0}").read(0, 1_000) == b"flushed" + appends * b" again"
 
 
+@pytest.mark.slow
 def test_a_table_record_that_lies_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
     """Both are whole, and of one length; the index of the checkpoint ends between them."""
     place = tmp_path / "store"

@@ -9,6 +9,7 @@ from siltstone.container.retention import Retention
 from siltstone.core.errors import BackPressureError, SiltstoneError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_failure_says_where_the_rule_holds_and_a_repeat_sets_it_in_all(
     store: siltstone.Store, failing: int, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_a_get_needs_no_loop(tmp_path: Path) -> None:
         holding.result(60)
 
 
+@pytest.mark.slow
 def test_every_thread_gets_what_it_put_and_nothing_older_than_it_saw(tmp_path: Path) -> None:
     failures: list[BaseException] = []
     with siltstone.open(siltstone.init(tmp_path)) as store:
@@ -150,6 +151,7 @@ def get_to_the_end(
         ends.append(error)
 
 
+@pytest.mark.slow
 def test_gets_that_a_close_overtakes_say_that_the_store_was_closed(tmp_path: Path) -> None:
     file = siltstone.init(tmp_path)
     for _ in range(5):

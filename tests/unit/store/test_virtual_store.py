@@ -94,6 +94,7 @@ async def filled(store: AsyncStore, name: str = "a") -> AsyncSegment:
     return segment
 
 
+@pytest.mark.slow
 def test_flush_by_age(tmp_path: Path) -> None:
     async def story(life: Life, store: AsyncStore) -> None:
         segment = await filled(store)

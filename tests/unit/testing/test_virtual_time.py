@@ -133,6 +133,7 @@ def pieces_of(frame: Frame) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_every_frame_and_every_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_indexes_still(monkeypatch)
     first, again = trace_of(11), trace_of(11)
@@ -141,5 +142,6 @@ def test_a_seed_repeats_every_frame_and_every_chunk(monkeypatch: pytest.MonkeyPa
     assert first == again
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_story() -> None:
     assert trace_of(11)[0] != trace_of(12)[0]

@@ -28,6 +28,7 @@ OTHER_KEY = "b3RoZXIga2V5"
 SIGNATURE = "sv=2024-01-01&se=2020-01-01T00:00:00Z&sr=c&sp=rl&sig=Y2FuYXJ5"
 
 
+@pytest.mark.slow
 def test_a_container_that_is_not_there(counted: NewCounted) -> None:
     here = counted()
     with pytest.raises(SettingsError, match="there is no container 'elsewhere'"):

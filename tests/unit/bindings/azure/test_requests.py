@@ -45,6 +45,7 @@ def test_a_larger_one_is_its_blocks_and_one_more(counted: NewCounted) -> None:
     assert here.raw.read("a") == bytes(3 * MIB) + b"end"
 
 
+@pytest.mark.slow
 def test_a_join_moves_no_bytes(counted: NewCounted) -> None:
     here = counted(blobs="block", block_bytes=1_000)
     names = [f"s/{number}" for number in range(20)]
@@ -79,6 +80,7 @@ def test_reads_stats_and_deletes_are_one_request(counted: NewCounted) -> None:
     assert here.whats() == ["DELETE"]
 
 
+@pytest.mark.slow
 def test_many_deletes_are_a_request_for_each_256(counted: NewCounted) -> None:
     here = counted()
     names = [f"d/{number}" for number in range(600)]

@@ -180,6 +180,7 @@ def test_the_sdk_never_repeats() -> None:
     session.close()
 
 
+@pytest.mark.slow
 def test_without_the_sdk_the_module_is_named() -> None:
     code = (
         "import sys\n"

@@ -69,6 +69,7 @@ def test_closing_frees_sockets_and_threads(stub: Stub) -> None:
     assert threading.active_count() <= threads + 60
 
 
+@pytest.mark.slow
 def test_what_a_join_could_not_remove_is_hidden_and_swept(
     stub: Stub, storage: GcsChunkStorage
 ) -> None:

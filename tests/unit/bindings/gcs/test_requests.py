@@ -30,6 +30,7 @@ def test_a_small_create_is_one_request(storage: GcsChunkStorage, stub: Stub) -> 
     assert stub.contents() == {"a/b": b"onetwo"}
 
 
+@pytest.mark.slow
 def test_a_create_of_64_mib_is_one_request(storage: GcsChunkStorage, stub: Stub) -> None:
     half = LARGE * 32
     storage.create("a", [half, half])

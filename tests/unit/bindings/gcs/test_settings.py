@@ -75,6 +75,7 @@ def test_another_name_is_not_meant() -> None:
     assert plugin.siltstone_chunk_storage("other", {}) is None
 
 
+@pytest.mark.slow
 def test_no_sdk_is_loaded_for_another_binding() -> None:
     program = (
         "import sys; from siltstone.bindings.gcs import plugin, settings; "

@@ -106,6 +106,7 @@ def run_until_the_power_is_cut(root: Path, number: int, keep: float) -> None:
             assert found[name][: len(content)] == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
 def test_power_may_be_cut_at_every_call(tmp_path: Path, keep: float) -> None:
     layer = FileLayer()

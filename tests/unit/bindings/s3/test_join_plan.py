@@ -41,6 +41,7 @@ def test_plans(lengths: list[int], plan: list[str]) -> None:
     assert shown(lengths) == plan
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=30))
 def test_every_plan_is_possible_and_whole(lengths: list[int]) -> None:
     parts = plan_join(lengths, LEAST, MOST)

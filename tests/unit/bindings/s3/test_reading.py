@@ -40,6 +40,7 @@ def read(storage: S3ChunkStorage, offset: int, length: int) -> bytes:
     return bytes(buffer[: storage.read_into("a", offset, buffer)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0, 1, 4096])
 @pytest.mark.parametrize(
     "length", [1, STEP_BYTES, PATIENT - 1, PATIENT, PATIENT + 1, 3 * MIB - 1, 4 * MIB, 6 * MIB]

@@ -30,6 +30,7 @@ def test_a_small_create_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
     assert "x-amz-checksum-crc32" not in request.headers
 
 
+@pytest.mark.slow
 def test_a_create_of_64_mib_is_one_put(storage: S3ChunkStorage, stub: Stub) -> None:
     half = bytes(32 * MIB)
     storage.create("a", [half, half])
@@ -84,6 +85,7 @@ def test_reads_go_around_the_copies_of_the_sdk_on_one_connection(
     assert plain_body(io.BytesIO(b"of another SDK")) is None
 
 
+@pytest.mark.slow
 def test_calls_one_after_the_other_share_a_connection(storage: S3ChunkStorage, stub: Stub) -> None:
     stub.objects["a"] = LARGE
     stub.connections = 0

@@ -22,6 +22,7 @@ def credentials_of(storage: S3ChunkStorage) -> Any:
     return client._request_signer._credentials
 
 
+@pytest.mark.slow
 @mock_aws()
 def test_a_role_is_assumed_and_assumed_again() -> None:
     service = MotoService(

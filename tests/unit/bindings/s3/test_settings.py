@@ -125,6 +125,7 @@ def test_the_sdk_never_repeats_and_no_variable_moves_the_endpoint(
     client.close()
 
 
+@pytest.mark.slow
 def test_without_the_sdk_the_extra_is_named(tmp_path: Path) -> None:
     code = (
         "import sys\n"

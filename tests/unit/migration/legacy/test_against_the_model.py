@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -38,6 +39,7 @@ step = some.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(some.lists(step, max_size=25), some.booleans())
 def test_what_is_found_is_what_the_original_reads(

@@ -128,6 +128,7 @@ LENGTHS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(lengths=st.lists(LENGTHS, min_size=1, max_size=12), parts=st.integers(1, 5))
 def test_the_files_are_those_that_the_page_cache_writes(

@@ -102,6 +102,7 @@ def test_a_short_life_takes_little_and_leaves_less(tmp_path: Path) -> None:
     assert shown(tmp_path) == [b"abc"]
 
 
+@pytest.mark.slow
 def test_many_short_lives_take_little(tmp_path: Path) -> None:
     opened(tmp_path, new=True).close()
     for number in range(50):
@@ -112,6 +113,7 @@ def test_many_short_lives_take_little(tmp_path: Path) -> None:
     assert shown(tmp_path)[-2:] == [b"49", b"second"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [FileFencedLog.close, FileFencedLog.abandon])
 def test_two_files_are_left_when_all_is_flushed(tmp_path: Path, ends: object) -> None:
     opened(tmp_path, new=True).close()
@@ -233,6 +235,7 @@ LENGTHS = st.one_of(
 LIFE = st.lists(LENGTHS, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(lives=st.lists(st.tuples(LIFE, st.booleans(), st.booleans()), min_size=1, max_size=4))
 def test_any_frame_fits_at_any_time(

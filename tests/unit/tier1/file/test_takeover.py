@@ -130,6 +130,7 @@ def _calls_of_a_claim(path: Path) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_claim_during_which_the_older_owner_appends(tmp_path: Path) -> None:
     count = _calls_of_a_claim(tmp_path / "count")
     assert count > 30
