@@ -23,6 +23,13 @@ PACK_APPENDS_MIN = 16
 """Where flushes are appended to a segment's own chunk, so many requests a round are too many."""
 
 
+def check_close_flush(choice: CloseFlush, *, what: str) -> None:
+    """Refuse what a close does not know. Raises ``ValueError``."""
+    known = get_args(CloseFlush)
+    if choice not in known:
+        raise ValueError(f"{what} is one of {', '.join(known)}, not {choice!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
     """Settings of one container; every owner of it may choose others.
@@ -186,10 +193,7 @@ class ContainerSettings:
             raise ValueError(
                 f"verify_reads is one of remembered, always, never: {self.verify_reads!r}"
             )
-        if self.close_flush not in get_args(CloseFlush):
-            raise ValueError(
-                f"close_flush is one of {', '.join(get_args(CloseFlush))}: {self.close_flush!r}"
-            )
+        check_close_flush(self.close_flush, what="close_flush")
 
     def resolved(self, capabilities: Capabilities) -> FlushPolicy:
         """When and how segments are flushed to a service of these capabilities."""

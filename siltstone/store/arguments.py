@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
-from siltstone.container.settings import CloseFlush
 from siltstone.container.views import (
     Append,
     AttributeIs,
@@ -193,14 +192,3 @@ def common_container(names: Iterable[str], count: int) -> int:
     if len(set(found.values())) > 1:
         raise SeveralContainersError(found)
     return next(iter(found.values()))
-
-
-def check_close_flush(flush: CloseFlush | None) -> None:
-    """Refuse what ``close`` does not know.
-
-    Raises:
-        ValueError: it is none of the values of ``close.flush``.
-    """
-    known = get_args(CloseFlush)
-    if flush is not None and flush not in known:
-        raise ValueError(f"flush is one of {', '.join(known)}, not {flush!r}")

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from siltstone.container.check_views import Wish
 from siltstone.container.health import ContainerHealth, closed_health
-from siltstone.container.settings import CloseFlush
+from siltstone.container.settings import CloseFlush, check_close_flush
 from siltstone.container.views import (
     CommitResult,
     Condition,
@@ -32,7 +32,6 @@ from siltstone.core.uuid_text import uuid_text
 from siltstone.core.whole_calls import WholeClose
 from siltstone.core.words import check_segment_name, container_of
 from siltstone.store.arguments import (
-    check_close_flush,
     common_container,
     name_of,
     plain_condition,
@@ -153,7 +152,8 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
             ChunkUnavailableError: calls to long-term storage hang, and not all is flushed.
             LogError: a call to tier 1 hangs, or failed; what was in flight is unknown.
         """
-        check_close_flush(flush)
+        if flush is not None:
+            check_close_flush(flush, what="flush")
         self._closed = True
         await self._closing.run(partial(self._end, flush))
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siltstone.container.settings import CloseFlush, check_close_flush
 from siltstone.core.closing import Closing
 from siltstone.store.background_loop import BackgroundLoop
 from siltstone.store.file_verbs import TTL_S, PublishedFiles
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     )
     from siltstone.container.legacy_views import LegacyLayout, LegacySegment
     from siltstone.container.retention_views import RetentionCut, RetentionRule
-    from siltstone.container.settings import CloseFlush
     from siltstone.container.views import (
         CommitResult,
         Condition,
@@ -98,6 +98,8 @@ class Store(LivingHandle, Closing):
 
         Raises as ``AsyncStore.close``; the store is closed then as well.
         """
+        if flush is not None:  # before anything ends
+            check_close_flush(flush, what="flush")
         if self.closed:
             self._loop.close()
             return
