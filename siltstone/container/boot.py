@@ -6,7 +6,7 @@ Owner and read-only opens share these steps; they differ in what they may write.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -183,19 +183,14 @@ async def _matching_index(
     except CorruptDataError as error:
         logger.warning("local index is damaged and is built anew: %s", error)
         return None
-    position = index.position
-    try:
+
+    async def matches() -> bool:
+        position = index.position
         if position is not None and position.lineage == where.lineage:
             _check_not_ahead(position.version, where, frames, folder)
-        matches = await _is_prefix(index, where, frames, system)
-    except BaseException:
-        # The next try must find it free.
-        index.close()
-        raise
-    if matches:
-        return index
-    index.close()
-    return None
+        return await _is_prefix(index, where, frames, system)
+
+    return await _kept_if(index, matches)
 
 
 async def _linked_index(
@@ -215,8 +210,13 @@ async def _linked_index(
     index = await run_whole(environment, INDEX_POOL, link, close_index)
     if index is None:
         return None
+    return await _kept_if(index, partial(_is_prefix, index, where, frames, system))
+
+
+async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Index | None:
+    """The index if it is the right one; else it is closed, for the next try must find it free."""
     try:
-        if await _is_prefix(index, where, frames, system):
+        if await matches():
             return index
     except BaseException:
         index.close()

@@ -34,12 +34,11 @@ from siltstone.core.records.piece import (
     ControlKind,
     control_piece,
 )
-from siltstone.core.records.table_record import TableEntry, record_length
+from siltstone.core.records.table_record import TableEntry, encode_entries, record_length
 
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
-RECORD_BYTES = record_length(())
-UPDATE_BYTES = TABLE_HEADER.size + RECORD_BYTES
+UPDATE_BYTES = TABLE_HEADER.size + record_length(())
 """What a table update takes of a frame beside its entries."""
 
 
@@ -142,17 +141,13 @@ class Pipeline(Admission):
 
         ``encoded`` is what ``encode_entries`` makes of the entries, if that is known.
         """
-        size = (
-            UPDATE_BYTES + len(encoded) if encoded else TABLE_HEADER.size + record_length(entries)
-        )
+        if encoded is None:
+            encoded = encode_entries(entries)
+        size = UPDATE_BYTES + len(encoded)
         batch = self.batch
         if self.failure is not None or batch.size + size > self.body_bytes_max:
             batch = self.room(size)
-        tables = self.replica.tables
-        if encoded is None:
-            update = tables.assign(entries)
-        else:
-            update = tables.assign_encoded(entries, encoded)
+        update = self.replica.tables.assign_encoded(entries, encoded)
         batch.updates.append(update)
         batch.size += size
         if not relief:

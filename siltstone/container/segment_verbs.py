@@ -26,7 +26,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.keys import CounterKind
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.records.table_record import TableEntry, encode_entries
+from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
@@ -147,8 +147,7 @@ class SegmentVerbs:
             entries.append(put_attributes(segment_id, attributes))
         if rows.pending_tombstone(name) is not None:
             entries.append(remove_tombstone(name))
-        encoded = encode_entries(entries)
-        made = self._pipeline.promise(self._pipeline.assign(entries, relief=False, encoded=encoded))
+        made = self._pipeline.promise(self._pipeline.assign(entries, relief=False))
         self._next_id = (tables.moment, segment_id + 1)
         return (segment_id, created_ms), made
 

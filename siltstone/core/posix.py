@@ -15,7 +15,7 @@ from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP, ESPIPE
 from typing import Protocol
 
 from siltstone.core.chunk_storage import Buffer
-from siltstone.core.open_files import gave_back, with_descriptor
+from siltstone.core.open_files import with_descriptor
 
 _WAIT_BEFORE_AND_WRITE = 3
 """Flags of ``sync_file_range``."""
@@ -194,12 +194,7 @@ class SystemFileCalls:
         self, path: PathName, flags: int, mode: int = 0o666, *, dir_fd: int | None = None
     ) -> int:
         """``os.open``."""
-        try:
-            return os.open(path, flags, mode, dir_fd=dir_fd)
-        except OSError as error:
-            if not gave_back(error):
-                raise
-        return os.open(path, flags, mode, dir_fd=dir_fd)
+        return with_descriptor(lambda: os.open(path, flags, mode, dir_fd=dir_fd))
 
     def open_below(self, path: PathName, flags: int, *, dir_fd: int) -> int:
         """``openat2`` of Linux, which ``os`` lacks; it says EINTR itself."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -117,47 +118,43 @@ async def upload_index(
         ChunkError: long-term storage refused, or did not answer ``UPLOAD_ATTEMPTS`` times.
         CorruptDataError: the index is damaged.
     """
-    try:
-        return await _uploaded(index, storage, environment, container, epoch, known, scratch, sums)
-    finally:
-        await run_whole(environment, INDEX_POOL, partial(shutil.rmtree, scratch, True))
-
-
-async def _uploaded(
-    index: Index,
-    storage: AsyncChunkStorage,
-    environment: Environment,
-    container: int,
-    epoch: int,
-    known: Sequence[IndexFile],
-    scratch: Path,
-    sums: FileSums,
-) -> UploadedIndex:
-    take = partial(take_index, index, scratch)
-    position, paths = await environment.run_blocking(INDEX_POOL, take)
-    if position is None:
-        return UploadedIndex(files=(), position=None)
-    durable = {(file.file_name, file.length, file.crc): file for file in known}
-    files: list[IndexFile] = []
-    seen: FileSums = {}
-    uploaded = 0
-    for path in paths:
-        identity = await environment.run_blocking(INDEX_POOL, partial(_identity, path))
-        file = durable.get((path.name, identity[2], sums.get(identity, -1)))
-        if file is None or file.length <= SMALL_BYTES:
-            data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
-            file = durable.get((path.name, len(data), crc))
-            if file is None:
-                uploaded += len(data)
+    async with _copied(index, scratch, environment) as (position, paths):
+        if position is None:
+            return UploadedIndex(files=(), position=None)
+        durable = {(file.file_name, file.length, file.crc): file for file in known}
+        files: list[IndexFile] = []
+        seen: FileSums = {}
+        uploaded = 0
+        for path in paths:
+            identity = await environment.run_blocking(INDEX_POOL, partial(_identity, path))
+            file = durable.get((path.name, identity[2], sums.get(identity, -1)))
             if file is None or file.length <= SMALL_BYTES:
-                name = await _upload(storage, environment, container, epoch, data, crc)
-                file = IndexFile(file_name=path.name, chunk_name=name, length=len(data), crc=crc)
-        files.append(file)
-        if path.suffix == SORTED_FILE:
-            seen[identity] = file.crc
-    sums.clear()
-    sums.update(seen)
-    return UploadedIndex(files=tuple(files), position=position, uploaded_bytes=uploaded)
+                data, crc = await environment.run_blocking(INDEX_POOL, partial(_read, path))
+                file = durable.get((path.name, len(data), crc))
+                if file is None:
+                    uploaded += len(data)
+                if file is None or file.length <= SMALL_BYTES:
+                    name = await _upload(storage, environment, container, epoch, data, crc)
+                    file = IndexFile(
+                        file_name=path.name, chunk_name=name, length=len(data), crc=crc
+                    )
+            files.append(file)
+            if path.suffix == SORTED_FILE:
+                seen[identity] = file.crc
+        sums.clear()
+        sums.update(seen)
+        return UploadedIndex(files=tuple(files), position=position, uploaded_bytes=uploaded)
+
+
+@asynccontextmanager
+async def _copied(
+    index: Index, folder: Path, environment: Environment
+) -> AsyncIterator[tuple[Position | None, tuple[Path, ...]]]:
+    """What ``take_index`` gives, whose files are gone afterwards."""
+    try:
+        yield await environment.run_blocking(INDEX_POOL, partial(take_index, index, folder))
+    finally:
+        await run_whole(environment, INDEX_POOL, partial(shutil.rmtree, folder, True))
 
 
 async def restore_index(
