@@ -176,7 +176,7 @@ _OPEN = "import siltstone, sys\nsiltstone.open(sys.argv[1]).close(flush='never')
 
 
 def _large_append(workshop: Workshop) -> list[Figure]:
-    """Memory of verbs after a large append that nobody flushed."""
+    """Memory of verbs after a large append that was not flushed."""
     size = workshop.pick(LARGE_BYTES, 2**20)
     with workshop.place() as place:
         settings = (

@@ -23,7 +23,7 @@ RUNS = 11
 
 
 def run(workshop: Workshop) -> list[Figure]:
-    """Helps and verbs of a small store in folders, each beside two processes of Python alone."""
+    """Helps and verbs of a small store in folders, each next to two processes of Python alone."""
     with workshop.place() as place:
         store = place / "store"
         siltstone.init(store)

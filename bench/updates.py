@@ -275,7 +275,7 @@ class _Parts:
 
 
 def _reads(workshop: Workshop) -> list[Figure]:
-    """Scans and gets of a blocking caller, beside the same rows in RocksDB."""
+    """Scans and gets of a blocking caller, next to the same rows in RocksDB."""
     total = workshop.pick(100_000, 2_000)
     rows = {b"row-%08d" % number: os.urandom(VALUE_BYTES) for number in range(total)}
     keys = list(rows)[:: max(1, total // KEYS)]

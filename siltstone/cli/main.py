@@ -55,7 +55,7 @@ class Verbs(ListedVerbs):
 
 
 def _shortened(name: str) -> str:
-    """A summary as click shows it beside a name that it completes."""
+    """A summary as click shows it next to a name that it completes."""
     return click.Command(name, help=VERBS[name].summary).get_short_help_str()
 
 

@@ -61,7 +61,7 @@ async def build_replica(
         environment: gives threads.
         settings: knobs.
         index_folder: where the local index is, or will be.
-        owned: folders of indexes that owners on this machine have, or had, for whoever is none.
+        owned: for a reader, folders of indexes that owners on this machine have, or had.
             One that is as new as the checkpoint is linked, which spares the download; after a kill,
             or while short owners write no checkpoint, it spares most of the replay as well.
         kept: where a reader leaves the bytes of tails.

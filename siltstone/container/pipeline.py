@@ -39,11 +39,11 @@ from siltstone.core.records.table_record import TableEntry, encode_entries, reco
 PIECE_BYTES = APPEND_HEADER.size
 MARK_BYTES = WRITER_MARK.size
 UPDATE_BYTES = TABLE_HEADER.size + record_length(())
-"""What a table update takes of a frame beside its entries."""
+"""What a table update takes of a frame in addition to its entries."""
 
 
 Mark = tuple[asyncio.Future[int] | None, bool]
-"""A moment: done when all that was assigned then is; whether that confirms the owner anew."""
+"""A moment: done when all that was assigned then is; whether that confirms the owner again."""
 
 
 class Pipeline(Admission):

@@ -23,7 +23,7 @@ class _Waiter(NamedTuple):
 
 
 SEGMENT_BYTES = 4 * KIB
-"""What a segment with unflushed bytes takes of memory beside them, about."""
+"""What a segment with unflushed bytes takes of memory in addition to them, about."""
 
 SEGMENTS_MIN = 1_000
 """So many of them are let in under any bound."""

@@ -55,7 +55,7 @@ class Replayed:
         """Apply what the first look at the log found, after a start from the index.
 
         Table updates come first: the log is truncated behind bytes that a flush took away, and the
-        layout that says so may stand in a later frame than the first append that is left. Behind
+        layout that says so may stand in a later frame than the first append that is left. After
         it ``append_from`` takes the frames once more.
         """
         self._replay_tables(scan.frames)

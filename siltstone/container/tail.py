@@ -76,7 +76,7 @@ class TailPiece:
 
     @property
     def held(self) -> bytes:
-        """The bytes of a piece of which somebody knows that memory has them."""
+        """The bytes of a piece that memory is known to have."""
         assert isinstance(self.data, bytes), "an owner keeps what it has to flush"
         return self.data
 
@@ -252,7 +252,7 @@ class TableTail:
         self.notify()
 
     def add_frame(self, updates: Sequence[AssignedUpdate], index: int, time_s: float) -> None:
-        """Put the records of an acknowledged frame behind the others.
+        """Put the records of an acknowledged frame after the others.
 
         Args:
             updates: all of the frame.

@@ -41,7 +41,7 @@ class Closing(ABC):
         """End it. Idempotent."""
 
     def close_interrupted(self) -> None:
-        """``close`` at the end of a block that was interrupted: nobody wants to wait."""
+        """``close`` at the end of a block that was interrupted: no time is spent on flushes."""
         self.close()
 
     def __enter__(self) -> Self:

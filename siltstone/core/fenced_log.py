@@ -72,10 +72,10 @@ class LogReader(Protocol):
 
         A frame is shown only when its durability no longer depends on its writer.
 
-        Each is verified as it is yielded and not kept: whoever reads a log has one in memory. Any
+        Each is verified as it is yielded and not kept: a reader has one in memory. Any
         kept index may be asked for, in any order and by several threads, for readers of containers
         leave bytes in the log and fetch them by this call. So it should cost little more than what
-        it yields; a log that can not seek is right, and slow.
+        it yields; a log that cannot seek is right, and slow.
 
         Raises:
             LogTruncatedError: ``from_index`` lies below ``first()``.

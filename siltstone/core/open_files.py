@@ -26,7 +26,7 @@ _TEXTS: Final = ("os error 24)", "os error 23)", "Too many open files")
 """How libraries that are not Python's tell the same; RocksDB says it as ``strerror`` does."""
 
 _CAUSES_MAX: Final = 16
-"""Errors that are looked at behind one another; nobody wraps so many."""
+"""Errors of one chain that are looked at; no library wraps so many."""
 
 
 class ChunkOpenFilesError(ChunkUnavailableError):

@@ -1,4 +1,4 @@
-"""What a key of a table has: the same object from the local index up to whoever asked."""
+"""What a key of a table has: the same object from the local index up to the caller."""
 
 from __future__ import annotations
 

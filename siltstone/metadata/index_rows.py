@@ -128,7 +128,7 @@ def _walk(
         version = _unpack_version(value)[0]
         add((key[_TABLE_BYTES:], _new_tuple(Entry, (version, value[_VERSION_BYTES:]))))
         left -= 1
-        if left:  # a step to what nobody asked for may pass many removed rows
+        if left:  # a step beyond what was asked for may pass many removed rows
             step()
     rows.status()  # an iterator that met damage is merely not valid any more
     return found

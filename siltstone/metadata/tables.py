@@ -161,7 +161,7 @@ class Tables:
         return self.assign_encoded(entries, encode_entries(entries))
 
     def assign_encoded(self, entries: Sequence[TableEntry], encoded: bytes) -> AssignedUpdate:
-        """The same for whoever knows what ``encode_entries`` makes of the entries."""
+        """The same for a caller that knows what ``encode_entries`` makes of the entries."""
         record, crc = encode_record(encoded, len(entries), self._version, self._running_crc)
         version = self._version + len(record)
         changes = self._changes(entries, version)
@@ -221,8 +221,8 @@ class Tables:
     def replay_all(self, records: Iterable[tuple[TableRecord, int | None]]) -> None:
         """Apply records in their order, and pass over those that were applied already.
 
-        One change of the index takes many of them, so whoever has many gives them together; all of
-        their entries are in memory meanwhile.
+        One change of the index takes many of them, so a caller with many gives them together; all
+        of their entries are in memory meanwhile.
 
         Args:
             records: each decoded, with its log index as ``replay`` takes it.

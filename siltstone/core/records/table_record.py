@@ -62,7 +62,7 @@ _pack_u32 = _U32.pack
 class TableEntry:
     """One change of one key, or the removal of a range of keys.
 
-    Nobody changes one. It is not frozen because that takes six times as long to make, and a commit
+    It is never changed. It is not frozen because that takes six times as long to make, and a commit
     may have a thousand of them.
 
     Attributes:

@@ -173,7 +173,7 @@ class LogFolder:
         return OpenFile(key, fd, size)
 
     def enlarge(self, file: OpenFile, size: int) -> OpenFile:
-        """Let a file hold ``size`` bytes, durably, before any of its frames lies behind its end.
+        """Let a file hold ``size`` bytes, durably, before any of its frames lies beyond its end.
 
         Raises:
             StorageFullError: no room; the file is as it was.
@@ -221,7 +221,7 @@ class LogFolder:
         """Make the changes of the block durable that concern the folder's entries.
 
         The folder is opened ahead, so that a lack of descriptors is told before anything changed:
-        a change that can not be synced would be the end of this owner.
+        a change that cannot be synced would be the end of this owner.
         """
         fd = self.calls.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -80,7 +80,7 @@ class Growth:
         return min(max(wanted, self.reserve_bytes()), self._file_bytes)
 
     def reserve_bytes(self) -> int:
-        """The smallest size of a spare file beside what the log holds."""
+        """The smallest size of a spare file for what the log holds."""
         return self._step(self.held_bytes / RESERVE_PART)
 
     def is_worth_zeros(self, size: int) -> bool:

@@ -39,7 +39,7 @@ class Place(NamedTuple):
 class Bookmarks:
     """Where reads came by, so that the next one does not read a file from its start. Thread-safe.
 
-    Whoever follows the log goes on where the last read ended; whoever reads a frame again begins at
+    A follower of the log goes on where the last read ended; a reader of an older frame begins at
     the last place before it.
     """
 

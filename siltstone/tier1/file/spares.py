@@ -180,7 +180,7 @@ class Spares:
         return length
 
     def leave(self) -> None:
-        """Leave one small file for whoever comes next, room for a claim, and unlink the rest.
+        """Leave one small file for the next owner, room for a claim, and unlink the rest.
 
         Call it when no frame of the epoch will follow; nothing is made or kept afterwards.
         """
@@ -189,7 +189,7 @@ class Spares:
             self._drop_old()
             while len(self._spares) > 1:
                 self._wait_for(self._spares[-1].file)
-                # The last one first: whoever dies in between leaves no gap.
+                # The last one first: a death in between leaves no gap.
                 file = self._spares.pop().file
                 self._folder.calls.close(file.fd)
                 self._folder.unlink(file.key)

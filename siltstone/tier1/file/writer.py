@@ -250,7 +250,7 @@ class EpochWriter:
     def leave(self) -> None:
         """Free room that is not used, when the last frame of the epoch is durable.
 
-        What it cuts off is zeros, of which nobody needs to know whether they are there.
+        What it cuts off is zeros, and it does not matter whether they are there.
         """
         self._spares.leave()
         size = -(-self._offset // BLOCK_BYTES) * BLOCK_BYTES
