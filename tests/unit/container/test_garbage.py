@@ -218,11 +218,11 @@ def test_a_task_for_a_living_chunk_is_set_aside_and_stops_no_other() -> None:
 @pytest.mark.slow
 def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    assign = Tables.assign
+    assign = Tables.assign_encoded
 
-    def counted(tables: Tables, entries: Sequence[TableEntry]) -> AssignedUpdate:
+    def counted(tables: Tables, entries: Sequence[TableEntry], encoded: bytes) -> AssignedUpdate:
         sizes.append(sum(entry.key[0] == RowKind.EXTENT for entry in entries))
-        return assign(tables, entries)
+        return assign(tables, entries, encoded)
 
     async def story(made: World, owner: Owner) -> None:
         container = owner.container
@@ -237,7 +237,7 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         low, high = bytes((RowKind.CHUNK,)), bytes((RowKind.CHUNK + 1,))
         assert not owner.rows._tables.scan(METADATA_TABLE, low, high)
 
-    monkeypatch.setattr(Tables, "assign", counted)
+    monkeypatch.setattr(Tables, "assign_encoded", counted)
     sliced = partial(plan_remove, rows_max=10)
     monkeypatch.setattr("siltstone.core.operations.remove.plan_remove", sliced)
     play(story, with_settings(garbage_delay_s=0.0, chunk_bytes=2_000))
