@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from siltstone.container.checkpointer import REPLAY_BYTES
 from siltstone.container.settings import CloseFlush
-from siltstone.core.errors import (
-    ChunkError,
-    ClosedError,
-    CorruptDataError,
-    LogError,
-    OutcomeUnknownError,
-    StorageFullError,
-    StoreError,
-)
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.words import MIB
 
 if TYPE_CHECKING:
@@ -100,11 +92,14 @@ async def settle(parts: Parts, choice: CloseFlush, log_end: int) -> None:
         choice: what its user wants.
         log_end: one above the newest frame before this owner.
 
-    Raises:
-        ChunkError, CorruptDataError, StorageFullError: not everything could be flushed, though
-            ``choice`` is ``always``. It stays in tier 1.
+    Raises, where ``choice`` is ``always`` and not everything could be flushed:
+        ChunkError, CorruptDataError, StorageFullError: the rest stays in tier 1.
+        FencedError: another owner has the container, and the rest is in its hands.
+        ClosedError: the log failed. What was acknowledged is in tier 1, for the next owner.
     """
-    if parts.pipeline.failure is not None:
+    before = parts.pipeline.failure
+    if before is not None:
+        _refuse(parts, choice)
         return
     plan = plan_settlement(choice, _unsettled(parts, log_end))
     try:
@@ -121,12 +116,22 @@ async def settle(parts: Parts, choice: CloseFlush, log_end: int) -> None:
             parts.container,
             _tail_bytes(parts),
         )
-    except (LogError, OutcomeUnknownError, ClosedError):
-        return  # The pipeline has closed the container, and tells its callers.
-    except (ChunkError, CorruptDataError, StorageFullError, StoreError) as error:
-        if choice == "always":
+    except SiltstoneError as error:
+        if parts.pipeline.failure is not None:
+            # Callers hear it of the pipeline, which has closed the container.
+            _refuse(parts, choice)
+        elif choice == "always":
             raise
-        logger.warning("not all was settled; it is safe in tier 1: %s", error)
+        else:
+            logger.warning("not all was settled; it is safe in tier 1: %s", error)
+
+
+def _refuse(parts: Parts, choice: CloseFlush) -> None:
+    """Raise why an owner that has ended flushes nothing, if all was to be flushed."""
+    if choice == "always" and (size := _tail_bytes(parts)):
+        ended = parts.pipeline.closed_error()
+        error = type(ended)(f"not all was flushed: {ended}", unflushed_bytes=size)
+        raise error from parts.pipeline.failure
 
 
 async def _carry_out(parts: Parts, plan: Settlement) -> None:

@@ -149,6 +149,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         Raises:
             ValueError: ``flush`` is none of these; nothing was closed.
             ChunkError, CorruptDataError, StorageFullError: with ``always``, not all is flushed.
+            FencedError, ClosedError: the same, as another owner took over or the log failed.
             ChunkUnavailableError: calls to long-term storage hang, and not all is flushed.
             LogError: a call to tier 1 hangs, or failed; what was in flight is unknown.
         """

@@ -152,7 +152,7 @@ def _errors(
 
 async def _closed(owner: Container) -> None:
     """Free what a failed container holds; its failure is known, so another one is only logged."""
-    closing: Awaitable[None] = owner.close()
+    closing: Awaitable[None] = owner.close(flush="never")
     try:
         await closing
     except (SiltstoneError, OSError) as error:

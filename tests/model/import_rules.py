@@ -104,8 +104,9 @@ class ImportRules(OwnerRules):
         job = self.taken(which)
         assert self.run(self.container.imports.abort(job.ticket.name)) or self.expired(job)
         if self.is_stale(job):
+            newest = ImportBatch(query="q", number=self.newest_batch)
             assert self.run(self.committing(self.owner, job)) == ImportResult(
-                segments=(), repeated=True
+                segments=(), repeated=True, newest=newest
             )
         else:
             self.fails(ImportSessionError, self.committing(self.owner, job))

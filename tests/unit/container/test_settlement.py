@@ -26,7 +26,7 @@ from siltstone.container.settlement import (
     plan_settlement,
 )
 from siltstone.core.environment import Pool
-from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.errors import ChunkUnavailableError, FencedError
 from siltstone.core.words import MIB
 from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
 from tests.unit.container.container_world import SETTINGS, Owner, World, pattern, world
@@ -210,7 +210,8 @@ def test_a_failed_owner_settles_nothing() -> None:
         await owner.container.append("a", b"bytes")
         newer = await made.open(takeover=True, index="index-1")
         await asyncio.sleep(0)
-        await owner.container.close(flush="always")
+        with pytest.raises(FencedError, match="not all was flushed"):
+            await owner.container.close(flush="always")
         assert made.names("data/") == []
         assert await newer.container.read("a", 0, 10) == b"bytes"
         await newer.container.close()

@@ -50,7 +50,7 @@ class FakeOwner:
     async def wait_stopped(self) -> None:
         await self.stopped.wait()
 
-    async def close(self) -> None:
+    async def close(self, flush: str | None = None) -> None:
         self.closings += 1
 
 
