@@ -25,7 +25,7 @@ RUNS = 11
 def run(workshop: Workshop) -> list[Figure]:
     """Helps and verbs of a small store in folders, each next to two processes of Python alone."""
     with workshop.place() as place:
-        store = place / "store"
+        store = (place / "store").resolve()
         siltstone.init(store)
         with siltstone.open(store) as opened:
             opened.create("segment").append(b"bytes")
