@@ -15,7 +15,7 @@ from services.azurite import Azurite
 from services.catalogue import SERVICES
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.settings import AzureSettings
-from siltstone.core.chunk_care import delete_many
+from siltstone.core.storage.optional_verbs import delete_many
 
 NAME = "azurite"
 CONTAINER = "bench"

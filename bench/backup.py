@@ -24,8 +24,8 @@ from typing import Final
 import siltstone
 from bench.figure import MIB_PER_SECOND, Better, Figure, Unit
 from bench.workshop import Workshop
-from siltstone.migration.backup import create_backup
-from siltstone.migration.restore_backup import restore_backup
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.restore import restore_backup
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store

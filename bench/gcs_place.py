@@ -14,7 +14,7 @@ from google.cloud import storage
 
 from services.catalogue import SERVICES
 from services.fake_gcs import FakeGcs
-from siltstone.bindings.gcs import proving
+from siltstone.bindings.gcs import proof
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.settings import GcsSettings
 
@@ -51,7 +51,7 @@ class GcsPlace:
 
         It heeds the condition of an upload, so what is measured is what the service is sent.
         """
-        proving._proven.add((self.server.endpoint, BUCKET))
+        proof._proven.add((self.server.endpoint, BUCKET))
         storage = GcsChunkStorage(GcsSettings.model_validate(self.options))
         try:
             yield storage

@@ -17,15 +17,15 @@ from bench.workshop import Loop, Workshop, distinct, seconds_of
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.container import Container, open_container
-from siltstone.container.settings import ContainerSettings
-from siltstone.core.block_sums import patches
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_chunk
+from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.core.storage.block_sums import patches
 from siltstone.metadata import changes
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from siltstone.store.background_loop import new_event_loop
+from siltstone.store.blocking.background_loop import new_event_loop
 
 SYNCS = 200
 

@@ -26,14 +26,14 @@ from bench.figure import MIB_PER_SECOND, Figure, alternate
 from bench.s3_place import BUCKET, S3Place, s3_place
 from bench.workshop import Workshop, seconds_of
 from services.unavailable import UnavailableError
-from siltstone.migration.backup import create_backup
-from siltstone.migration.legacy.bring import bring
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.verify import verify_backups
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.export import export
+from siltstone.migration.legacy.importer import bring
 from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import verify
-from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy

@@ -15,7 +15,7 @@ from bench.figure import MIB_PER_SECOND, PER_SECOND, Figure, alternate
 from bench.flush_child import append
 from bench.workshop import Loop, Workshop, async_store, seconds_of
 from siltstone import ChunkInfo
-from siltstone.store.segment import READ_BUFFER_BYTES
+from siltstone.store.blocking.segment import READ_BUFFER_BYTES
 
 MIB = 2**20
 READ_BYTES = 8 * MIB

@@ -17,11 +17,11 @@ import siltstone
 from bench.figure import SECONDS, Figure, Unit, alternate
 from bench.requests import CALLS
 from bench.workshop import Stopwatch, Workshop
-from siltstone.container.recovering import recover_container
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
+from siltstone.core.storage.wrapper import WrappedChunkStorage
 from siltstone.migration.salvage import salvage_store
 from siltstone.store.assemble import assembled
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog

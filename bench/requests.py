@@ -11,10 +11,10 @@ from bench.workshop import Workshop
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container, open_container
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
-from siltstone.core.words import MIB
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.core.constants import MIB
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from siltstone.testing.virtual_time import VirtualEnvironment
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog

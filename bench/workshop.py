@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import siltstone
-from siltstone.store.background_loop import new_event_loop
+from siltstone.store.blocking.background_loop import new_event_loop
 
 T = TypeVar("T")
 

@@ -10,49 +10,51 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from siltstone.moved_modules import find_moved_modules as _find_moved_modules
+
 if TYPE_CHECKING:
-    from siltstone.container.check_views import CheckProgress as CheckProgress
-    from siltstone.container.check_views import ChunkState as ChunkState
-    from siltstone.container.garbage_views import GarbageStatus as GarbageStatus
-    from siltstone.container.garbage_views import SweepFinding as SweepFinding
-    from siltstone.container.health import ContainerHealth as ContainerHealth
-    from siltstone.container.health_state import HealthReason as HealthReason
-    from siltstone.container.health_state import HealthState as HealthState
-    from siltstone.container.import_views import Adoption as Adoption
-    from siltstone.container.import_views import AdoptionNotFoundError as AdoptionNotFoundError
-    from siltstone.container.import_views import ImportBatch as ImportBatch
-    from siltstone.container.import_views import ImportedChunk as ImportedChunk
-    from siltstone.container.import_views import ImportedSegment as ImportedSegment
-    from siltstone.container.import_views import ImportMode as ImportMode
-    from siltstone.container.import_views import ImportOutput as ImportOutput
-    from siltstone.container.import_views import ImportResult as ImportResult
-    from siltstone.container.import_views import ImportSessionError as ImportSessionError
-    from siltstone.container.import_views import ImportTicket as ImportTicket
-    from siltstone.container.import_views import ReleasedAdoption as ReleasedAdoption
-    from siltstone.container.import_views import ReplacedIs as ReplacedIs
-    from siltstone.container.recovery_report import RecoveryReport as RecoveryReport
-    from siltstone.container.recovery_report import RecoveryState as RecoveryState
-    from siltstone.container.recovery_report import SegmentRecovery as SegmentRecovery
-    from siltstone.container.retention_views import RetentionCut as RetentionCut
-    from siltstone.container.retention_views import RetentionRule as RetentionRule
-    from siltstone.container.table_views import KeyChange as KeyChange
-    from siltstone.container.table_views import RangeRemoval as RangeRemoval
-    from siltstone.container.table_views import TableUpdate as TableUpdate
-    from siltstone.container.views import Append as Append
-    from siltstone.container.views import AttributeIs as AttributeIs
-    from siltstone.container.views import ChunkInfo as ChunkInfo
-    from siltstone.container.views import CommitResult as CommitResult
-    from siltstone.container.views import ContainerStats as ContainerStats
-    from siltstone.container.views import Finding as Finding
-    from siltstone.container.views import LengthIs as LengthIs
-    from siltstone.container.views import Put as Put
-    from siltstone.container.views import Remove as Remove
-    from siltstone.container.views import RemoveRange as RemoveRange
-    from siltstone.container.views import SegmentInfo as SegmentInfo
-    from siltstone.container.views import SetAttribute as SetAttribute
-    from siltstone.container.views import TableValue as TableValue
-    from siltstone.container.views import VersionIs as VersionIs
-    from siltstone.container.views import WriterInfo as WriterInfo
+    from siltstone.container.health.monitor import ContainerHealth as ContainerHealth
+    from siltstone.container.models.check import CheckProgress as CheckProgress
+    from siltstone.container.models.check import ChunkState as ChunkState
+    from siltstone.container.models.garbage import GarbageStatus as GarbageStatus
+    from siltstone.container.models.garbage import SweepFinding as SweepFinding
+    from siltstone.container.models.health import HealthReason as HealthReason
+    from siltstone.container.models.health import HealthState as HealthState
+    from siltstone.container.models.imports import Adoption as Adoption
+    from siltstone.container.models.imports import AdoptionNotFoundError as AdoptionNotFoundError
+    from siltstone.container.models.imports import ImportBatch as ImportBatch
+    from siltstone.container.models.imports import ImportedChunk as ImportedChunk
+    from siltstone.container.models.imports import ImportedSegment as ImportedSegment
+    from siltstone.container.models.imports import ImportMode as ImportMode
+    from siltstone.container.models.imports import ImportOutput as ImportOutput
+    from siltstone.container.models.imports import ImportResult as ImportResult
+    from siltstone.container.models.imports import ImportSessionError as ImportSessionError
+    from siltstone.container.models.imports import ImportTicket as ImportTicket
+    from siltstone.container.models.imports import ReleasedAdoption as ReleasedAdoption
+    from siltstone.container.models.imports import ReplacedIs as ReplacedIs
+    from siltstone.container.models.recovery_report import RecoveryReport as RecoveryReport
+    from siltstone.container.models.recovery_report import RecoveryState as RecoveryState
+    from siltstone.container.models.recovery_report import SegmentRecovery as SegmentRecovery
+    from siltstone.container.models.segments import Append as Append
+    from siltstone.container.models.segments import AttributeIs as AttributeIs
+    from siltstone.container.models.segments import ChunkInfo as ChunkInfo
+    from siltstone.container.models.segments import CommitResult as CommitResult
+    from siltstone.container.models.segments import ContainerStats as ContainerStats
+    from siltstone.container.models.segments import Finding as Finding
+    from siltstone.container.models.segments import LengthIs as LengthIs
+    from siltstone.container.models.segments import Put as Put
+    from siltstone.container.models.segments import Remove as Remove
+    from siltstone.container.models.segments import RemoveRange as RemoveRange
+    from siltstone.container.models.segments import RetentionCut as RetentionCut
+    from siltstone.container.models.segments import RetentionRule as RetentionRule
+    from siltstone.container.models.segments import SegmentInfo as SegmentInfo
+    from siltstone.container.models.segments import SetAttribute as SetAttribute
+    from siltstone.container.models.segments import TableValue as TableValue
+    from siltstone.container.models.segments import VersionIs as VersionIs
+    from siltstone.container.models.segments import WriterInfo as WriterInfo
+    from siltstone.container.models.tables import KeyChange as KeyChange
+    from siltstone.container.models.tables import RangeRemoval as RangeRemoval
+    from siltstone.container.models.tables import TableUpdate as TableUpdate
     from siltstone.core.errors import AppendTooLargeError as AppendTooLargeError
     from siltstone.core.errors import AttributeLimitError as AttributeLimitError
     from siltstone.core.errors import BackPressureError as BackPressureError
@@ -96,72 +98,78 @@ if TYPE_CHECKING:
     from siltstone.core.errors import TableTruncatedError as TableTruncatedError
     from siltstone.core.errors import WriterExpiredError as WriterExpiredError
     from siltstone.core.records.import_row import ImportState as ImportState
-    from siltstone.store.arguments import SeveralContainersError as SeveralContainersError
-    from siltstone.store.async_buffered_writer import AsyncBufferedWriter as AsyncBufferedWriter
-    from siltstone.store.async_segment import AsyncSegment as AsyncSegment
+    from siltstone.store.admin.init import init_store as init
+    from siltstone.store.admin.recovery import recover_store as recover
     from siltstone.store.async_store import AsyncStore as AsyncStore
-    from siltstone.store.async_table import AsyncTable as AsyncTable
-    from siltstone.store.async_table_snapshot import AsyncTableSnapshot as AsyncTableSnapshot
-    from siltstone.store.async_writer import AsyncWriter as AsyncWriter
-    from siltstone.store.buffered_writer import BufferedWriter as BufferedWriter
-    from siltstone.store.event_buffer import BufferedWriteError as BufferedWriteError
-    from siltstone.store.event_buffer import DurableEvents as DurableEvents
-    from siltstone.store.import_writer import ImportWriter as ImportWriter
-    from siltstone.store.initialisation import init_store as init
+    from siltstone.store.blocking.segment import Segment as Segment
+    from siltstone.store.blocking.table import Table as Table
+    from siltstone.store.blocking.table import TableSnapshot as TableSnapshot
+    from siltstone.store.blocking.writer import BufferedWriter as BufferedWriter
+    from siltstone.store.blocking.writer import Writer as Writer
+    from siltstone.store.handles.arguments import SeveralContainersError as SeveralContainersError
+    from siltstone.store.handles.async_buffered_writer import (
+        AsyncBufferedWriter as AsyncBufferedWriter,
+    )
+    from siltstone.store.handles.async_segment import AsyncSegment as AsyncSegment
+    from siltstone.store.handles.async_table import AsyncTable as AsyncTable
+    from siltstone.store.handles.async_table import (
+        AsyncTableSnapshot as AsyncTableSnapshot,
+    )
+    from siltstone.store.handles.async_writer import AsyncWriter as AsyncWriter
+    from siltstone.store.handles.event_buffer import BufferedWriteError as BufferedWriteError
+    from siltstone.store.handles.event_buffer import DurableEvents as DurableEvents
+    from siltstone.store.handles.import_writer import ImportWriter as ImportWriter
+    from siltstone.store.handles.streams import PartialAppendError as PartialAppendError
+    from siltstone.store.handles.streams import StreamProgress as StreamProgress
     from siltstone.store.opening import open_async_store as open_async
-    from siltstone.store.recovery import recover_store as recover
-    from siltstone.store.segment import Segment as Segment
     from siltstone.store.store import Store as Store
     from siltstone.store.store import open_store as open
-    from siltstone.store.streams import PartialAppendError as PartialAppendError
-    from siltstone.store.streams import StreamProgress as StreamProgress
-    from siltstone.store.table import Table as Table
-    from siltstone.store.table_snapshot import TableSnapshot as TableSnapshot
-    from siltstone.store.writer import Writer as Writer
 
     __version__: str
 
-_VIEWS = "siltstone.container.views"
+_find_moved_modules()
+
+_VIEWS = "siltstone.container.models.segments"
 _ERRORS = "siltstone.core.errors"
 _STORE = "siltstone.store"
-_IMPORTS = "siltstone.container.import_views"
+_IMPORTS = "siltstone.container.models.imports"
 
 _PLACES = {
     "open": (f"{_STORE}.store", "open_store"),
     "open_async": (f"{_STORE}.opening", "open_async_store"),
-    "init": (f"{_STORE}.initialisation", "init_store"),
-    "recover": (f"{_STORE}.recovery", "recover_store"),
-    "RecoveryReport": ("siltstone.container.recovery_report", "RecoveryReport"),
-    "RecoveryState": ("siltstone.container.recovery_report", "RecoveryState"),
-    "SegmentRecovery": ("siltstone.container.recovery_report", "SegmentRecovery"),
+    "init": (f"{_STORE}.admin.init", "init_store"),
+    "recover": (f"{_STORE}.admin.recovery", "recover_store"),
+    "RecoveryReport": ("siltstone.container.models.recovery_report", "RecoveryReport"),
+    "RecoveryState": ("siltstone.container.models.recovery_report", "RecoveryState"),
+    "SegmentRecovery": ("siltstone.container.models.recovery_report", "SegmentRecovery"),
     "Store": (f"{_STORE}.store", "Store"),
-    "Segment": (f"{_STORE}.segment", "Segment"),
-    "Table": (f"{_STORE}.table", "Table"),
-    "Writer": (f"{_STORE}.writer", "Writer"),
+    "Segment": (f"{_STORE}.blocking.segment", "Segment"),
+    "Table": (f"{_STORE}.blocking.table", "Table"),
+    "Writer": (f"{_STORE}.blocking.writer", "Writer"),
     "AsyncStore": (f"{_STORE}.async_store", "AsyncStore"),
-    "AsyncSegment": (f"{_STORE}.async_segment", "AsyncSegment"),
-    "AsyncTable": (f"{_STORE}.async_table", "AsyncTable"),
-    "AsyncWriter": (f"{_STORE}.async_writer", "AsyncWriter"),
-    "AsyncBufferedWriter": (f"{_STORE}.async_buffered_writer", "AsyncBufferedWriter"),
-    "BufferedWriter": (f"{_STORE}.buffered_writer", "BufferedWriter"),
-    "BufferedWriteError": (f"{_STORE}.event_buffer", "BufferedWriteError"),
-    "DurableEvents": (f"{_STORE}.event_buffer", "DurableEvents"),
-    "CheckProgress": ("siltstone.container.check_views", "CheckProgress"),
-    "ChunkState": ("siltstone.container.check_views", "ChunkState"),
-    "GarbageStatus": ("siltstone.container.garbage_views", "GarbageStatus"),
-    "SweepFinding": ("siltstone.container.garbage_views", "SweepFinding"),
-    "RetentionCut": ("siltstone.container.retention_views", "RetentionCut"),
-    "RetentionRule": ("siltstone.container.retention_views", "RetentionRule"),
-    "ContainerHealth": ("siltstone.container.health", "ContainerHealth"),
-    "HealthReason": ("siltstone.container.health_state", "HealthReason"),
-    "HealthState": ("siltstone.container.health_state", "HealthState"),
-    "PartialAppendError": (f"{_STORE}.streams", "PartialAppendError"),
-    "StreamProgress": (f"{_STORE}.streams", "StreamProgress"),
-    "KeyChange": ("siltstone.container.table_views", "KeyChange"),
-    "RangeRemoval": ("siltstone.container.table_views", "RangeRemoval"),
-    "TableUpdate": ("siltstone.container.table_views", "TableUpdate"),
-    "AsyncTableSnapshot": (f"{_STORE}.async_table_snapshot", "AsyncTableSnapshot"),
-    "TableSnapshot": (f"{_STORE}.table_snapshot", "TableSnapshot"),
+    "AsyncSegment": (f"{_STORE}.handles.async_segment", "AsyncSegment"),
+    "AsyncTable": (f"{_STORE}.handles.async_table", "AsyncTable"),
+    "AsyncWriter": (f"{_STORE}.handles.async_writer", "AsyncWriter"),
+    "AsyncBufferedWriter": (f"{_STORE}.handles.async_buffered_writer", "AsyncBufferedWriter"),
+    "BufferedWriter": (f"{_STORE}.blocking.writer", "BufferedWriter"),
+    "BufferedWriteError": (f"{_STORE}.handles.event_buffer", "BufferedWriteError"),
+    "DurableEvents": (f"{_STORE}.handles.event_buffer", "DurableEvents"),
+    "CheckProgress": ("siltstone.container.models.check", "CheckProgress"),
+    "ChunkState": ("siltstone.container.models.check", "ChunkState"),
+    "GarbageStatus": ("siltstone.container.models.garbage", "GarbageStatus"),
+    "SweepFinding": ("siltstone.container.models.garbage", "SweepFinding"),
+    "RetentionCut": ("siltstone.container.models.segments", "RetentionCut"),
+    "RetentionRule": ("siltstone.container.models.segments", "RetentionRule"),
+    "ContainerHealth": ("siltstone.container.health.monitor", "ContainerHealth"),
+    "HealthReason": ("siltstone.container.models.health", "HealthReason"),
+    "HealthState": ("siltstone.container.models.health", "HealthState"),
+    "PartialAppendError": (f"{_STORE}.handles.streams", "PartialAppendError"),
+    "StreamProgress": (f"{_STORE}.handles.streams", "StreamProgress"),
+    "KeyChange": ("siltstone.container.models.tables", "KeyChange"),
+    "RangeRemoval": ("siltstone.container.models.tables", "RangeRemoval"),
+    "TableUpdate": ("siltstone.container.models.tables", "TableUpdate"),
+    "AsyncTableSnapshot": (f"{_STORE}.handles.async_table", "AsyncTableSnapshot"),
+    "TableSnapshot": (f"{_STORE}.blocking.table", "TableSnapshot"),
     "Adoption": (_IMPORTS, "Adoption"),
     "AdoptionNotFoundError": (_IMPORTS, "AdoptionNotFoundError"),
     "ImportBatch": (_IMPORTS, "ImportBatch"),
@@ -175,8 +183,8 @@ _PLACES = {
     "ReplacedIs": (_IMPORTS, "ReplacedIs"),
     "ReleasedAdoption": (_IMPORTS, "ReleasedAdoption"),
     "ImportState": ("siltstone.core.records.import_row", "ImportState"),
-    "ImportWriter": (f"{_STORE}.import_writer", "ImportWriter"),
-    "SeveralContainersError": (f"{_STORE}.arguments", "SeveralContainersError"),
+    "ImportWriter": (f"{_STORE}.handles.import_writer", "ImportWriter"),
+    "SeveralContainersError": (f"{_STORE}.handles.arguments", "SeveralContainersError"),
 }
 """Names that are elsewhere called otherwise, or that are no views or errors."""
 

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from siltstone.container.segment_life import same_segment
+from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.bytes_like import as_bytes, byte_view
 from siltstone.core.checksums import crc32c
-from siltstone.core.closing import Closing
+from siltstone.core.closed_on_exit import Closing
+from siltstone.core.constants import GIB, MIB
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.whole_number import whole_number
-from siltstone.core.words import GIB, MIB
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from siltstone.core.bytes_like import BytesLike
-    from siltstone.store.buffered_writer import BufferedWriter
-    from siltstone.store.event_buffer import DurableEvents
-    from siltstone.store.segment import Segment
+    from siltstone.store.blocking.segment import Segment
+    from siltstone.store.blocking.writer import BufferedWriter
+    from siltstone.store.handles.event_buffer import DurableEvents
 
 __all__ = [
     "EVENT_BYTES_MAX",

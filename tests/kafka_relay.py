@@ -8,7 +8,7 @@ import struct
 import threading
 from enum import Enum
 
-from siltstone.testing.tcp_relay import TcpRelay
+from siltstone.testing.faults.tcp_relay import TcpRelay
 
 PRODUCE = 0
 FETCH = 1

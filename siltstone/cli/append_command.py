@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siltstone.cli.append_records import Anyone, Once, Recorded, append_records
-from siltstone.cli.ended import GOES_ON, Interrupted, Terminated
+from siltstone.cli.interrupts import GOES_ON, Interrupted, Terminated
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
 from siltstone.cli.record_cuts import Cutter, Lines, Pieces, Prefixed, record_groups
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
-from siltstone.store.streams import PIECE_BYTES, PartialAppendError, StreamProgress
+from siltstone.store.handles.streams import PIECE_BYTES, PartialAppendError, StreamProgress
 
 if TYPE_CHECKING:
-    from siltstone.store.segment import Segment
+    from siltstone.store.blocking.segment import Segment
 
 
 @click.command()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from siltstone.core.errors import SegmentTruncatedError, SequenceError, SiltstoneError
-from siltstone.store.streams import PartialAppendError, StreamProgress
+from siltstone.store.handles.streams import PartialAppendError, StreamProgress
 
 if TYPE_CHECKING:
-    from siltstone.store.segment import Segment
+    from siltstone.store.blocking.segment import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

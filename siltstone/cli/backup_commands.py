@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from siltstone.cli.ended import goes_on, tells_done
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.interrupts import goes_on, tells_done
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.option_text import options_of
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, dry_run_option, json_option, pass_session
-from siltstone.core.counted import counted
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import counted, uuid_text
 
 if TYPE_CHECKING:
     from siltstone.core.records.backup import Backup
-    from siltstone.migration.backup import BackupReport
-    from siltstone.migration.backup_place import FoundGeneration
-    from siltstone.migration.restore_backup import RestoreReport
-    from siltstone.migration.verify_backup import VerifyReport
+    from siltstone.migration.backup.create import BackupReport
+    from siltstone.migration.backup.place import FoundGeneration
+    from siltstone.migration.backup.restore import RestoreReport
+    from siltstone.migration.backup.verify import VerifyReport
     from siltstone.store.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,7 +113,7 @@ def create(
 
     Run it again when it was interrupted: it goes on.
     """
-    from siltstone.migration.backup import create_backup
+    from siltstone.migration.backup.create import create_backup
 
     with moving(session, "backup", threads) as (executor, progress):
         report = create_backup(
@@ -164,7 +163,7 @@ def tell_backup(report: BackupReport, *, as_json: bool) -> None:
 @pass_session
 def list_generations(session: Session, place: Path, of: str | None, *, as_json: bool) -> None:
     """Show the generations that are whole, the oldest first."""
-    from siltstone.migration.backup_care import list_backups
+    from siltstone.migration.backup.admin import list_backups
 
     found = list_backups(place, of)
     if as_json:
@@ -205,7 +204,7 @@ def verify(
 
     Exits with 6 when something is damaged, missing or absent.
     """
-    from siltstone.migration.verify_backup import verify_backups
+    from siltstone.migration.backup.verify import verify_backups
 
     with moving(session, "verify", threads) as (executor, progress):
         report = verify_backups(
@@ -266,7 +265,7 @@ def restore(
 
     The store has another id, and its logs begin anew. Run it again when it was interrupted.
     """
-    from siltstone.migration.restore_backup import restore_backup
+    from siltstone.migration.backup.restore import restore_backup
 
     site = site_from(folder, choice)
     with moving(session, "restore", threads) as (executor, progress):
@@ -323,7 +322,7 @@ def remove(
     as_json: bool,
 ) -> None:
     """Forget GENERATIONS. What no other generation names goes with the next gc."""
-    from siltstone.migration.backup_care import remove_backups
+    from siltstone.migration.backup.admin import remove_backups
 
     if takeover and dry_run:
         raise click.UsageError("--takeover and --dry-run exclude each other")
@@ -346,7 +345,7 @@ def gc(
     session: Session, place: Path, of: str | None, *, dry_run: bool, takeover: bool, as_json: bool
 ) -> None:
     """Delete what no generation names."""
-    from siltstone.migration.backup_care import collect_backups
+    from siltstone.migration.backup.admin import collect_backups
 
     report = collect_backups(place, of, dry_run=dry_run, takeover=takeover)
     if as_json:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.output import counting_bar, print_json, print_table, say
 from siltstone.cli.session import Session
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

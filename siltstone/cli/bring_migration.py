@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.migration_plans import note_missing_sealed
 from siltstone.cli.output import printable
 from siltstone.cli.pipeline_options import finish, told_counts
@@ -33,7 +33,7 @@ def bring_migration(
     as_json: bool,
 ) -> None:
     """Plan, bring, tell what became of each segment, and end as the worst of it asks."""
-    from siltstone.migration.legacy.bring import bring
+    from siltstone.migration.legacy.importer import bring
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.plan import Way, plan_migration
 
@@ -68,7 +68,7 @@ def tell_brought(
 
 def end_of_bringing(session: Session, plan: MigrationPlan, counts: Counter[str]) -> None:
     """Say what was left alone, and end as the worst of all segments asks."""
-    from siltstone.migration.legacy.bring import CONFLICT, REFUSED
+    from siltstone.migration.legacy.importer import CONFLICT, REFUSED
     from siltstone.pipelines.work import FAILED
 
     for key in plan.layout.strays:

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
-from siltstone.container.check_views import CheckProgress
+from siltstone.container.models.check import CheckProgress
 
 FILE_VERSION = 1
 SEVERITIES = ("damage", "garbage", "warning")

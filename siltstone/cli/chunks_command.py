@@ -14,7 +14,7 @@ from siltstone.cli.output import TABLE_ROWS_MAX, print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 
 if TYPE_CHECKING:
-    from siltstone.container.check_views import ChunkState
+    from siltstone.container.models.check import ChunkState
 
 HEADERS = (
     "START",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from siltstone.cli.bring_migration import end_of_bringing, tell_brought
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.session import Session
 
@@ -17,8 +17,8 @@ def plan_code_only(
     from siltstone.core.errors import StoreNotFoundError
     from siltstone.migration.legacy.code_only import check_held, check_service, plan_writing
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
+    from siltstone.migration.legacy.reconcile import plan_going_on
     from siltstone.pipelines.open_store import OpenStore
     from siltstone.pipelines.store_view import StoreView
 
@@ -72,16 +72,16 @@ def migrate_code_only(
         rate: bytes a second that are read at most; ``None`` means no limit.
         as_json: write each outcome as a line of JSON.
     """
-    from siltstone.migration.legacy.bring import CONFLICT, bring
     from siltstone.migration.legacy.code_only import (
         check_alone,
         check_held,
         check_service,
         plan_writing,
     )
+    from siltstone.migration.legacy.importer import CONFLICT, bring
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.looking import plan_going_on
     from siltstone.migration.legacy.plan import Way, plan_migration
+    from siltstone.migration.legacy.reconcile import plan_going_on
     from siltstone.pipelines.local_executor import LocalExecutor
     from siltstone.pipelines.open_store import OpenStore
     from siltstone.pipelines.store_view import StoreView

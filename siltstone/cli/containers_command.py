@@ -14,10 +14,10 @@ from siltstone.cli.session import Session, json_option, pass_session
 from siltstone.core.errors import ChunkUnavailableError, SiltstoneError
 
 if TYPE_CHECKING:
-    from siltstone.container.health import ContainerHealth
-    from siltstone.container.log_views import LogHead
-    from siltstone.container.views import ContainerStats
-    from siltstone.store.inspection import Inspection
+    from siltstone.container.health.monitor import ContainerHealth
+    from siltstone.container.models.log_views import LogHead
+    from siltstone.container.models.segments import ContainerStats
+    from siltstone.store.admin.inspection import Inspection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def containers(session: Session, *, as_json: bool) -> int:
     why, and exits as that error does, after the others.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.store.inspection import open_inspection
+    from siltstone.store.admin.inspection import open_inspection
 
     try:
         with open_inspection(session.store_path()) as inspection:

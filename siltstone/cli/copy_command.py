@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.moving_options import moving_options
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import finish, joined, told_counts
 from siltstone.cli.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
     from siltstone.pipelines.work import Executor
 
 STORE = PathText(exists=True, path_type=Path)

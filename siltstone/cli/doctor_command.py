@@ -12,11 +12,11 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.core.counted import counted
 from siltstone.core.packages import install_hint
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.store.storage_probes import Probe
+    from siltstone.store.admin.storage_probes import Probe
 
 
 NEEDED = ("pytest", "hypothesis")
@@ -56,7 +56,7 @@ def doctor(session: Session, *, conformance: bool, only: str, as_json: bool) -> 
         _conformance(session.store_path(), tell, only)
     else:
         # Imported here, so that help and completion do not wait for what only a store needs.
-        from siltstone.store.doctor import diagnose
+        from siltstone.store.admin.doctor import diagnose
 
         for probe in diagnose(session.store_path()):
             tell(probe)
@@ -71,6 +71,6 @@ def _conformance(path: Path, tell: Callable[[Probe], None], only: str) -> None:
         raise click.ClickException(
             f"--conformance needs {' and '.join(missing)}; try: {install_hint('testing')}"
         )
-    from siltstone.store.conformance import check_conformance
+    from siltstone.store.admin.conformance import check_conformance
 
     check_conformance(path, tell, only)

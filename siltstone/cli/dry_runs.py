@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from siltstone.cli.output import bytes_fields, print_json, say
 from siltstone.cli.session import Session
-from siltstone.core.counted import counted
 from siltstone.core.errors import ConditionFailedError, OffsetError
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
+    from siltstone.store.blocking.table import Table
     from siltstone.store.store import Store
-    from siltstone.store.table import Table
 
 
 def tell_removals(session: Session, store: Store, names: Iterable[str], *, as_json: bool) -> None:
@@ -67,7 +67,7 @@ def tell_range_removal(
     Raises:
         ConditionFailedError: a key has another version than expected, or is there and should not.
     """
-    from siltstone.container.views import VersionIs
+    from siltstone.container.models.segments import VersionIs
 
     for key, version in expected.items():
         found = table.get(key)

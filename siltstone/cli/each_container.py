@@ -50,7 +50,7 @@ def each_container(
         StoreNotFoundError: there is no such store; whatever else hides all containers.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.store.inspection import open_inspection
+    from siltstone.store.admin.inspection import open_inspection
 
     try:
         with session.open_reader() as store:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.container.import_views import AdoptionNotFoundError
+from siltstone.container.models.imports import AdoptionNotFoundError
 from siltstone.core import errors
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError
-from siltstone.store.arguments import SeveralContainersError
-from siltstone.store.streams import PartialAppendError
+from siltstone.store.handles.arguments import SeveralContainersError
+from siltstone.store.handles.streams import PartialAppendError
 
 EXIT_CODES: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.FencedError, ExitCode.NOT_OWNER),

@@ -23,7 +23,7 @@ from siltstone.cli.session import (
     recover_option,
     takeover_option,
 )
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 from siltstone.migration.files.name_rule import PATH
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def release(session: Session, name: str, *, dry_run: bool, takeover: bool, as_js
 
 def _tell_adoption(store: Store, name: str, what: str, *, as_json: bool) -> None:
     """Say how many files no segment has any more, and what would become of them."""
-    from siltstone.container.import_views import AdoptionNotFoundError
+    from siltstone.container.models.imports import AdoptionNotFoundError
 
     found = [one for one in store.adoptions() if one.name == name]
     if not found:

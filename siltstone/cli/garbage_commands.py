@@ -17,7 +17,7 @@ from siltstone.cli.session import (
     pass_session,
     takeover_option,
 )
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from siltstone.store.store import Store

@@ -11,11 +11,11 @@ from siltstone.cli.each_container import UnopenedContainer, each_container, wors
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table, say
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.container.health_state import HealthReason
+from siltstone.container.models.health import HealthReason
 from siltstone.core.errors import ChunkUnavailableError
 
 if TYPE_CHECKING:
-    from siltstone.container.health import ContainerHealth
+    from siltstone.container.health.monitor import ContainerHealth
 
 
 @click.command()

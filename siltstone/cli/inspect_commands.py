@@ -20,13 +20,13 @@ from siltstone.cli.session import (
     recover_option,
     takeover_option,
 )
-from siltstone.core.counted import counted
 from siltstone.core.records.keys import RowKind
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.log_views import FrameView
+    from siltstone.container.models.log_views import FrameView
     from siltstone.journal.journal_views import JournalFileView
-    from siltstone.store.inspection import Inspection
+    from siltstone.store.admin.inspection import Inspection
 
 container_option = click.option(
     "--container", type=click.IntRange(min=0), help="This container only."
@@ -157,7 +157,7 @@ def rows(
 @contextmanager
 def _inspection(session: Session) -> Iterator[Inspection]:
     # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.store.inspection import open_inspection
+    from siltstone.store.admin.inspection import open_inspection
 
     with open_inspection(session.store_path()) as inspection:
         yield inspection

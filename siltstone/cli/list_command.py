@@ -13,10 +13,10 @@ from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.name_pattern import NamePattern
 from siltstone.cli.output import TABLE_ROWS_MAX, print_json, print_table
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
-from siltstone.store.units import about_size
+from siltstone.store.settings.units import about_size
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
     from siltstone.store.store import Store
 
 

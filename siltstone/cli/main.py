@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from siltstone.cli.ended import Interrupted, Terminated, end_text
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.interrupts import Interrupted, Terminated, end_text
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.output import printable
 from siltstone.cli.process import end_at_once

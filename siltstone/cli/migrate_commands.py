@@ -11,8 +11,8 @@ import click
 
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.code_only import migrate_code_only, plan_code_only
-from siltstone.cli.ended import goes_on
 from siltstone.cli.exit_codes import ExitCode
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.migration_plans import end_of_plan, known_segments, show_plan
 from siltstone.cli.moving_options import moving_options
@@ -27,7 +27,7 @@ from siltstone.cli.session import (
     takeover_option,
 )
 from siltstone.cli.verify_migration import verify_migration
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from siltstone.migration.legacy.locate import Located
@@ -233,7 +233,7 @@ def rollback(
     as_json: bool,
 ) -> None:
     """Go back to DIR: write there what was appended since, then forget what came from it."""
-    from siltstone.migration.legacy.finish import look_at_roll_back, roll_back
+    from siltstone.migration.legacy.rollback import look_at_roll_back, roll_back
 
     work = look_at_roll_back if dry_run else roll_back
     _end(
@@ -263,8 +263,8 @@ def finalise(
 
     Files that became chunks are ordinary ones then, and headers that nobody needs are deleted.
     """
-    from siltstone.migration.legacy.finish import finalise as run_finalise
-    from siltstone.migration.legacy.finish import look_at_end
+    from siltstone.migration.legacy.rollback import finalise as run_finalise
+    from siltstone.migration.legacy.rollback import look_at_end
 
     work = look_at_end if dry_run else run_finalise
     _end(
@@ -309,8 +309,8 @@ def export(
     session: Session, /, folder: Path, segments: tuple[str, ...], prefix: str, *, as_json: bool
 ) -> None:
     """Write segments into FOLDER, in the layout with header files. Without SEGMENTS all of them."""
-    from siltstone.migration.legacy.bring import CONFLICT, REFUSED
     from siltstone.migration.legacy.export import export as run_export
+    from siltstone.migration.legacy.importer import CONFLICT, REFUSED
     from siltstone.pipelines.work import FAILED, OK, SAME
 
     if segments and prefix:

@@ -12,7 +12,7 @@ from siltstone.cli.output import print_json, print_table, printable
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
     from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
 
 

@@ -10,10 +10,10 @@ import click
 
 from siltstone.cli.output import progress_bar
 from siltstone.cli.session import Session
-from siltstone.store.units import parse_size
+from siltstone.store.settings.units import parse_size
 
 if TYPE_CHECKING:
-    from siltstone.migration.backup import Progress
+    from siltstone.migration.backup.create import Progress
     from siltstone.pipelines.local_executor import LocalExecutor
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from siltstone.store.name_match import NameMatch, chooses, fixed_prefix
+from siltstone.store.files.name_match import NameMatch, chooses, fixed_prefix
 
 
 @dataclass(frozen=True, slots=True)

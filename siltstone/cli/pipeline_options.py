@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from siltstone.cli.deferred_signals import held_signals, told_once
 from siltstone.cli.exit_codes import ExitCode
-from siltstone.cli.held_signals import held_signals, told_once
 from siltstone.cli.moving_options import rate_option
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-from siltstone.cli.ended import end_text
+from siltstone.cli.interrupts import end_text
 
 SIGNALS: Final = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}
 """What is said of each signal that ends the command, and its code."""

@@ -24,13 +24,13 @@ from siltstone.cli.output import (
 )
 from siltstone.cli.session import Session, json_option, pass_session, recover_option
 from siltstone.cli.times import SINCE
-from siltstone.container.segment_life import same_segment
-from siltstone.core.counted import counted
+from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.errors import OffsetError
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.views import ContainerStats, SegmentInfo, WriterInfo
-    from siltstone.store.segment import Segment
+    from siltstone.container.models.segments import ContainerStats, SegmentInfo, WriterInfo
+    from siltstone.store.blocking.segment import Segment
     from siltstone.store.store import Store
 
 PIECE_BYTES: Final = 2**20

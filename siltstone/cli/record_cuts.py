@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from siltstone.store.streams import has_more, read_some
+from siltstone.store.handles.streams import has_more, read_some
 
 PREFIX_BYTES: Final = 4
 """The length before a record, big-endian; the record has so many bytes behind it."""

@@ -9,11 +9,11 @@ import click
 from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, say
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
-from siltstone.core.counted import counted
 from siltstone.core.errors import CorruptDataError
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.container.recovery_report import RecoveryReport, SegmentRecovery
+    from siltstone.container.models.recovery_report import RecoveryReport, SegmentRecovery
 
 
 @click.command()
@@ -42,7 +42,7 @@ def recover(
     recovery; with --dry-run it exits with 0.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
-    from siltstone.store.recovery import recover_store
+    from siltstone.store.admin.recovery import recover_store
 
     try:
         reports = recover_store(

@@ -17,11 +17,11 @@ from siltstone.cli.session import (
     pass_session,
     takeover_option,
 )
-from siltstone.core.counted import counted
-from siltstone.store.units import format_size, format_time, parse_size, parse_time
+from siltstone.core.text import counted
+from siltstone.store.settings.units import format_size, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from siltstone.container.retention_views import RetentionRule
+    from siltstone.container.models.segments import RetentionRule
 
 F = TypeVar("F", bound=Callable[..., Any])
 

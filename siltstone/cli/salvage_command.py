@@ -12,8 +12,8 @@ from siltstone.cli.exit_codes import ExitCode
 from siltstone.cli.output import print_json, print_table
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.core.counted import counted
 from siltstone.core.records.retention_row import RetentionScope
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -47,8 +47,8 @@ class Session:
 
     def store_path(self) -> Path:
         """Return the store that is meant: ``--store``, else $SILTSTONE_STORE, else this folder."""
-        from siltstone.store.settings_file import FILE_NAME
-        from siltstone.store.store_url import is_url
+        from siltstone.store.settings.file import FILE_NAME
+        from siltstone.store.settings.store_url import is_url
 
         named = self.store or os.environ.get(STORE_VARIABLE)
         if named and is_url(named):
@@ -69,7 +69,7 @@ class Session:
         Of one that is named by a URL and has no settings on this machine, long-term storage alone
         is read.
         """
-        from siltstone.store.store_url import is_url
+        from siltstone.store.settings.store_url import is_url
 
         named = self.store or os.environ.get(STORE_VARIABLE)
         if named and is_url(named):

@@ -20,7 +20,7 @@ def settings() -> None:
 @pass_session
 def show(session: Session, *, as_json: bool) -> None:
     """Show every setting in force, defaults too, with the line that says so. No secret is shown."""
-    from siltstone.store.settings_views import shown_settings
+    from siltstone.store.settings.settings_views import shown_settings
 
     found = list(shown_settings(session.store_path()))
     if as_json:
@@ -48,7 +48,7 @@ def check(session: Session, *, as_json: bool) -> None:
 
     Whether the service that it names answers is what siltstone doctor looks at.
     """
-    from siltstone.store.settings_views import settings_errors
+    from siltstone.store.settings.settings_views import settings_errors
 
     found = settings_errors(session.store_path())
     for error in found:

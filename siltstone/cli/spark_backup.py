@@ -23,7 +23,7 @@ from siltstone.cli.backup_commands import (
     tell_restored,
     tell_verified,
 )
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.moving_options import progress_of
 from siltstone.cli.pipeline_options import executor_options, open_executor
 from siltstone.cli.session import Session, json_option, pass_session
@@ -51,7 +51,7 @@ def backup(
     **choice: Any,
 ) -> None:
     """Make a backup in PLACE, as 'backup create' does; workers copy the chunks."""
-    from siltstone.migration.backup import create_backup
+    from siltstone.migration.backup.create import create_backup
 
     with open_executor(**choice) as executor, progress_of(session, "backup") as progress:
         report = create_backup(
@@ -89,7 +89,7 @@ def verify_backup(
 
     Without --of, PLACE has backups of one store.
     """
-    from siltstone.migration.verify_backup import verify_backups
+    from siltstone.migration.backup.verify import verify_backups
 
     with open_executor(**choice) as executor, progress_of(session, "verify") as progress:
         report = verify_backups(
@@ -126,7 +126,7 @@ def restore(
 
     Every worker needs FOLDER under the same path, for the settings file that is made in it.
     """
-    from siltstone.migration.restore_backup import restore_backup
+    from siltstone.migration.backup.restore import restore_backup
 
     site = site_from(folder, choice)
     with open_executor(**choice) as executor, progress_of(session, "restore") as progress:

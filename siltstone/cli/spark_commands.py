@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from siltstone.cli.copy_command import check_choice, copy_stores, verify_option
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.path_text import PathText
 from siltstone.cli.pipeline_options import (
@@ -30,7 +30,7 @@ from siltstone.cli.spark_migration import (
     verify_import,
     verify_migration,
 )
-from siltstone.store.settings_file import FILE_NAME
+from siltstone.store.settings.file import FILE_NAME
 
 
 @click.group(cls=ListedVerbs)
@@ -136,7 +136,7 @@ def export(
     from siltstone.pipelines.export_layout import Form, Records
     from siltstone.pipelines.store_view import store_view
     from siltstone.pipelines.work import FAILED, OK, SAME
-    from siltstone.store.units import parse_size
+    from siltstone.store.settings.units import parse_size
 
     check_choice(segments, prefix)
     kind = Records(records or ("bytes" if form == "files" else "lines"))
@@ -280,7 +280,7 @@ def compact(
     from siltstone.pipelines.compact import compact as run_compact
     from siltstone.pipelines.owned_store import owned_store
     from siltstone.pipelines.work import FAILED, OK
-    from siltstone.store.units import parse_size
+    from siltstone.store.settings.units import parse_size
 
     with owned_store(session.store_path()) as store:
         rules = chosen_rules(

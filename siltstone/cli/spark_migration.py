@@ -10,7 +10,7 @@ import click
 from siltstone.cli.bring_files import plan_option, seal_option, show_plan, told_imports
 from siltstone.cli.bring_migration import bring_migration
 from siltstone.cli.copy_command import check_choice
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.migrate_commands import (
     in_place_option,
     record_option,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siltstone.cli.ended import goes_on
+from siltstone.cli.interrupts import goes_on
 from siltstone.cli.listed_verbs import ListedVerbs
 from siltstone.cli.moving_options import moving, moving_options
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session, json_option, pass_session
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 
 if TYPE_CHECKING:
-    from siltstone.migration.move_storage import MoveReport
+    from siltstone.migration.relocate.switch import MoveReport
 
 NEW = click.argument("new", type=PathText(exists=True, dir_okay=False, path_type=Path))
 
@@ -36,7 +36,7 @@ def copy(
     session: Session, new: Path, rate: int | None, threads: int | None, *, as_json: bool
 ) -> None:
     """Copy the chunks to the long-term storage of NEW, beside the owner; repeat it as you like."""
-    from siltstone.migration.move_storage import copy_storage
+    from siltstone.migration.relocate.switch import copy_storage
 
     with moving(session, "copy", threads) as (executor, progress):
         report = copy_storage(
@@ -53,7 +53,7 @@ def copy(
 @goes_on()
 def switch(session: Session, new: Path, threads: int | None, *, as_json: bool) -> None:
     """Bring the rest to the long-term storage of NEW and go on there. Nobody may own the store."""
-    from siltstone.migration.move_storage import switch_storage
+    from siltstone.migration.relocate.switch import switch_storage
 
     with moving(session, "switch", threads) as (executor, progress):
         report = switch_storage(session.store_path(), new, executor=executor, progress=progress)

@@ -24,8 +24,8 @@ from siltstone.cli.session import (
     recover_option,
     takeover_option,
 )
-from siltstone.container.table_views import TTL_S_MAX, KeyChange, RangeRemoval
-from siltstone.store.streams import PIECE_BYTES, read_some
+from siltstone.container.models.tables import TTL_S_MAX, KeyChange, RangeRemoval
+from siltstone.store.handles.streams import PIECE_BYTES, read_some
 
 base64_option = click.option(
     "--base64", "as_base64", is_flag=True, help="Keys and values on the command line are base64."

@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from siltstone.store.local_times import seconds_of
-from siltstone.store.units import parse_time
+from siltstone.store.settings.units import parse_time
 
 
 class SinceTime(click.ParamType[float]):

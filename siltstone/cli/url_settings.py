@@ -13,8 +13,8 @@ from siltstone.cli.option_text import options_of
 from siltstone.cli.output import say
 from siltstone.core.errors import StoreNotFoundError
 from siltstone.core.hooks import BINDINGS_GROUP, plugin_settings
-from siltstone.store.settings_file import FILE_NAME
-from siltstone.store.store_url import StoreUrl, parse_store_url
+from siltstone.store.settings.file import FILE_NAME
+from siltstone.store.settings.store_url import StoreUrl, parse_store_url
 
 _BORROWED: Final = "siltstone.borrowed"
 

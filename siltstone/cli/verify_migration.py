@@ -11,7 +11,7 @@ from siltstone.cli.pipeline_options import finish, told, told_counts
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
     from siltstone.pipelines.owned_store import OwnedStore
     from siltstone.pipelines.store_view import StoreView
     from siltstone.pipelines.work import Executor
@@ -30,7 +30,7 @@ def verify_migration(
 ) -> None:
     """Compare, tell what became of each segment, and end as the worst of it asks."""
     from siltstone.migration.legacy.locate import located
-    from siltstone.migration.legacy.looking import look
+    from siltstone.migration.legacy.reconcile import look
     from siltstone.migration.legacy.verify import DIFFERS, MISSING
     from siltstone.migration.legacy.verify import verify as run_verify
     from siltstone.pipelines.owned_store import owned_store

@@ -8,7 +8,7 @@ import click
 
 from siltstone.cli.attribute_text import ATTRIBUTE, attributes_of
 from siltstone.cli.dry_runs import tell_removals, tell_truncation
-from siltstone.cli.ended import tells_done
+from siltstone.cli.interrupts import tells_done
 from siltstone.cli.output import print_json, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
@@ -19,7 +19,7 @@ from siltstone.cli.session import (
     pass_session,
     takeover_option,
 )
-from siltstone.core.words import CONTAINERS_MAX
+from siltstone.core.constants import CONTAINERS_MAX
 
 
 @click.command()
@@ -74,8 +74,8 @@ def init(
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.cli.option_text import options_of
     from siltstone.core.hooks import BINDINGS_GROUP, TIER1_GROUP, plugin_settings
-    from siltstone.store.initialisation import init_store
-    from siltstone.store.store_url import is_url, parse_store_url
+    from siltstone.store.admin.init import init_store
+    from siltstone.store.settings.store_url import is_url, parse_store_url
 
     place = Path(folder)
     if is_url(folder):

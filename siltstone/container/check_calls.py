@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from siltstone.container.check import Present, check_container
-from siltstone.container.check_views import ChunkState, Wish
-from siltstone.container.examine import examine_chunks
-from siltstone.container.row_pages import RowPage, row_page
-from siltstone.container.views import ContainerStats, Finding
+from siltstone.container.check.checker import Present, check_container
+from siltstone.container.check.examine import examine_chunks
+from siltstone.container.models.check import ChunkState, Wish
+from siltstone.container.models.segments import ContainerStats, Finding
+from siltstone.container.reads.row_pages import RowPage, row_page
 from siltstone.core.records.keys import RowKind
 
 if TYPE_CHECKING:
-    from siltstone.container.parts import Parts
-    from siltstone.container.reading import Reading
-    from siltstone.core.segment_storage import ChunkedSegmentStorage
+    from siltstone.container.assembly import Parts
+    from siltstone.container.reads.reads import Reading
+    from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 _DEEP = Wish()
 

@@ -14,23 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from siltstone.container.assembly import Parts
+from siltstone.container.boot.claim import Claimed, bridged, claim
 from siltstone.container.check_calls import CheckCalls
-from siltstone.container.compaction import Compaction
-from siltstone.container.garbage_verbs import GarbageVerbs
-from siltstone.container.health import ContainerHealth
-from siltstone.container.log_scan import LOG_POOL
-from siltstone.container.owner import Claimed, bridged, claim
-from siltstone.container.owner_end import end_owner
-from siltstone.container.parts import Parts
-from siltstone.container.pinning import PinCalls
-from siltstone.container.reading import Reading
-from siltstone.container.repeats import assured
-from siltstone.container.settings import CloseFlush, ContainerSettings
-from siltstone.container.settlement import OWNERS_MAX, settle
-from siltstone.container.state_calls import StateCalls
-from siltstone.container.table_calls import TableCalls
-from siltstone.container.time_calls import TimeCalls
-from siltstone.container.views import (
+from siltstone.container.close.owner_end import end_owner
+from siltstone.container.close.settlement import OWNERS_MAX, settle
+from siltstone.container.commit.repeats import assured
+from siltstone.container.compact.compaction import Compaction
+from siltstone.container.garbage.garbage import GarbageVerbs
+from siltstone.container.health.monitor import ContainerHealth
+from siltstone.container.models.segments import (
     ChunkInfo,
     CommitResult,
     Condition,
@@ -38,6 +31,13 @@ from siltstone.container.views import (
     Operation,
     SegmentInfo,
 )
+from siltstone.container.models.settings import CloseFlush, ContainerSettings
+from siltstone.container.reads.pinned_maps import PinCalls
+from siltstone.container.reads.reads import Reading
+from siltstone.container.state.log_scan import LOG_POOL
+from siltstone.container.state_calls import StateCalls
+from siltstone.container.table_calls import TableCalls
+from siltstone.container.time_calls import TimeCalls
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
@@ -52,10 +52,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.metrics import NO_METRICS, Metrics
-from siltstone.core.operations.near_reads import Place
 from siltstone.core.records.claim import Claim, encode_claim
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.whole_calls import WholeClose, closed_in_time
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
+from siltstone.segments.page_cache_reads import Place
 
 logger = logging.getLogger(__name__)
 
@@ -309,7 +309,8 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
     @property
     def compaction(self) -> Compaction:
         """Merging chunks on request, by whoever may write them."""
-        return Compaction(self._parts)
+        parts = self._parts
+        return Compaction(parts.pipeline, parts.segments, parts.joins, parts.storage_writer)
 
     async def health(self) -> ContainerHealth:
         """How long-term storage does, as measured up to now; makes no call."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from siltstone.container.record_sums import keep_sums, record_sums
-from siltstone.container.segment_verbs import NewSegment
-from siltstone.container.views import SegmentInfo, WriterInfo
+from siltstone.container.changes.segment_changes import NewSegment
+from siltstone.container.imports.record_sums import keep_sums, record_sums
+from siltstone.container.models.segments import SegmentInfo, WriterInfo
 from siltstone.core.records.segment_state import SegmentState
 
 if TYPE_CHECKING:
-    from siltstone.container.adoptions import Adoptions
-    from siltstone.container.imports import Imports
-    from siltstone.container.legacy_views import LegacyLayout, LegacySegment
-    from siltstone.container.parts import Parts
+    from siltstone.container.assembly import Parts
+    from siltstone.container.imports.adoptions import Adoptions
+    from siltstone.container.imports.sessions import Imports
+    from siltstone.container.models.legacy import LegacyLayout, LegacySegment
     from siltstone.core.records.chunk import Chunk
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siltstone.container.table_snapshots import LivingSnapshot
-from siltstone.container.table_views import UpdatePage
-from siltstone.container.views import TableValue
+from siltstone.container.models.segments import TableValue
+from siltstone.container.models.tables import UpdatePage
+from siltstone.container.state.table_snapshots import LivingSnapshot
 
 if TYPE_CHECKING:
-    from siltstone.container.parts import Parts
-    from siltstone.container.reading import Reading
+    from siltstone.container.assembly import Parts
+    from siltstone.container.reads.reads import Reading
 
 
 class TableCalls:

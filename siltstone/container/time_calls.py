@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siltstone.container.retention import Retention
+from siltstone.container.retention.retention import Retention
 
 if TYPE_CHECKING:
-    from siltstone.container.parts import Parts
-    from siltstone.container.reading import Reading
+    from siltstone.container.assembly import Parts
+    from siltstone.container.reads.reads import Reading
 
 
 class TimeCalls:

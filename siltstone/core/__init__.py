@@ -1,1 +1,1 @@
-"""Words, records, contracts, and on top of them the segment storage, and no service."""
+"""Words, records, contracts, and the wrappers around long-term storage; no service."""

@@ -7,7 +7,7 @@ from functools import cache
 
 import crc32c as _crc32c
 
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 
 _POLYNOMIAL = 0x82F63B78
 

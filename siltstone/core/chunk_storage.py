@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from siltstone.core.words import Buffer as Buffer
+from siltstone.core.constants import Buffer as Buffer
 
 UNLIMITED = 2**63 - 1
 """The value of a limit that a service does not have."""

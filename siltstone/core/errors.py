@@ -16,6 +16,8 @@ A class exists only where a caller would act differently. What a handler may con
     `-- SettingsError         what a person wrote is wrong
 
 Messages are lower case, without a full stop, facts last as ``key=value``; no secrets, no data.
+
+The error of a service that asks for fewer requests, apart from those that mean no answer.
 """
 
 from __future__ import annotations
@@ -412,3 +414,31 @@ class LostDataError(CorruptDataError):
 
 class SettingsError(SiltstoneError, ValueError):
     """Settings are wrong: the message names file, key and reason."""
+
+
+class ChunkThrottledError(ChunkUnavailableError):
+    """The service answered that it gets too many requests: send fewer, and this one again later.
+
+    Attributes:
+        retry_after_s: seconds that the service asks to wait; ``None`` where it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        chunk: str,
+        operation: str,
+        outcome: Outcome = Outcome.NOT_APPLIED,
+        retry_after_s: float | None = None,
+        **facts: Any,
+    ) -> None:
+        super().__init__(
+            message,
+            chunk=chunk,
+            operation=operation,
+            outcome=outcome,
+            retry_after_s=retry_after_s,
+            **facts,
+        )
+        self.retry_after_s = retry_after_s

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 
 
 class MetricKind(StrEnum):

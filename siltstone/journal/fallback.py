@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.recovery import (

@@ -18,13 +18,13 @@ from math import inf
 from typing import TypeVar
 
 from siltstone.core.chunk_names import journal_file
+from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, LogError
-from siltstone.core.late_work import finish
 from siltstone.core.records.checkpoint import Checkpoint, SystemLayout, encode_checkpoint
 from siltstone.core.records.journal_batch import JournalBatch, encode_journal_batch
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import MIB
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.late_work import finish
 from siltstone.journal.retention import DurableCheckpoint, plan_deletion
 
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint
 from siltstone.core.records.envelope import MAGIC, RecordKind, claimed_kind, is_cut
 from siltstone.core.records.journal_batch import JournalBatch, decode_journal_batch
-from siltstone.core.words import Buffer
 
 DISK_BLOCK_BYTES = 512
 """The smallest piece of a file that a disk writes or loses as a whole."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.uuid_text import uuid_text
-from siltstone.core.words import Buffer
+from siltstone.core.text import uuid_text
 from siltstone.journal.journal_file import JournalFile, read_journal_file
 from siltstone.journal.retention import file_epoch, journal_number
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from siltstone.core.chunk_names import system_chunk
+from siltstone.core.constants import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.core.layout_store import LayoutChange, NewChunk
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
@@ -13,7 +14,6 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.records.journal_batch import JournalBatch
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.core.words import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_state import (
     Pinned,

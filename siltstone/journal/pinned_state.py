@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
@@ -16,7 +17,6 @@ from siltstone.core.records.extent import Extent
 from siltstone.core.records.journal_batch import check_system_change
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.layout_change import LayoutChange
-from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
 
 Pinned = tuple[SystemLayout, ...]
 """Layouts of system segments, one a segment, in order of their ids."""

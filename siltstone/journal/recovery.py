@@ -18,7 +18,7 @@ from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
 from siltstone.core.records.journal_batch import JournalBatch
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.pinned_state import Pinned

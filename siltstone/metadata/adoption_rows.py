@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.adoption_row import (
     AdoptionRow,
     decode_adoption_row,
@@ -17,7 +18,6 @@ from siltstone.core.records.keys import (
 )
 from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.tables import Tables
 
 _FIRST = bytes((RowKind.ADOPTION,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.records.attributes import encode_attributes
 from siltstone.core.records.block_sums import (
     BlockSumsPatch,
@@ -63,7 +64,6 @@ from siltstone.core.records.writer_row import (
     encode_writer_row,
     encode_writer_tail,
 )
-from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
 
 
 def _put(key: bytes, value: bytes) -> TableEntry:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_names import index_file
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import (
     ChunkError,
@@ -29,9 +30,8 @@ from siltstone.core.errors import (
     StoreError,
 )
 from siltstone.core.records.checkpoint import IndexFile
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.whole_calls import run_whole
-from siltstone.core.words import KIB
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.uncancellable import run_whole
 from siltstone.metadata.index import Index
 from siltstone.metadata.position import Position
 

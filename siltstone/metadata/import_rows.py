@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.import_batch_row import (
     ImportBatchRow,
     decode_import_batch_row,
@@ -22,7 +23,6 @@ from siltstone.core.records.keys import (
 )
 from siltstone.core.records.number import decode_number, encode_number
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 

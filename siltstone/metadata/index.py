@@ -18,9 +18,9 @@ from weakref import WeakSet
 
 import rocksdict
 
+from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.errors import ClosedError, SiltstoneError
 from siltstone.core.open_files import files_max
-from siltstone.core.words import MIB, ROWS_PER_SLICE
 from siltstone.metadata.index_errors import translated, translation
 from siltstone.metadata.index_process import use_process
 from siltstone.metadata.index_rows import (

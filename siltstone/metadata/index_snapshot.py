@@ -6,8 +6,8 @@ from pathlib import Path
 
 import rocksdict
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import ClosedError
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index_errors import translated
 from siltstone.metadata.index_rows import (
     NO_LIMIT,

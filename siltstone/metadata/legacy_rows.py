@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, legacy_key, legacy_of
 from siltstone.core.records.legacy_row import LegacyRow, decode_legacy_row, encode_legacy_row
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.tables import Tables
 
 _FIRST = bytes((RowKind.LEGACY,))

@@ -15,8 +15,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import LINEAGE_BYTES
 
 KIND = 0
 VERSION = 1

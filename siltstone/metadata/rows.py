@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.attributes import decode_attributes
 from siltstone.core.records.block_sums import decode_block_sums
 from siltstone.core.records.chunk import Chunk, decode_chunk
@@ -43,7 +44,6 @@ from siltstone.core.records.segment_state import SegmentState, decode_segment_st
 from siltstone.core.records.task import Task, decode_task
 from siltstone.core.records.tombstone import Tombstone, decode_tombstone
 from siltstone.core.records.writer_row import WriterRow, decode_writer_row
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 

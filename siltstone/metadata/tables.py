@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.table_record import (
     TableEntry,
@@ -16,7 +17,6 @@ from siltstone.core.records.table_record import (
     encode_entries,
     encode_record,
 )
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.index import Index
 from siltstone.metadata.index_rows import (
     NO_LIMIT,

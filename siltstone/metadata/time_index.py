@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.records.keys import METADATA_TABLE, time_key, time_of
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.time_row import TimeRow, decode_time_row
-from siltstone.core.words import MIB, ROWS_PER_SLICE
 from siltstone.metadata.changes import put_time, remove_time
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables

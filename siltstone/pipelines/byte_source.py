@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.core.block_reads import read_blocks, read_exactly
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError, LostDataError
-from siltstone.core.streamed_creates import piece_bytes
-from siltstone.core.words import MIB
+from siltstone.core.storage.block_reads import read_blocks, read_exactly
+from siltstone.core.storage.optional_verbs import piece_bytes
 from siltstone.pipelines.window import ChunkRun, Window
 
 READ_BYTES: Final = MIB

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from siltstone.container.compaction import MERGED_BYTES_MAX, CompactionRules
+from siltstone.container.compact.compaction import MERGED_BYTES_MAX, CompactionRules
 from siltstone.container.container import Container
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
@@ -23,12 +23,12 @@ from siltstone.core.errors import (
     SettingsError,
     SiltstoneError,
 )
-from siltstone.core.operations.merge import Merge, Merging, write_merge
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
-from siltstone.store.effective_settings import load_settings
+from siltstone.segments.merge import Merge, Merging, write_merge
+from siltstone.store.settings.effective import load_settings
 
 CHANGED: Final = "changed"
 """The segment changed meanwhile, so it stayed as it was."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
-from siltstone.core.words import GIB, MIB
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.core.constants import GIB, MIB
 from siltstone.pipelines.work import in_groups
 
 MARK: Final = "siltstone.copy-of"

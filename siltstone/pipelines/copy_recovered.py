@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from siltstone.container.views import SegmentInfo, SetAttribute
-from siltstone.core.words import MIB, container_of
+from siltstone.container.models.segments import SegmentInfo, SetAttribute
+from siltstone.core.constants import MIB, container_of
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.store_view import StoreView

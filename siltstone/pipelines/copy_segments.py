@@ -15,19 +15,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
     ImportSessionError,
     ImportTicket,
 )
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.core.constants import container_of
 from siltstone.core.errors import (
     CapabilityError,
     SettingsError,
 )
-from siltstone.core.words import container_of
 from siltstone.pipelines.copy_plan import (
     UNREADABLE,
     Lack,

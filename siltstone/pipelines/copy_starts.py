@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.core.constants import container_of
 from siltstone.core.errors import AttributeLimitError, CorruptDataError, SegmentNotFoundError
-from siltstone.core.words import container_of
 from siltstone.pipelines.copy_plan import CONFLICT, MARK, UNREADABLE, Origin, origin_of, problem_of
 from siltstone.pipelines.copy_recovered import difference_since
 from siltstone.pipelines.import_sessions import NotedRanges

@@ -8,13 +8,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.pipelines.segment_ranges import SegmentRange, read_range
 from siltstone.pipelines.work import FAILED, OK, Outcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
-from siltstone.store.import_writer import ImportTarget, ImportWriter
+from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

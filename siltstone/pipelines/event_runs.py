@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy
 
-from siltstone.core.words import MIB
+from siltstone.core.constants import MIB
 from siltstone.events import MalformedEventError
 from siltstone.pipelines.byte_source import Stretch
 from siltstone.pipelines.event_starts import Numbers, find_events

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.durable_writes import write_stream_durably
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError, SettingsError, SiltstoneError
 from siltstone.core.packages import install_hint
 from siltstone.core.posix import SystemFileCalls
-from siltstone.core.words import MIB
+from siltstone.core.storage.durable_writes import write_stream_durably
 from siltstone.pipelines.export_ends import check_end
 from siltstone.pipelines.export_layout import (
     ExportHead,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, StoreError
 from siltstone.events import HEADER_BYTES
 from siltstone.pipelines.export_layout import (

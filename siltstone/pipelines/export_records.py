@@ -9,8 +9,8 @@ import pyarrow
 import pyarrow.compute
 
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.words import MIB
 from siltstone.pipelines.arrow_events import event_payloads
 from siltstone.pipelines.arrow_lines import split_lines
 from siltstone.pipelines.blocks import block_values, read_block_runs

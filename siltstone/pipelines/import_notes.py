@@ -10,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.chunk_names import imported_attempt
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.closing import Closing
+from siltstone.core.closed_on_exit import Closing
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.import_note import (
     ImportNote,
@@ -21,8 +22,7 @@ from siltstone.core.records.import_note import (
     decode_import_note,
     encode_import_note,
 )
-from siltstone.core.words import MIB
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.handles.import_writer import ImportWriter
 
 NOTE_BYTES: Final = 32 * MIB
 """So much one note tells of, or more: a repeat copies as much again, and what was on its way."""

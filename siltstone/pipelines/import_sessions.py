@@ -8,8 +8,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Final, TypeVar
 
-from siltstone.container.import_views import ImportedChunk, ImportSessionError, ImportTicket
-from siltstone.core.closing import Closing
+from siltstone.container.models.imports import ImportedChunk, ImportSessionError, ImportTicket
+from siltstone.core.closed_on_exit import Closing
 from siltstone.core.errors import ChunkError, ChunkStorageFullError, Outcome, SiltstoneError
 from siltstone.core.records.import_row import ImportState
 from siltstone.pipelines.import_notes import ImportNotes, read_notes

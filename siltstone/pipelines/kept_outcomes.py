@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from siltstone.core.closing import Closing
+from siltstone.core.closed_on_exit import Closing
 from siltstone.core.errors import SettingsError
 from siltstone.core.posix import SystemFileCalls, write_fully
 from siltstone.pipelines.work import Outcome

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.errors import CorruptDataError, SegmentNotFoundError, SegmentTruncatedError
-from siltstone.core.words import BLOCK_BYTES
 
 READS_PARALLEL: Final = 16
 """Each may wait for a service, and holds a block in memory."""

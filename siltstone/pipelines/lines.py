@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from siltstone.core.constants import GIB
 from siltstone.core.errors import CapabilityError
-from siltstone.core.words import GIB
 from siltstone.pipelines.byte_source import Stretch
 
 LINE_BYTES_MAX: Final = GIB

@@ -10,12 +10,12 @@ from functools import partial
 from resource import RUSAGE_THREAD, getrusage
 from typing import Final
 
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError
 from siltstone.core.pauses import Stop
-from siltstone.core.words import KIB
 from siltstone.pipelines.work import Item, Outcome, Step, Work
-from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.blocking.background_loop import BackgroundLoop
 
 THREADS_MAX: Final = 256
 THREADS_PER_CORE: Final = 2

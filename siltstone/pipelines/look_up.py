@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from siltstone.container.found import check_followed
-from siltstone.container.segment_life import same_segment
-from siltstone.core.words import MIB
+from siltstone.container.reads.same_segment import same_segment
+from siltstone.container.state.boot_state import check_followed
+from siltstone.core.constants import MIB
 from siltstone.pipelines.open_store import OpenStore
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.store.manifest import check_uuid

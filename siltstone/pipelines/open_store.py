@@ -12,15 +12,15 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from siltstone.container.reader import ReadContainer
-from siltstone.container.views import SegmentInfo
-from siltstone.core.closing import Closing
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.reader.read_container import ReadContainer
+from siltstone.core.closed_on_exit import Closing
+from siltstone.core.constants import container_of
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CapabilityError
-from siltstone.core.uuid_text import uuid_text
-from siltstone.core.words import container_of
+from siltstone.core.text import uuid_text
 from siltstone.store.assemble import assembled
-from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.blocking.background_loop import BackgroundLoop
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from siltstone.container.container import Container
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import uuid_text
 from siltstone.store.assemble import Assembly, assembled
-from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.blocking.background_loop import BackgroundLoop
 
 
 @dataclass(slots=True)

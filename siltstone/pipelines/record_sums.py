@@ -7,24 +7,24 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from siltstone.container.views import SegmentInfo
-from siltstone.core.block_reads import read_exactly
-from siltstone.core.block_sums import extend_sums
-from siltstone.core.cached_chunk_storage import uncached
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import container_of
 from siltstone.core.errors import (
     CorruptDataError,
     SiltstoneError,
 )
-from siltstone.core.invariants import check_chunk
 from siltstone.core.records.chunk import Chunk
-from siltstone.core.words import container_of
+from siltstone.core.storage.block_reads import read_exactly
+from siltstone.core.storage.block_sums import extend_sums
+from siltstone.core.storage.cached import uncached
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.scrub import READ_BYTES, unread_status
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
+from siltstone.segments.invariants import check_chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,18 +9,18 @@ from functools import partial
 from threading import local
 from typing import Any, Final
 
-from siltstone.container.chunk_rows import ChunkRows
-from siltstone.core.block_reads import chunk_parts, read_blocks
-from siltstone.core.cached_chunk_storage import uncached
+from siltstone.container.reads.chunk_rows import ChunkRows
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.errors import (
     ChunkNotFoundError,
     CorruptDataError,
     LostDataError,
     SiltstoneError,
 )
-from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.core.storage.block_reads import chunk_parts, read_blocks
+from siltstone.core.storage.cached import uncached
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.pipelines.byte_source import READ_BYTES, ByteSource
 from siltstone.pipelines.lines import NEWLINE
 from siltstone.pipelines.look_up import find_window

@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.chunk_rows import ChunkRows
-from siltstone.container.image import ContainerImage
-from siltstone.container.pins import FoundPin
-from siltstone.container.reader import ReadContainer
-from siltstone.container.segment_life import same_segment
-from siltstone.container.segment_map import SegmentMap
-from siltstone.container.views import SegmentInfo
-from siltstone.core.counted import counted
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.reader.backup_image import ContainerImage
+from siltstone.container.reader.read_container import ReadContainer
+from siltstone.container.reads.chunk_rows import ChunkRows
+from siltstone.container.reads.pins import FoundPin
+from siltstone.container.reads.same_segment import same_segment
+from siltstone.container.state.segment_map import SegmentMap
+from siltstone.core.constants import container_of
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
@@ -23,7 +23,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreError,
 )
-from siltstone.core.words import container_of
+from siltstone.core.text import counted
 from siltstone.pipelines.last_block import Bytes, sums_of
 from siltstone.pipelines.open_store import OpenStore
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.counted import counted
+from siltstone.core.constants import KIB
 from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
     SegmentTruncatedError,
     SiltstoneError,
 )
-from siltstone.core.words import KIB
+from siltstone.core.text import counted
 from siltstone.pipelines.copy_plan import MARK, origin_of
 from siltstone.pipelines.export import UNREADABLE
 from siltstone.pipelines.segment_ranges import SegmentRange, cut_at_grid, plan_range, read_range

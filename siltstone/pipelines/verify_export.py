@@ -10,9 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.counted import counted
 from siltstone.core.errors import (
     CorruptDataError,
     SegmentNotFoundError,
@@ -20,6 +19,7 @@ from siltstone.core.errors import (
     SettingsError,
     SiltstoneError,
 )
+from siltstone.core.text import counted
 from siltstone.pipelines.export import UNREADABLE, ExportItem
 from siltstone.pipelines.export_layout import (
     ExportHead,

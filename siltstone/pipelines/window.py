@@ -8,13 +8,13 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from siltstone.core.block_reads import BlockRange
-from siltstone.core.block_sums import block_count
-from siltstone.core.words import BLOCK_BYTES
+from siltstone.core.constants import BLOCK_BYTES
+from siltstone.core.storage.block_reads import BlockRange
+from siltstone.core.storage.block_sums import block_count
 
 if TYPE_CHECKING:
-    from siltstone.container.segment_map import SegmentMap
-    from siltstone.core.operations.inspect import ChunkExtent
+    from siltstone.container.state.segment_map import SegmentMap
+    from siltstone.segments.inspect import ChunkExtent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

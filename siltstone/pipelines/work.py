@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.words import KIB, MIB
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.pipelines.local_executor import THREADS_MAX, do_pack, on_threads
 from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
-from siltstone.spark.settling import settle
+from siltstone.spark.worker_memory import settle
 
 PACKS_PER_CORE: Final = 8
 """Packs of one Spark job: the driver holds the plan and the outcomes of so many at a time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.pipelines.last_block import Bytes, block_before, sums_of
 from siltstone.pipelines.open_store import OpenStore

@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from siltstone.core.constants import GIB, MIB, check_segment_name
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.core.words import GIB, MIB, check_segment_name
 from siltstone.spark.catalog_tables import check_options
-from siltstone.store.arguments import OFFSET_MAX
+from siltstone.store.handles.arguments import OFFSET_MAX
 
 RANGE_BYTES_MAX: Final = GIB
 """A task that reads for minutes is work for minutes to repeat when it fails."""

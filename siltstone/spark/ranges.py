@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.errors import CapabilityError, SegmentTruncatedError, SettingsError
-from siltstone.core.words import BLOCK_BYTES, MIB
 from siltstone.pipelines.window import Window, cut_window
 from siltstone.spark.options import ANY, Mode, Offsets, ReadOptions, Split
 
 if TYPE_CHECKING:
-    from siltstone.container.segment_map import SegmentMap
-    from siltstone.container.views import SegmentInfo
+    from siltstone.container.models.segments import SegmentInfo
+    from siltstone.container.state.segment_map import SegmentMap
 
 RANGE_BYTES: Final = 128 * MIB
 """What Spark reads of files in one task, unless told otherwise. Starting a task costs as much as

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from siltstone.events import EVENT_BYTES_MAX, HEADER_BYTES, check_of
 
 Read = Callable[[int, int], Awaitable[bytes]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from siltstone.core.words import KIB, MIB
+from siltstone.core.constants import KIB, MIB
 from siltstone.pipelines.event_starts import EventStarts, find_events
 from siltstone.spark.record_borders import Read, begins_event
 

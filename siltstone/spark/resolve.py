@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from siltstone.container.reader import ReadContainer
-from siltstone.container.segment_life import same_segment
-from siltstone.container.segment_map import SegmentMap
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.reader.read_container import ReadContainer
+from siltstone.container.reads.same_segment import same_segment
+from siltstone.container.state.segment_map import SegmentMap
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.pipelines.open_store import PAGE, OpenStore
 from siltstone.spark.options import SEGMENTS_MAX, Mode, ReadOptions, Split, check_read

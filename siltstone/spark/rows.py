@@ -28,7 +28,7 @@ from siltstone.pipelines.worker_store import worker_store
 from siltstone.spark.columns import ERROR, OFFSET, SEGMENT, VALUE
 from siltstone.spark.options import BadRecords, Mode, ReadOptions
 from siltstone.spark.ranges import RecordRange
-from siltstone.spark.settling import keep_memory
+from siltstone.spark.worker_memory import keep_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

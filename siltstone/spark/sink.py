@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportBatch,
     ImportedChunk,
     ImportMode,
@@ -29,7 +29,7 @@ from siltstone.container.import_views import (
 from siltstone.core.errors import Outcome, SettingsError, SiltstoneError
 from siltstone.spark.columns import VALUE
 from siltstone.spark.key_text import check_key
-from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, owned
+from siltstone.spark.ownership import END_WAIT_S, PLAN_WAIT_S, owned
 from siltstone.spark.task_writer import Written, write_task
 from siltstone.spark.write_options import Outputs, WriteOptions
 from siltstone.spark.write_session import WriteSession, open_session

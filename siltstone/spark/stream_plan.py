@@ -11,14 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.core.constants import container_of
 from siltstone.core.errors import (
     LogLostError,
     OffsetError,
     SegmentNotFoundError,
     SegmentTruncatedError,
 )
-from siltstone.core.words import container_of
 from siltstone.pipelines.open_store import OpenStore
 from siltstone.spark.last_read import LastReads
 from siltstone.spark.options import SEGMENTS_MAX, Mode, Split, check_read

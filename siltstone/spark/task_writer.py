@@ -12,17 +12,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import DataType, YearMonthIntervalType
 
-from siltstone.container.import_views import ImportedChunk
+from siltstone.container.models.imports import ImportedChunk
+from siltstone.core.constants import MIB
 from siltstone.core.records.import_row import PARTS_MAX
-from siltstone.core.words import MIB
 from siltstone.spark.arrow_bytes import encoded
 from siltstone.spark.catalog_tables import QUERY, check_task
 from siltstone.spark.columns import VALUE
 from siltstone.spark.key_text import KeyColumn, unpacked
-from siltstone.spark.settling import settle
+from siltstone.spark.worker_memory import settle
 from siltstone.spark.write_options import Outputs, WriteOptions
 from siltstone.spark.write_session import WriteSession
-from siltstone.store.import_writer import ImportPart, ImportWriter
+from siltstone.store.handles.import_writer import ImportPart, ImportWriter
 
 HELD_BYTES_MAX: Final = 64 * MIB
 """Of all keys of a task together: beyond it the largest becomes a chunk."""

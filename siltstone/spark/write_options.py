@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.import_views import ImportMode
+from siltstone.container.models.imports import ImportMode
+from siltstone.core.constants import check_segment_name
 from siltstone.core.errors import SettingsError, SiltstoneError
-from siltstone.core.words import check_segment_name
 from siltstone.spark.catalog_tables import check_options
 from siltstone.spark.options import Mode, choice
 

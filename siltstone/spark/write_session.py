@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from siltstone.container.import_views import ImportMode, ImportTicket, ReplacedIs
+from siltstone.container.models.imports import ImportMode, ImportTicket, ReplacedIs
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SegmentNotFoundError, SegmentSealedError
-from siltstone.spark.owning import PLAN_WAIT_S, container_for, owned
+from siltstone.spark.ownership import PLAN_WAIT_S, container_for, owned
 from siltstone.spark.write_options import Outputs, WriteOptions
 from siltstone.store.store import Store
 

@@ -25,40 +25,40 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from siltstone.container.log_place import located
-from siltstone.container.no_log import NoLog
-from siltstone.container.settings import ContainerSettings
-from siltstone.core.bandwidth import Bandwidth
-from siltstone.core.block_cache import BlockCache
-from siltstone.core.cached_chunk_storage import CachedChunkStorage, uncached
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reader.no_log import NoLog
+from siltstone.container.state.log_place import located
 from siltstone.core.chunk_names import is_data_chunk
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment, Pool, SystemEnvironment
 from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import ChunkError, CorruptDataError, LogLostError, StoreNotFoundError
 from siltstone.core.fenced_log import OWNER_CHARACTERS_MAX, FencedLog, LogOwner
-from siltstone.core.first_look import first_look
 from siltstone.core.hooks import load_chunk_storage, load_fenced_log
-from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
-from siltstone.core.logged_chunk_storage import logged
-from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
-from siltstone.core.uuid_text import uuid_text
-from siltstone.core.whole_calls import keep, run_whole
-from siltstone.core.words import MIB
+from siltstone.core.storage.bandwidth import Bandwidth
+from siltstone.core.storage.block_cache import BlockCache
+from siltstone.core.storage.cached import CachedChunkStorage, uncached
+from siltstone.core.storage.deadline import DeadlineChunkStorage
+from siltstone.core.storage.first_look import first_look
+from siltstone.core.storage.limited import Bandwidths, LimitedChunkStorage
+from siltstone.core.storage.logged import logged
+from siltstone.core.storage.metered import MeteredChunkStorage
+from siltstone.core.storage.retries import Retries, RetryingChunkStorage
+from siltstone.core.storage.uncancellable import keep, run_whole
+from siltstone.core.text import uuid_text
 from siltstone.metadata.index_process import check_process
-from siltstone.store.effective_settings import EffectiveSettings, load_settings
-from siltstone.store.exposition import container_metrics, expose
-from siltstone.store.index_folder import IndexFolders
 from siltstone.store.manifest import check_there, check_uuid, read_manifest
-from siltstone.store.plugin_options import with_place
+from siltstone.store.metrics.exposition import container_metrics, expose
+from siltstone.store.settings.effective import EffectiveSettings, load_settings
+from siltstone.store.settings.index_folder import IndexFolders
+from siltstone.store.settings.plugin_options import with_place
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
-    from siltstone.container.reader import ReadContainer
+    from siltstone.container.reader.read_container import ReadContainer
 
 OPEN_POOL: Final = Pool(name="siltstone-open", threads=1)
 
@@ -137,7 +137,7 @@ class Assembly:
 
     async def open_reader(self, index: int, *, without_log: bool = False) -> ReadContainer:
         """Open a container without a claim; ``without_log``, from long-term storage alone."""
-        from siltstone.container.reader import open_reader
+        from siltstone.container.reader.read_container import open_reader
 
         check_process()
         metrics = self._metrics(index)
@@ -250,8 +250,8 @@ def open_storage(
     From the service outwards: the binding; the log of calls, if it is on; the meter, if there are
     metrics; the bandwidth, so that what is repeated counts too; the repetition of what may be
     repeated. A container adds the cache, so that what is there asks nobody, and the bridge
-    (``core/threads.py``) with deadlines and the bound on calls in flight. A client that gets no
-    bridge, for callers that block, has deadlines here.
+    (``core/storage/async_storage.py``) with deadlines and the bound on calls in flight. A client
+    that gets no bridge, for callers that block, has deadlines here.
 
     The last attempt of a call begins in the first half of the call's deadline, so that its answer
     still comes in time.

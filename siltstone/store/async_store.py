@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
-from siltstone.container.check_views import Wish
-from siltstone.container.health import ContainerHealth, closed_health
-from siltstone.container.settings import CloseFlush, check_close_flush
-from siltstone.container.views import (
+from siltstone.container.health.monitor import ContainerHealth, closed_health
+from siltstone.container.models.check import Wish
+from siltstone.container.models.segments import (
     CommitResult,
     Condition,
     ContainerStats,
@@ -23,36 +22,37 @@ from siltstone.container.views import (
     SegmentInfo,
     closed_stats,
 )
+from siltstone.container.models.settings import CloseFlush, check_close_flush
 from siltstone.core.bounded_calls import off_loop
-from siltstone.core.closing import AsyncClosing
+from siltstone.core.closed_on_exit import AsyncClosing
+from siltstone.core.constants import check_segment_name, container_of
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.core.uuid_text import uuid_text
-from siltstone.core.whole_calls import WholeClose
-from siltstone.core.words import check_segment_name, container_of
-from siltstone.store.arguments import (
+from siltstone.core.storage.uncancellable import WholeClose
+from siltstone.core.text import uuid_text
+from siltstone.store.admin_verbs import CareVerbs
+from siltstone.store.files.publish import FileVerbs
+from siltstone.store.handles.arguments import (
     common_container,
     name_of,
     plain_condition,
     plain_operation,
 )
-from siltstone.store.async_segment import AsyncSegment
-from siltstone.store.async_table import AsyncTable
-from siltstone.store.care_verbs import CareVerbs
-from siltstone.store.container_slot import ContainerSlot, all_slots
-from siltstone.store.container_verbs import refusing_container
-from siltstone.store.file_verbs import FileVerbs
-from siltstone.store.import_verbs import ImportVerbs
+from siltstone.store.handles.async_segment import AsyncSegment
+from siltstone.store.handles.async_table import AsyncTable
+from siltstone.store.handles.container_slot import ContainerSlot, all_slots
+from siltstone.store.handles.import_verbs import ImportVerbs
+from siltstone.store.handles.merged_list import PAGE_COUNT, NextPage, merged
+from siltstone.store.handles.stand_ins import refusing_container
+from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.legacy_verbs import LegacyVerbs
-from siltstone.store.living_handle import LivingHandle
-from siltstone.store.merged_listing import PAGE_COUNT, NextPage, merged
-from siltstone.store.reopening import Opener, Reopening
+from siltstone.store.reopener import Opener, Reopening
 
 if TYPE_CHECKING:
-    from siltstone.container.check_views import CheckProgress
     from siltstone.container.container import Container
-    from siltstone.container.garbage_views import GarbageStatus, SweepFinding
+    from siltstone.container.models.check import CheckProgress
+    from siltstone.container.models.garbage import GarbageStatus, SweepFinding
 
 T = TypeVar("T")
 

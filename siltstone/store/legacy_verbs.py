@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from siltstone.container.legacy_views import LegacyLayout, LegacySegment
+from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 
 if TYPE_CHECKING:
-    from siltstone.store.container_slot import ContainerSlot
+    from siltstone.store.handles.container_slot import ContainerSlot
 
 
 class LegacyVerbs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from siltstone.container.boot import index_ahead
-from siltstone.container.views import ContainerStats
+from siltstone.container.boot.replay import index_ahead
+from siltstone.container.models.segments import ContainerStats
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import uuid_text
 from siltstone.metadata.index import checkpoint_position
 from siltstone.store.assemble import Assembly
 

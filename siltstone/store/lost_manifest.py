@@ -6,10 +6,10 @@ import re
 import uuid
 from contextlib import suppress
 
-from siltstone.container.recovery_report import RecoveryReport
+from siltstone.container.models.recovery_report import RecoveryReport
 from siltstone.core.checksums import crc32c
-from siltstone.core.chunk_care import uri_of
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import container_of
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkExistsError,
@@ -19,7 +19,7 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.core.words import container_of
+from siltstone.core.storage.optional_verbs import uri_of
 from siltstone.store.manifest import MANIFEST_NAME, create_manifest
 
 _FOLDERS = ("system/c", "data/c", "import/c")

@@ -25,8 +25,8 @@ from siltstone.core.records.store_manifest import (
     decode_store_manifest,
     encode_store_manifest,
 )
-from siltstone.core.simplified_layout import SIMPLIFIED, holds_simplified
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import uuid_text
+from siltstone.segments.simplified_layout import SIMPLIFIED, holds_simplified
 
 MANIFEST_NAME: Final = "system/store"
 COPY_NAME: Final = "system/store-copy"

@@ -12,12 +12,12 @@ from typing import Literal
 from siltstone.core.bounded_calls import off_loop
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.whole_calls import run_whole
-from siltstone.store.arguments import check_offset
+from siltstone.core.storage.uncancellable import run_whole
 from siltstone.store.assemble import OPEN_POOL, Assembly, assembled
 from siltstone.store.async_store import AsyncStore
-from siltstone.store.container_slot import ContainerSlot
-from siltstone.store.container_verbs import read_only_container
+from siltstone.store.handles.arguments import check_offset
+from siltstone.store.handles.container_slot import ContainerSlot
+from siltstone.store.handles.stand_ins import read_only_container
 
 _log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from siltstone.core.constants import check_segment_name
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
-from siltstone.core.words import check_segment_name
-from siltstone.store.arguments import check_offset, check_seconds
-from siltstone.store.units import TIME_MAX_S
+from siltstone.store.handles.arguments import check_offset, check_seconds
+from siltstone.store.settings.units import TIME_MAX_S
 
 AGE_MIN_S: Final = 1.0
 """The time index is not finer than some seconds."""

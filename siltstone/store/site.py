@@ -14,12 +14,12 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.core.error_facts import add_facts
 from siltstone.core.errors import ChunkError, Outcome, StoreExistsError
 from siltstone.core.hooks import load_chunk_storage
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import uuid_text
 from siltstone.store.assemble import with_deadline
-from siltstone.store.effective_settings import load_settings, storage_place
-from siltstone.store.plugin_options import first_of, option_errors
-from siltstone.store.settings_file import FILE_NAME
-from siltstone.store.settings_template import (
+from siltstone.store.settings.effective import load_settings, storage_place
+from siltstone.store.settings.file import FILE_NAME
+from siltstone.store.settings.plugin_options import first_of, option_errors
+from siltstone.store.settings.template import (
     CHUNKS_BESIDE,
     CHUNKS_FOLDER,
     INDEX_FOLDER,

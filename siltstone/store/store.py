@@ -9,24 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siltstone.container.settings import CloseFlush, check_close_flush
-from siltstone.core.closing import Closing
-from siltstone.store.background_loop import BackgroundLoop
-from siltstone.store.file_verbs import TTL_S, PublishedFiles
-from siltstone.store.import_verbs import LIFETIME
-from siltstone.store.living_handle import LivingHandle
-from siltstone.store.name_match import NameMatch
+from siltstone.container.models.settings import CloseFlush, check_close_flush
+from siltstone.core.closed_on_exit import Closing
+from siltstone.store.blocking.background_loop import BackgroundLoop
+from siltstone.store.blocking.segment import Segment
+from siltstone.store.blocking.table import Table
+from siltstone.store.files.name_match import NameMatch
+from siltstone.store.files.publish import TTL_S, PublishedFiles
+from siltstone.store.handles.import_verbs import LIFETIME
+from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.opening import Recover, open_async_store
-from siltstone.store.segment import Segment
-from siltstone.store.table import Table
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from siltstone.container.check_views import CheckProgress
-    from siltstone.container.garbage_views import GarbageStatus, SweepFinding
-    from siltstone.container.health import ContainerHealth
-    from siltstone.container.import_views import (
+    from siltstone.container.health.monitor import ContainerHealth
+    from siltstone.container.models.check import CheckProgress
+    from siltstone.container.models.garbage import GarbageStatus, SweepFinding
+    from siltstone.container.models.imports import (
         Adoption,
         ImportBatch,
         ImportOutput,
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
         ImportTicket,
         ReleasedAdoption,
     )
-    from siltstone.container.legacy_views import LegacyLayout, LegacySegment
-    from siltstone.container.retention_views import RetentionCut, RetentionRule
-    from siltstone.container.views import (
+    from siltstone.container.models.legacy import LegacyLayout, LegacySegment
+    from siltstone.container.models.segments import (
         CommitResult,
         Condition,
         ContainerStats,
         Finding,
         Operation,
+        RetentionCut,
+        RetentionRule,
         SegmentInfo,
     )
     from siltstone.core.records.keys import RowKind

@@ -22,22 +22,22 @@ from __future__ import annotations
 
 from siltstone.testing.chunk_checks.abilities import ConcatChecks, SealChecks, SpaceChecks
 from siltstone.testing.chunk_checks.buffers import BufferChecks
-from siltstone.testing.chunk_checks.closing import CloseChecks
-from siltstone.testing.chunk_checks.declaring import CapabilityChecks
-from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.closes import CloseChecks
+from siltstone.testing.chunk_checks.declarations import CapabilityChecks
+from siltstone.testing.chunk_checks.deletes import DeleteChecks
 from siltstone.testing.chunk_checks.immediate import ImmediateChecks
-from siltstone.testing.chunk_checks.listing import ListChecks
+from siltstone.testing.chunk_checks.lists import ListChecks
 from siltstone.testing.chunk_checks.model import ModelChecks
-from siltstone.testing.chunk_checks.naming import NameChecks
+from siltstone.testing.chunk_checks.names import NameChecks
 from siltstone.testing.chunk_checks.outcomes import OutcomeChecks
-from siltstone.testing.chunk_checks.overwriting import OverwriteChecks
+from siltstone.testing.chunk_checks.overwrites import OverwriteChecks
 from siltstone.testing.chunk_checks.processes import ProcessChecks
-from siltstone.testing.chunk_checks.racing import RaceChecks
-from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
-from siltstone.testing.chunk_checks.stopping import StopChecks
-from siltstone.testing.chunk_checks.streaming import StreamChecks
+from siltstone.testing.chunk_checks.races import RaceChecks
+from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
+from siltstone.testing.chunk_checks.stops import StopChecks
+from siltstone.testing.chunk_checks.streams import StreamChecks
 from siltstone.testing.chunk_checks.subject import ChunkService, StoppableService
-from siltstone.testing.chunk_checks.writing import CreateChecks, WriteChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.deviations import Deviation
 
 __all__ = ["ChunkService", "ChunkStorageContract", "Deviation", "StoppableService"]

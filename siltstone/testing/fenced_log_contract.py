@@ -11,9 +11,9 @@ tests. It needs a log of its own for each test. Nothing but pytest and the contr
 
 from __future__ import annotations
 
-from siltstone.testing.log_checks.appending import AppendChecks, EndChecks
-from siltstone.testing.log_checks.claiming import ClaimChecks, LineageChecks
-from siltstone.testing.log_checks.reading import ReaderChecks, TruncateChecks
+from siltstone.testing.log_checks.appends import AppendChecks, EndChecks
+from siltstone.testing.log_checks.claims import ClaimChecks, LineageChecks
+from siltstone.testing.log_checks.reads import ReaderChecks, TruncateChecks
 
 __all__ = ["FencedLogContract"]
 

@@ -11,14 +11,21 @@ from collections.abc import Mapping
 from tests.architecture.source_tree import modules
 
 FILE_LINES_MAX = 400
+FILE_LINES_LIMIT = 800
+"""No exception goes beyond it."""
 FUNCTION_LINES_MAX = 60
 
 FILES_OVER: Mapping[str, int] = {
-    "siltstone/container/recovering.py": 402,  # one recovery, step by step
-    "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
-    "siltstone/core/threads.py": 406,  # the one bridge, with every call of the contract
+    "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
+    "siltstone/container/commit/pipeline.py": 436,  # from an operation to an acknowledged one
     "siltstone/container/container.py": 405,  # the life of an owner, and what it shows
+    "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
+    "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
+    "siltstone/core/storage/async_storage.py": 412,  # the bridge, with every call of the contract
     "siltstone/store/async_store.py": 420,  # every verb of a store
+    "siltstone/store/handles/async_segment.py": 405,  # every verb of a segment
+    "siltstone/tier1/file/fenced_log.py": 405,  # the contract, call by call
+    "siltstone/tier1/kafka/fenced_log.py": 405,  # the contract, call by call
 }
 """Path: the lines that this file may have."""
 
@@ -32,6 +39,10 @@ def test_files_are_short() -> None:
         path: lines for path, lines in sizes.items() if lines > FILES_OVER.get(path, FILE_LINES_MAX)
     }
     assert over == {}
+
+
+def test_no_exception_is_beyond_the_limit() -> None:
+    assert [path for path, lines in FILES_OVER.items() if lines > FILE_LINES_LIMIT] == []
 
 
 def test_functions_are_short() -> None:

@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 from tests.architecture.source_tree import ROOT, modules
 
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
+NOUNS = frozenset({"opening", "concat_staging"})
+"""Names that end in *-ing* and are nouns all the same."""
 SPARK_MARK = re.compile(r"^(pytestmark = \[|@|    )pytest\.mark\.spark\b", re.MULTILINE)
 SDKS = frozenset(
     {"azure", "boto3", "botocore", "google", "hdfs_native", "kafka", "pyarrow", "pyspark"}
@@ -25,6 +27,15 @@ def test_module_names_say_what_is_inside() -> None:
         if VAGUE_WORDS & set(part.split("_"))
     ]
     assert vague == []
+
+
+def test_modules_are_named_by_nouns_not_by_participles() -> None:
+    participles = [
+        module.path
+        for module in modules()
+        if (name := PurePosixPath(module.path).stem).endswith("ing") and name not in NOUNS
+    ]
+    assert participles == []
 
 
 def test_module_names_have_no_leading_underscore() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.azurite import Azurite
-from siltstone.bindings.azure import proving
+from siltstone.bindings.azure import proof
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.bindings.azure.settings import AzureSettings, Blobs
 from siltstone.core.chunk_storage import ChunkStorage
@@ -43,7 +43,7 @@ def settings_of(server: Azurite, container: str, **more: Any) -> AzureSettings:
 
 def take_for_proven(settings: AzureSettings) -> None:
     """Let no storage of this process prove the container, which costs requests in every test."""
-    proving._proven.add((settings.account_url, settings.container, settings.blobs))
+    proof._proven.add((settings.account_url, settings.container, settings.blobs))
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from services.hdfs import Hdfs
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.testing.tcp_relay import TcpRelay
+from siltstone.testing.faults.tcp_relay import TcpRelay
 from tests.contract.raw_hdfs import RawHdfs
 
 

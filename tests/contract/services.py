@@ -14,8 +14,8 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.posix import FileCalls
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.faults.file_layer import Call, FileLayer
 
 
 def as_it_is(storage: ChunkStorage) -> ChunkStorage:

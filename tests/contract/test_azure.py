@@ -8,7 +8,7 @@ from services.azurite import KEY, Azurite
 from siltstone.bindings.azure import chunk_storage
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
 from siltstone.testing.chunk_checks.subject import ChunkSubject
-from siltstone.testing.chunk_checks.writing import CreateChecks, WriteChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import AZURITE
 from tests.contract.azure_services import AzureService

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from siltstone.core.fenced_log import FencedLog, ReplaceableLog
-from siltstone.testing.faulty_fenced_log import METHODS, FaultyFencedLog
+from siltstone.testing.faults.faulty_fenced_log import METHODS, FaultyFencedLog
 from siltstone.testing.fenced_log_contract import FencedLogContract
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import forget_logs

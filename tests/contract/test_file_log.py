@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.words import KIB
 from siltstone.testing.fenced_log_contract import FencedLogContract
 from siltstone.tier1.file.fenced_log import FileFencedLog
 

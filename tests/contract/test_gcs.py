@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from services.fake_gcs import FakeGcs
-from siltstone.bindings.gcs import listing
+from siltstone.bindings.gcs import lists
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
-from siltstone.testing.chunk_checks.closing import CloseChecks
-from siltstone.testing.chunk_checks.deleting import DeleteChecks
-from siltstone.testing.chunk_checks.listing import ListChecks
-from siltstone.testing.chunk_checks.racing import RaceChecks
-from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
-from siltstone.testing.chunk_checks.writing import CreateChecks
+from siltstone.testing.chunk_checks.closes import CloseChecks
+from siltstone.testing.chunk_checks.deletes import DeleteChecks
+from siltstone.testing.chunk_checks.lists import ListChecks
+from siltstone.testing.chunk_checks.races import RaceChecks
+from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.deviations import Deviation
 from siltstone.testing.known_deviations import FAKE_GCS
@@ -53,7 +53,7 @@ def stub(stub_server: StubServer) -> Stub:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for pages of which a listing needs several."""
-    monkeypatch.setattr(listing, "PAGE", PAGE)
+    monkeypatch.setattr(lists, "PAGE", PAGE)
 
 
 @pytest.mark.services

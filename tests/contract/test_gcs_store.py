@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import SettingsError, SiltstoneError, StoreExistsError
-from siltstone.store.doctor import diagnose
+from siltstone.store.admin.doctor import diagnose
 from tests.unit.bindings.gcs.stub import Stub
 from tests.unit.bindings.gcs.stub_server import serving
 
@@ -63,7 +63,7 @@ def test_a_failed_init_leaves_nothing(
     def fail(path: Path) -> None:
         raise SiltstoneError("no")
 
-    monkeypatch.setattr("siltstone.store.filling.open_store", fail)
+    monkeypatch.setattr("siltstone.store.admin.prefilled_init.open_store", fail)
     with pytest.raises(SiltstoneError, match="no"):
         siltstone.init(tmp_path / "store", binding="gcs", options=options(stub))
     assert stub.contents() == {}

@@ -8,17 +8,17 @@ import pytest
 
 from services.hdfs import Hdfs
 from siltstone.testing.chunk_checks.abilities import SealChecks, SpaceChecks
-from siltstone.testing.chunk_checks.closing import CloseChecks
-from siltstone.testing.chunk_checks.declaring import CapabilityChecks
-from siltstone.testing.chunk_checks.deleting import DeleteChecks
+from siltstone.testing.chunk_checks.closes import CloseChecks
+from siltstone.testing.chunk_checks.declarations import CapabilityChecks
+from siltstone.testing.chunk_checks.deletes import DeleteChecks
 from siltstone.testing.chunk_checks.model import ModelChecks
-from siltstone.testing.chunk_checks.naming import NameChecks
+from siltstone.testing.chunk_checks.names import NameChecks
 from siltstone.testing.chunk_checks.outcomes import OutcomeChecks
 from siltstone.testing.chunk_checks.processes import ProcessChecks
-from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
-from siltstone.testing.chunk_checks.stopping import StopChecks
+from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
+from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_checks.subject import ChunkSubject
-from siltstone.testing.chunk_checks.writing import CreateChecks, WriteChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks, WriteChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import HDFS
 from tests.contract.hdfs_services import Door, HdfsService, StoppableHdfsService, new_folder

@@ -11,13 +11,13 @@ import siltstone
 from services.hdfs import COPIES, Hdfs
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.core.chunk_storage import UNLIMITED
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkStorageFullError,
     CorruptDataError,
     LostDataError,
     Outcome,
 )
-from siltstone.core.words import MIB
 from tests.contract.hdfs_services import HdfsService, new_folder, options_of
 from tests.contract.raw_hdfs import RawHdfs
 

@@ -17,6 +17,7 @@ import siltstone
 from services.hdfs import Hdfs
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage, open_folder
 from siltstone.bindings.hdfs.service import Service
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkNameError,
     ChunkUnavailableError,
@@ -26,8 +27,7 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreExistsError,
 )
-from siltstone.core.words import MIB
-from siltstone.store.doctor import diagnose
+from siltstone.store.admin.doctor import diagnose
 from tests.contract.hdfs_services import HdfsService, new_folder, options_of, settings_of
 from tests.contract.raw_hdfs import RawHdfs
 from tests.soak import share_of

@@ -12,9 +12,9 @@ import pytest
 import siltstone
 from services.kafka import Kafka
 from siltstone.core.errors import LogLostError, StoreInUseError
-from siltstone.migration.backup import create_backup
-from siltstone.migration.restore_backup import restore_backup
-from siltstone.store.inspection import open_inspection
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.restore import restore_backup
+from siltstone.store.admin.inspection import open_inspection
 from siltstone.store.site import site_of
 from tests.contract.kafka_services import Outside, new_topic, options_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.testing.chunk_checks.stopping import StopChecks
+from siltstone.testing.chunk_checks.stops import StopChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from siltstone.testing.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.contract.services import BucketService, StoppableBucket
 
 

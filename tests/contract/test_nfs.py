@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from siltstone.testing.file_layer import FileLayer
-from siltstone.testing.power_cut import PowerCut
+from siltstone.testing.faults.file_layer import FileLayer
+from siltstone.testing.faults.power_cut import PowerCut
 from tests.contract.services import FolderService, StoppableFolder
 
 

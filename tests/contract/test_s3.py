@@ -13,12 +13,12 @@ from siltstone.bindings.s3 import chunk_storage
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkNameError
 from siltstone.testing.chunk_checks.abilities import ConcatChecks
-from siltstone.testing.chunk_checks.deleting import DeleteChecks
-from siltstone.testing.chunk_checks.listing import ListChecks
-from siltstone.testing.chunk_checks.naming import NameChecks
-from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
+from siltstone.testing.chunk_checks.deletes import DeleteChecks
+from siltstone.testing.chunk_checks.lists import ListChecks
+from siltstone.testing.chunk_checks.names import NameChecks
+from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
 from siltstone.testing.chunk_checks.subject import at_once, names
-from siltstone.testing.chunk_checks.writing import CreateChecks
+from siltstone.testing.chunk_checks.writes import CreateChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import VERSITYGW
 from tests.contract.s3_services import MotoService, S3Service

@@ -9,13 +9,13 @@ import yaml
 
 import siltstone
 from services.s3_server import S3Server
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkAccessDeniedError
-from siltstone.core.words import KIB, MIB
-from siltstone.migration.backup import create_backup
-from siltstone.migration.backup_care import collect_backups, list_backups, remove_backups
-from siltstone.migration.move_storage import copy_storage, switch_storage
-from siltstone.migration.restore_backup import restore_backup
-from siltstone.migration.verify_backup import verify_backups
+from siltstone.migration.backup.admin import collect_backups, list_backups, remove_backups
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.restore import restore_backup
+from siltstone.migration.backup.verify import verify_backups
+from siltstone.migration.relocate.switch import copy_storage, switch_storage
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store

@@ -8,9 +8,9 @@ import pytest
 
 import siltstone
 from services.s3_server import S3Server
-from siltstone.container.compaction import CompactionRules
+from siltstone.container.compact.compaction import CompactionRules
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import SettingsError
-from siltstone.core.words import KIB, MIB
 from siltstone.pipelines.compact import compact
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.export import export, plan_export

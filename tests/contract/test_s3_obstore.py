@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.s3_server import SECRET, S3Server
-from siltstone.testing.chunk_checks.reading import ReadChecks, StatChecks
+from siltstone.testing.chunk_checks.reads import ReadChecks, StatChecks
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
 from siltstone.testing.known_deviations import VERSITYGW
 from tests.contract.s3_services import S3Service

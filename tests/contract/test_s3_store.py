@@ -16,6 +16,7 @@ from services.s3_server import REGION, S3Server
 from siltstone.bindings.s3.checksums import header_value
 from siltstone.bindings.s3.chunk_storage import open_bucket
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkNameError,
@@ -23,9 +24,8 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreExistsError,
 )
-from siltstone.core.words import MIB
 from siltstone.migration.salvage import salvage_store
-from siltstone.store.doctor import diagnose
+from siltstone.store.admin.doctor import diagnose
 from tests.contract.s3_services import S3Service, new_bucket, options_of, settings_of
 
 
@@ -164,7 +164,7 @@ def test_a_failed_init_leaves_nothing(
     def fail(path: Path) -> None:
         raise SiltstoneError("no")
 
-    monkeypatch.setattr("siltstone.store.filling.open_store", fail)
+    monkeypatch.setattr("siltstone.store.admin.prefilled_init.open_store", fail)
     bucket, raw = new_bucket(versitygw)
     with pytest.raises(SiltstoneError, match="no"):
         siltstone.init(tmp_path / "store", binding="s3", options=options(versitygw, bucket))

@@ -11,21 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.bandwidth import Bandwidth
-from siltstone.core.block_cache import SLOT_BYTES, BlockCache
-from siltstone.core.cached_chunk_storage import CachedChunkStorage
-from siltstone.core.chunk_care import Addresses, BulkDeletes, Detours, Leftovers
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.limited_chunk_storage import Bandwidths, LimitedChunkStorage
-from siltstone.core.metered_chunk_storage import MeteredChunkStorage
 from siltstone.core.metrics import Metrics
-from siltstone.core.retrying_chunk_storage import Retries, RetryingChunkStorage
-from siltstone.core.streamed_creates import StreamedCreates
+from siltstone.core.storage.bandwidth import Bandwidth
+from siltstone.core.storage.block_cache import SLOT_BYTES, BlockCache
+from siltstone.core.storage.cached import CachedChunkStorage
+from siltstone.core.storage.deadline import DeadlineChunkStorage
+from siltstone.core.storage.limited import Bandwidths, LimitedChunkStorage
+from siltstone.core.storage.metered import MeteredChunkStorage
+from siltstone.core.storage.optional_verbs import (
+    Addresses,
+    BulkDeletes,
+    Detours,
+    Leftovers,
+    StreamedCreates,
+)
+from siltstone.core.storage.retries import Retries, RetryingChunkStorage
 from siltstone.testing.chunk_storage_contract import ChunkService, ChunkStorageContract
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
-from siltstone.testing.slow_chunk_storage import SlowChunkStorage, Slowness
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.faults.slow_chunk_storage import SlowChunkStorage, Slowness
 from tests.contract.services import BucketService, FolderService
 
 WRAPPERS = [

@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 import siltstone
 from siltstone.cli.main import run
 from siltstone.core.errors import SiltstoneError
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.settings.effective import load_settings
 
 VARIABLE = "${CANARY}"
 """What stands in the settings for the secret."""

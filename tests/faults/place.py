@@ -7,12 +7,12 @@ from pathlib import Path
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.container.container import Container, open_container
-from siltstone.container.reader import ReadContainer, open_reader
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import Environment
 from siltstone.core.posix import FileCalls, SystemFileCalls
-from siltstone.core.words import KIB, MIB
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
 RESTLESS = ContainerSettings(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.import_views import ImportedChunk, ImportMode, ImportOutput
+from siltstone.container.models.imports import ImportedChunk, ImportMode, ImportOutput
 from tests.faults.test_every_call import (
     DAYS_S,
     Mortal,

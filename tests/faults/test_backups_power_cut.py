@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.words import KIB, MIB
-from siltstone.migration.backup import create_backup
-from siltstone.migration.restore_backup import restore_backup
-from siltstone.migration.verify_backup import verify_backups
+from siltstone.core.constants import KIB, MIB
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.restore import restore_backup
+from siltstone.migration.backup.verify import verify_backups
 from tests.faults.crash_file_system import CrashFileSystem
 from tests.faults.real_disk import real_disk
 from tests.unit.migration.backups import content, content_of, noise

@@ -17,8 +17,8 @@ from random import Random
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.settings import ContainerSettings
-from siltstone.container.views import Append, LengthIs, Put, Remove
+from siltstone.container.models.segments import Append, LengthIs, Put, Remove
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.errors import (
     ChunkError,
     ClosedError,
@@ -28,8 +28,13 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, Plan, StorageCall
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import (
+    Fate,
+    FaultyChunkStorage,
+    Plan,
+    StorageCall,
+)
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.model.container_model import Model, ModelSegment, compare
 from tests.soak import shared
 from tests.unit.container.container_world import (
@@ -258,7 +263,7 @@ def play(
     """Live a whole life, with these faults over all its owners."""
     with pytest.MonkeyPatch.context() as patched, world(settings=settings) as made:
         # 250 bytes are a small concat here.
-        patched.setattr("siltstone.container.concat.SMALL_BYTES", 250)
+        patched.setattr("siltstone.container.changes.concat.SMALL_BYTES", 250)
         plan = log_plan or FaultPlan()
 
         def hook(storage: FaultyChunkStorage) -> None:

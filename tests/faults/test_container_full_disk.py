@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.container.container import Container
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import (
     BackPressureError,
@@ -31,8 +32,7 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.posix import FileCalls, PathName
-from siltstone.core.words import KIB, MIB
-from siltstone.testing.file_layer import FullDisk
+from siltstone.testing.faults.file_layer import FullDisk
 from tests.faults.crash_file_system import CrashFileSystem
 from tests.faults.kill.ledger import Ledger, damage
 from tests.faults.kill.payload import record

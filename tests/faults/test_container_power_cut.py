@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from siltstone.container.container import Container
+from siltstone.core.constants import KIB
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call
-from siltstone.testing.power_cut import PowerCut
+from siltstone.testing.faults.file_layer import Call
+from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.faults.kill.ledger import Ledger, damage
 from tests.faults.kill.script import Script

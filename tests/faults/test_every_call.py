@@ -29,8 +29,8 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.faults.test_container_four_outcomes import Life, look_back
 from tests.soak import shared

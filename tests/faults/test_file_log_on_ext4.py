@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import LogError
-from siltstone.core.words import KIB
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.faults.crash_file_system import CrashFileSystem
 from tests.faults.real_disk import real_disk

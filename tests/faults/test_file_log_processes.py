@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from siltstone.tier1.file.fenced_log import FileFencedLog
 
 ROOT = Path(__file__).resolve().parents[2]

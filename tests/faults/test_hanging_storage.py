@@ -27,7 +27,7 @@ WAIT_S = 300
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that will not end are not waited for: no test needs to see that."""
-    for module in ("environment", "pool_threads", "threads", "deadline_chunk_storage"):
+    for module in ("environment", "pool_threads", "storage.async_storage", "storage.deadline"):
         monkeypatch.setattr(f"siltstone.core.{module}.END_S", 0.1)
 
 

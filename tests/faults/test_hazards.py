@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.container.views import Append, Put
+from siltstone.container.models.segments import Append, Put
 from siltstone.core.chunk_names import data_prefix, system_prefix
 from siltstone.core.errors import (
     BackPressureError,
@@ -33,8 +33,8 @@ from siltstone.core.records.keys import METADATA_TABLE, RowKind, task_of
 from siltstone.core.records.piece import ControlKind, ControlPiece, TablePiece, decode_pieces
 from siltstone.core.records.table_record import decode_table_record
 from siltstone.core.records.task import TaskKind, TaskStage, decode_task
-from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
-from siltstone.testing.faulty_fenced_log import FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.faults.zombie import PausingEnvironment
@@ -399,7 +399,7 @@ def test_h12_concat_while_both_ends_are_unflushed(small_bytes: int) -> None:
         await owner.container.close()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("siltstone.container.concat.SMALL_BYTES", small_bytes)
+        patched.setattr("siltstone.container.changes.concat.SMALL_BYTES", small_bytes)
         with world(3, settings=QUIET, latency=jittered(0.2)) as made:
             made.run(story())
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.container.reader import ReadContainer
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import FencedError, SegmentNotFoundError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog
 from tests.faults.acknowledged import Acknowledged

@@ -16,8 +16,8 @@ from functools import partial
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.import_views import ImportOutput, ImportTicket
-from siltstone.container.imports import KEPT_MS
+from siltstone.container.imports.sessions import KEPT_MS
+from siltstone.container.models.imports import ImportOutput, ImportTicket
 from siltstone.core.errors import ChunkError, ClosedError, LogError, OutcomeUnknownError
 from siltstone.core.records.import_row import ImportRow, ImportState
 from siltstone.core.records.task import TaskKind

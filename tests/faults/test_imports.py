@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportBatch,
     ImportedChunk,
     ImportMode,
@@ -119,7 +119,7 @@ async def import_joined(life: Mortal) -> None:
 
 async def import_appended(life: Mortal) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("siltstone.container.import_publish.SMALL_BYTES", 10_000)
+        patched.setattr("siltstone.container.imports.publisher.SMALL_BYTES", 10_000)
         chunks = brought(life, await opened(life), 500, 600)
         await committed(life, given("a", chunks, ImportMode.APPEND))
     await life.append("a", 50)

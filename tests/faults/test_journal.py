@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.errors import CorruptDataError, LogError
-from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.recovery import Recovered
 from siltstone.journal.retention import journal_number
 from tests.unit.journal.world import (

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from siltstone.core.errors import SegmentNotFoundError, SiltstoneError
-from siltstone.testing.faulty_chunk_storage import Fate
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.faults.test_container_four_outcomes import LOG_FAULTS, Counting, Life, play
 from tests.faults.zombie import PausingEnvironment
 from tests.unit.container.container_world import (

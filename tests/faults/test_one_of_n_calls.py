@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from siltstone.core.errors import LogError
-from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.faults.test_container_four_outcomes import Life, play
 from tests.unit.container.container_world import small_slices, with_settings
 

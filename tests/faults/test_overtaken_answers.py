@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.views import Append, LengthIs, Put
+from siltstone.container.models.segments import Append, LengthIs, Put
 from siltstone.core.errors import FencedError, SiltstoneError
 from siltstone.core.records.retention_row import RetentionScope
 from tests.faults.zombie import PausingEnvironment

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from siltstone.core.errors import FencedError
-from siltstone.testing.faulty_fenced_log import FaultPlan
+from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from tests.unit.container.container_world import World, pattern, world
 

@@ -30,8 +30,8 @@ from siltstone.core.errors import (
     SegmentNotFoundError,
     StorageFullError,
 )
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.model.container_model import Model, ModelSegment, compare
 from tests.soak import shared
 from tests.unit.container.container_world import (

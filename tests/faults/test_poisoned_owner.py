@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.container.views import Put
+from siltstone.container.models.segments import Put
 from siltstone.core.errors import (
     ClosedError,
     FencedError,
@@ -24,7 +24,7 @@ from siltstone.core.errors import (
     OutcomeUnknownError,
     SiltstoneError,
 )
-from siltstone.testing.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
 
 NEVER = 1e6

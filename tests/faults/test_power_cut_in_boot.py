@@ -14,10 +14,10 @@ import pytest
 
 from siltstone.container.container import Container
 from siltstone.core.chunk_names import journal_file
+from siltstone.core.constants import KIB
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call
-from siltstone.testing.power_cut import PowerCut
+from siltstone.testing.faults.file_layer import Call
+from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.faults.place import STILL, Place
 

@@ -12,7 +12,12 @@ from contextlib import suppress
 import pytest
 
 from siltstone.core.errors import SiltstoneError
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, Plan, StorageCall
+from siltstone.testing.faults.faulty_chunk_storage import (
+    Fate,
+    FaultyChunkStorage,
+    Plan,
+    StorageCall,
+)
 from tests.faults.zombie import PausingEnvironment, content
 from tests.unit.container.container_world import (
     World,

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container.no_log import NoLog
-from siltstone.container.reader import ReadContainer, open_reader
-from siltstone.container.table_views import KeyChange
-from siltstone.container.views import Put
+from siltstone.container.models.segments import Put
+from siltstone.container.models.tables import KeyChange
+from siltstone.container.reader.no_log import NoLog
+from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError, TableTruncatedError
 from tests.faults.zombie import PausingEnvironment
 from tests.soak import shared

@@ -14,8 +14,8 @@ from random import Random
 import pytest
 
 from siltstone.core.errors import LogError, StorageFullError
-from siltstone.testing.faulty_chunk_storage import Fate
-from siltstone.testing.faulty_fenced_log import Fault, FaultPlan
+from siltstone.testing.faults.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_fenced_log import Fault, FaultPlan
 from tests.faults.test_container_four_outcomes import Counting, Life, play
 from tests.soak import shared
 from tests.unit.container.container_world import with_settings

@@ -13,7 +13,7 @@ import asyncio
 import pytest
 
 from siltstone.container.container import Container
-from siltstone.container.reader import ReadContainer
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import SegmentTruncatedError
 from tests.faults.zombie import PausingEnvironment
 from tests.soak import shared

@@ -13,8 +13,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from siltstone.core.constants import KIB
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.words import KIB
 from tests.faults.gate import Gate, until
 from tests.faults.place import STILL, Place
 

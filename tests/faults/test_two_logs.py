@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from siltstone.container.recovering import recover_container
-from siltstone.container.recovery_report import RecoveryReport, RecoveryState
+from siltstone.container.models.recovery_report import RecoveryReport, RecoveryState
+from siltstone.container.recovery.lossy_recovery import recover_container
 from siltstone.core.errors import FencedError, LogLostError, SiltstoneError
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog

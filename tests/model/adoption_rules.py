@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
     ImportSessionError,
 )
-from siltstone.core.block_sums import extend_sums
+from siltstone.core.storage.block_sums import extend_sums
 from tests.model.import_rules import JOBS_MAX, ImportRules, Job, modes
 from tests.model.machine_base import names, sizes
 from tests.unit.container.importing import DAY_S

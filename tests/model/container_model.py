@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from siltstone.container.views import SegmentInfo, TableValue
-from siltstone.core.operations.near_reads import Place
+from siltstone.container.models.segments import SegmentInfo, TableValue
+from siltstone.segments.page_cache_reads import Place
 
 
 @dataclass

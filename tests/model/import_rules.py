@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportBatch,
     ImportMode,
     ImportOutput,

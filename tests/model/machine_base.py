@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container import sparse
-from siltstone.container.reader import ReadContainer
+from siltstone.container.compact import sparse_chunks
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import ClosedError, LogError, OutcomeUnknownError
 from siltstone.testing.virtual_time import jittered
 from tests.model.container_model import InFlight, Model, compare
@@ -49,7 +49,7 @@ class MachineBase(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**16), data=st.data())
     def open(self, seed: int, data: Any) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(sparse, "WASTE_BYTES_MIN", 1)
+        self.patch.setattr(sparse_chunks, "WASTE_BYTES_MIN", 1)
         self.world = self.make_world(seed, data.draw(st.sampled_from(self.profiles)))
         self.model = Model()
         self.stash: Path | None = None

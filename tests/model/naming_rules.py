@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from siltstone.container.attributes import ATTRIBUTES_MAX
-from siltstone.container.views import Append, AttributeIs, SetAttribute
+from siltstone.container.models.segments import ATTRIBUTES_MAX, Append, AttributeIs, SetAttribute
 from siltstone.core.errors import (
     AttributeLimitError,
     ConditionFailedError,

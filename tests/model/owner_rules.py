@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from siltstone.container.settings import CloseFlush
-from siltstone.container.views import Put, SetAttribute
+from siltstone.container.models.segments import Put, SetAttribute
+from siltstone.container.models.settings import CloseFlush
 from tests.model.append_rules import AppendRules
 from tests.model.container_model import InFlight, compare, settle
 from tests.model.machine_base import LOST, TABLE, names, some_appends, writers

@@ -74,7 +74,7 @@ class SegmentRules(MachineBase):
         patch = pytest.MonkeyPatch()
         with patch.context() as patched:
             if large:
-                patched.setattr("siltstone.container.concat.SMALL_BYTES", 0)
+                patched.setattr("siltstone.container.changes.concat.SMALL_BYTES", 0)
             self.join(to, source)
 
     def join(self, target: str, source: str) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.container.views import Append, LengthIs, Operation, Put, Remove, VersionIs
+from siltstone.container.models.segments import Append, LengthIs, Operation, Put, Remove, VersionIs
 from siltstone.core.errors import ConditionFailedError, SegmentNotFoundError
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from siltstone.container.views import Put, VersionIs
+from siltstone.container.models.segments import Put, VersionIs
 from siltstone.core.errors import ConditionFailedError, SnapshotExpiredError
-from siltstone.testing.isolation import End, Transaction, anomalies
 from tests.model.unquiet_owners import LOST, UnquietOwners
+from tests.support.oracles.isolation import End, Transaction, anomalies
 from tests.unit.container.container_world import Owner
 
 TABLES = ("one", "two")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from siltstone.core.errors import OffsetError, SegmentSealedError, SegmentTruncatedError
-from siltstone.testing.linearizability import Call, search
 from tests.model.unquiet_owners import LOST, UnquietOwners
+from tests.support.oracles.linearizability import Call, search
 from tests.unit.container.container_world import Owner
 
 NAMES = ("a", "b")

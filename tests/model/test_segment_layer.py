@@ -32,12 +32,12 @@ from siltstone.core.errors import (
     SegmentNotFoundError,
     SegmentSealedError,
 )
-from siltstone.core.operations.joining import Joining
-from siltstone.core.operations.pack import Run
-from siltstone.core.operations.rewriting import MergeRules, RelocationRules, Rewrite
 from siltstone.core.records.extent import Extent
-from siltstone.core.segment_storage import SegmentStorageSettings
-from tests.unit.core.segment_world import Call, Fault, World
+from siltstone.segments.concat_staging import Joining
+from siltstone.segments.pack import Run
+from siltstone.segments.rewrite_plan import MergeRules, RelocationRules, Rewrite
+from siltstone.segments.segment_storage import SegmentStorageSettings
+from tests.unit.segments.segment_world import Call, Fault, World
 
 PROFILES = {
     "append": Profile(),
@@ -73,7 +73,7 @@ class SegmentLayer(RuleBasedStateMachine):
     def open(self, profile: str) -> None:
         self.runner = asyncio.Runner()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", 2)
+        self.patch.setattr("siltstone.segments.concat_staging.PLACED_PER_SLICE", 2)
         self.world = World(
             PROFILES[profile],
             settings=SegmentStorageSettings(chunk_bytes=CHUNK_BYTES * self.scale),

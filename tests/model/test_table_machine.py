@@ -18,10 +18,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from siltstone.container.reader import ReadContainer
-from siltstone.container.table_snapshots import SNAPSHOTS_MAX
-from siltstone.container.table_views import KeyChange, RangeRemoval, TableUpdate
-from siltstone.container.views import Append, Operation, Put, Remove, RemoveRange, VersionIs
+from siltstone.container.models.segments import (
+    Append,
+    Operation,
+    Put,
+    Remove,
+    RemoveRange,
+    VersionIs,
+)
+from siltstone.container.models.tables import KeyChange, RangeRemoval, TableUpdate
+from siltstone.container.reader.read_container import ReadContainer
+from siltstone.container.state.table_snapshots import SNAPSHOTS_MAX
 from siltstone.core.errors import (
     ConditionFailedError,
     SiltstoneError,
@@ -29,10 +36,9 @@ from siltstone.core.errors import (
     SnapshotLimitError,
     TableTruncatedError,
 )
-from siltstone.store.async_table import AsyncTable
-from siltstone.store.async_table_snapshot import AsyncTableSnapshot
-from siltstone.store.container_slot import ContainerSlot
-from siltstone.store.container_verbs import read_only_container
+from siltstone.store.handles.async_table import AsyncTable, AsyncTableSnapshot
+from siltstone.store.handles.container_slot import ContainerSlot
+from siltstone.store.handles.stand_ins import read_only_container
 from siltstone.testing.virtual_time import jittered
 from tests.soak import share_of
 from tests.unit.container.container_world import World, with_settings

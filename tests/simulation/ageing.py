@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siltstone.container.retention_views import RetentionRule
+from siltstone.container.models.segments import RetentionRule
 from tests.simulation.facts import ViolationError
 from tests.simulation.lives import Lives
 from tests.simulation.rules import Key

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.container.owner import bridged
-from siltstone.container.recovering import _Recovering
-from siltstone.container.recovery_cut import Cut
-from siltstone.container.recovery_report import RecoveryState
+from siltstone.container.boot.claim import bridged
+from siltstone.container.models.recovery_report import RecoveryState
+from siltstone.container.recovery.lossy_recovery import _Recovering
+from siltstone.container.recovery.recovered_state import Cut
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.invariants import check_chunk, check_references
 from siltstone.journal.recovery import EPOCH_END
+from siltstone.segments.invariants import check_chunk, check_references
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
 from tests.simulation.facts import ViolationError
 from tests.unit.container.row_checks import all_chunks, all_extents
 
 if TYPE_CHECKING:
-    from siltstone.testing.processes import Process
     from tests.simulation.world import World
+    from tests.support.simulation.processes import Process
 
 
 async def check_alone(world: World, process: Process) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from siltstone.container.views import Append, LengthIs, Operation, Put, VersionIs
+from siltstone.container.models.segments import Append, LengthIs, Operation, Put, VersionIs
 from tests.simulation.asking import SEGMENTS_MAX, Asking, Writer
 from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 

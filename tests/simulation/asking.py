@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
+from siltstone.core.constants import container_of
 from siltstone.core.errors import (
     CorruptDataError,
     OffsetError,
@@ -16,13 +17,12 @@ from siltstone.core.errors import (
     SegmentSealedError,
     SiltstoneError,
 )
-from siltstone.core.words import container_of
-from siltstone.store.async_segment import AsyncSegment
 from siltstone.store.async_store import AsyncStore
-from siltstone.store.async_table import AsyncTable
-from siltstone.testing.processes import Process
+from siltstone.store.handles.async_segment import AsyncSegment
+from siltstone.store.handles.async_table import AsyncTable
 from tests.simulation.facts import Attempt, Bytes, Segment, State, ViolationError
 from tests.simulation.ledger import Ledger
+from tests.support.simulation.processes import Process
 
 if TYPE_CHECKING:
     from tests.simulation.importing import Session

@@ -18,19 +18,19 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "the journal is not listed again behind the claim",
-        "container/owner.py",
+        "container/boot/claim.py",
         "recovered = await recover(storage, environment, container, epoch)",
         "recovered = before",
     ),
     Mutant(
         "garbage goes although long-term storage does not know of its drop",
-        "container/collector.py",
+        "container/garbage/collector.py",
         "if task.dropped_version <= covered and (",
         "if (",
     ),
     Mutant(
         "garbage goes without a look for a newer owner and without a statement",
-        "container/collector.py",
+        "container/garbage/collector.py",
         """        await self._pipeline.update(entries)
         if not stated:
             return 0
@@ -41,31 +41,31 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "an open chunk of another epoch is written",
-        "core/operations/write.py",
+        "segments/write.py",
         "chunk.epoch == context.layouts.epoch\n        and not chunk.closed",
         "not chunk.closed",
     ),
     Mutant(
         "a chunk is appended to behind an append that may have happened",
-        "core/operations/write.py",
+        "segments/write.py",
         "and not context.memory.is_spoilt(chunk.chunk_id)\n",
         "",
     ),
     Mutant(
         "the safe index does not wait for unflushed bytes",
-        "container/table_writer.py",
+        "container/flush/table_log_flusher.py",
         "lowest = min(lowest, segment.tail.first.index)",
         "pass",
     ),
     Mutant(
         "the safe index does not wait for the table log",
-        "container/table_writer.py",
+        "container/flush/table_log_flusher.py",
         "lowest = min(lowest, behind)",
         "pass",
     ),
     Mutant(
         "the log is truncated beyond the newest checkpoint record",
-        "container/table_writer.py",
+        "container/flush/table_log_flusher.py",
         "index = min(self._journal.stated_safe_index, checkpoint)",
         "index = checkpoint + 1",
     ),
@@ -81,7 +81,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "appends are told before the log has them",
-        "container/pipeline.py",
+        "container/commit/pipeline.py",
         "        self._sending = batch\n",
         """        self._sending = batch
         for future, result in zip(batch.futures, batch.results, strict=True):
@@ -100,25 +100,25 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "a log that failed leaves what was pending",
-        "container/pipeline.py",
+        "container/commit/pipeline.py",
         "        self.replica.tables.drop_pending()\n",
         "",
     ),
     Mutant(
         "the marks of writers do not move with a flush",
-        "container/storage_writer.py",
+        "container/flush/segment_flusher.py",
         "                rows.append(advanced(base, mark))",
         "                pass",
     ),
     Mutant(
         "a concat does not hold back appends to its target",
-        "container/joins.py",
+        "container/commit/concat_guard.py",
         "        target.writable = False\n",
         "",
     ),
     Mutant(
         "the second look at the log begins a frame too late",
-        "container/log_scan.py",
+        "container/state/log_scan.py",
         "        return needed\n",
         "        return needed + 1\n",
     ),
@@ -136,14 +136,14 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "a checkpoint is written before the table log",
-        "container/checkpointer.py",
+        "container/flush/checkpointer.py",
         """            await self._table_writer.flush()
             async with""",
         "            async with",
     ),
     Mutant(
         "a read takes sums later than lengths",
-        "core/operations/read.py",
+        "segments/read.py",
         "        sums=sums,\n",
         "        sums=_sums_of(context, part),\n",
     ),
@@ -155,13 +155,13 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "chunks of open imports are swept",
-        "container/import_sweep.py",
+        "container/garbage/import_sweep.py",
         "elif session_id not in known.open_ids and not known.is_named(stat.name):",
         "elif not known.is_named(stat.name):",
     ),
     Mutant(
         "the local index is used whatever history it is of",
-        "container/boot.py",
+        "container/boot/replay.py",
         "        and await _crc_at(",
         "        or await _crc_at(",
     ),
@@ -173,7 +173,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "an unknown create is repeated under its name",
-        "core/operations/create.py",
+        "segments/chunk_writes.py",
         "burnt = error.outcome is Outcome.UNKNOWN",
         "burnt = False",
     ),

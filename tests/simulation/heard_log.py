@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from siltstone.core.constants import Buffer
 from siltstone.core.fenced_log import TendedLog
-from siltstone.core.words import Buffer
-from siltstone.testing.faulty_fenced_log import FaultyFencedLog
+from siltstone.testing.faults.faulty_fenced_log import FaultyFencedLog
 
 
 class HeardLog(FaultyFencedLog):

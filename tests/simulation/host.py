@@ -9,25 +9,25 @@ from random import Random
 from typing import cast
 
 from siltstone.container.container import Container, open_container
-from siltstone.container.no_log import NoLog
-from siltstone.container.reader import ReadContainer, open_reader
-from siltstone.container.settings import CloseFlush
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.models.settings import CloseFlush
+from siltstone.container.reader.no_log import NoLog
+from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.fenced_log import LogOwner
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.store.assemble import Assembly
 from siltstone.store.async_store import AsyncStore
-from siltstone.store.container_slot import ContainerSlot
+from siltstone.store.handles.container_slot import ContainerSlot
 from siltstone.store.opening import open_containers
-from siltstone.testing.processes import Process
 from tests.simulation.application import Application
 from tests.simulation.asking import Plans
 from tests.simulation.facts import ViolationError
 from tests.simulation.heard_log import HeardLog
 from tests.simulation.looking import Look, look
 from tests.simulation.world import Machine, World
+from tests.support.simulation.processes import Process
 
 CHOICES: tuple[CloseFlush, ...] = ("auto", "always", "never")
 

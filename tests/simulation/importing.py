@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
     ImportTicket,
 )
-from siltstone.core.block_sums import extend_sums
 from siltstone.core.chunk_names import imported_chunk
 from siltstone.core.errors import ChunkExistsError
+from siltstone.core.storage.block_sums import extend_sums
 from tests.simulation.facts import Bytes, Segment, State
 from tests.simulation.versions import Versions
 

@@ -16,7 +16,6 @@ from kafka import errors as kafka_errors
 
 from siltstone.core.environment import Environment
 from siltstone.core.remote.deadline import Deadline
-from siltstone.testing.stepping import EndedError, StepLock, pause
 from siltstone.testing.virtual_time import Clock
 from siltstone.tier1.kafka import client as client_module
 from siltstone.tier1.kafka import connection, fenced_log, reader
@@ -24,6 +23,7 @@ from siltstone.tier1.kafka.client import Client
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from siltstone.tier1.kafka.settings import KafkaLogSettings
 from tests.simulation.broker import Broker
+from tests.support.simulation.stepping import EndedError, StepLock, pause
 
 T = TypeVar("T")
 

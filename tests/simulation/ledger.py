@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from siltstone.container.views import TableValue
+from siltstone.container.models.segments import TableValue
 from tests.simulation.facts import Bytes, Segment, State, ViolationError
 from tests.simulation.rules import Rules
 from tests.simulation.twins import Twins

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Environment
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
 from tests.unit.tier1.file.log_world import DirectDisk

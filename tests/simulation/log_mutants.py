@@ -45,7 +45,7 @@ LOG_MUTANTS = (
     ),
     Mutant(
         "a listing takes one container after the other",
-        "store/merged_listing.py",
+        "store/handles/merged_list.py",
         "heapq.heappop(waiting)",
         "waiting.pop()",
     ),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
-from siltstone.store.async_segment import AsyncSegment
-from siltstone.testing.processes import Process
+from siltstone.store.handles.async_segment import AsyncSegment
 from tests.simulation.facts import Bytes, Segment, State, ViolationError
 from tests.simulation.ledger import Ledger
 from tests.simulation.times import check_offset_at
+from tests.support.simulation.processes import Process
 
 LOOKS_AT_TIMES = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from siltstone.container.retention_views import RetentionRule
+from siltstone.container.models.segments import RetentionRule
 from tests.simulation.facts import Attempt, Segment, State, ViolationError
 
 Key = tuple[bool, str]

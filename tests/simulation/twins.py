@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from siltstone.container.views import TableValue
+from siltstone.container.models.segments import TableValue
 from tests.simulation.facts import Attempt, State, ViolationError
 
 KEYS = (b"twin-first", b"twin-second")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 
-from siltstone.container.views import TableValue
-from siltstone.store.async_table_snapshot import AsyncTableSnapshot
+from siltstone.container.models.segments import TableValue
+from siltstone.store.handles.async_table import AsyncTableSnapshot
 from tests.simulation.ageing import Ageing
 from tests.simulation.facts import Bytes, State, ViolationError
 from tests.simulation.twins import KEYS

@@ -7,9 +7,9 @@ from random import Random
 
 from siltstone.core.environment import Pool
 from siltstone.core.errors import LogError, StorageFullError
-from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
-from siltstone.testing.faulty_fenced_log import Fault
-from siltstone.testing.processes import Delays
+from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
+from siltstone.testing.faults.faulty_fenced_log import Fault
+from tests.support.simulation.processes import Delays
 
 FAILURES = (Fate.REFUSED, Fate.LOST_REPLY, Fate.LOST_CALL, Fate.TORN)
 LOG_FAULTS = (

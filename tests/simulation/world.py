@@ -19,16 +19,15 @@ import rocksdict
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Pool
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.core.words import KIB
 from siltstone.metadata import index
 from siltstone.metadata.index_snapshot import IndexSnapshot
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
-from siltstone.testing.faulty_fenced_log import FaultPlan
-from siltstone.testing.processes import Delays, Process, ProcessLoop, current_process
+from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from siltstone.testing.virtual_time import START_S, Clock
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
@@ -40,6 +39,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.log_disk import LogDisk
 from tests.simulation.weather import Weather
 from tests.still_indexes import keep_indexes_still
+from tests.support.simulation.processes import Delays, Process, ProcessLoop, current_process
 
 INDEX_FILE = re.compile(r"index-[^ ]*")
 PROFILES = (
@@ -220,16 +220,24 @@ class World:
     def _make_small(self) -> None:
         """Let few bytes and few rows be many, where no setting does."""
         choice = self.chance.choice
-        self._patched.setattr("siltstone.container.concat.SMALL_BYTES", choice((0, 900, 10**6)))
-        self._patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", choice((1, 4, 400)))
-        small, extents = choice((0, 900, 10**6)), choice((1, 4, 400))
-        self._patched.setattr("siltstone.container.import_publish.SMALL_BYTES", small)
-        self._patched.setattr("siltstone.container.import_publish.CONCAT_EXTENTS_MAX", extents)
         self._patched.setattr(
-            "siltstone.core.operations.placing.PLACED_PER_SLICE", choice((1, 3, 400))
+            "siltstone.container.changes.concat.SMALL_BYTES", choice((0, 900, 10**6))
         )
-        self._patched.setattr("siltstone.container.retention.ROUND_S", choice((2.0, 10.0)))
-        self._patched.setattr("siltstone.container.retention.ROWS_PER_SLICE", choice((1, 3, 400)))
+        self._patched.setattr(
+            "siltstone.container.changes.concat.CONCAT_EXTENTS_MAX", choice((1, 4, 400))
+        )
+        small, extents = choice((0, 900, 10**6)), choice((1, 4, 400))
+        self._patched.setattr("siltstone.container.imports.publisher.SMALL_BYTES", small)
+        self._patched.setattr("siltstone.container.imports.publisher.CONCAT_EXTENTS_MAX", extents)
+        self._patched.setattr(
+            "siltstone.segments.concat_staging.PLACED_PER_SLICE", choice((1, 3, 400))
+        )
+        self._patched.setattr(
+            "siltstone.container.retention.retention.ROUND_S", choice((2.0, 10.0))
+        )
+        self._patched.setattr(
+            "siltstone.container.retention.retention.ROWS_PER_SLICE", choice((1, 3, 400))
+        )
         self._patched.setattr(
             "siltstone.metadata.time_index.STEP_BYTES", choice((1, 2 * KIB, 20 * KIB))
         )

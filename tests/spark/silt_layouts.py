@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from siltstone.core.block_sums import extend_sums
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.records.file_manifest import (
     FileManifest,
     ManifestChunk,
@@ -18,7 +18,7 @@ from siltstone.core.records.file_manifest import (
     ManifestRun,
     encode_file_manifest,
 )
-from siltstone.core.words import BLOCK_BYTES
+from siltstone.core.storage.block_sums import extend_sums
 
 FAR = 2**62
 """Milliseconds since 1970: no manifest of a test expires."""

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import siltstone
 from siltstone.spark import files
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from tests.spark.conftest import CHUNK_BYTES, Sizes
 from tests.unit.spark.layouts import expected_lines
 

@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import siltstone
-from siltstone.container.compaction import CompactionRules
-from siltstone.core.words import KIB
+from siltstone.container.compact.compaction import CompactionRules
+from siltstone.core.constants import KIB
 from siltstone.pipelines.compact import compact
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.work import OK
 from siltstone.spark import files
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from tests.spark.hadoop import Hadoop
 
 pytestmark = [

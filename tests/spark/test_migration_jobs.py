@@ -15,18 +15,18 @@ from pyspark.sql import SparkSession
 
 import siltstone
 from siltstone.cli.main import run
-from siltstone.core.words import KIB
-from siltstone.migration.backup import create_backup
+from siltstone.core.constants import KIB
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.restore import restore_backup
+from siltstone.migration.backup.verify import verify_backups
 from siltstone.migration.files.import_files import ImportChoices, import_files
 from siltstone.migration.files.import_plan import plan_files
 from siltstone.migration.files.verify_files import verify_files
-from siltstone.migration.legacy.bring import bring
 from siltstone.migration.legacy.examine import examine
+from siltstone.migration.legacy.importer import bring
 from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
 from siltstone.migration.legacy.verify import DIFFERS, verify
-from siltstone.migration.restore_backup import restore_backup
-from siltstone.migration.verify_backup import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.record_sums import plan_sums, record_sums

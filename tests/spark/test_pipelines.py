@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import siltstone
-from siltstone.container.compaction import CompactionRules
+from siltstone.container.compact.compaction import CompactionRules
 from siltstone.core.errors import SettingsError
 from siltstone.pipelines.compact import compact
 from siltstone.pipelines.copy_segments import copy

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import siltstone
 from siltstone.spark import files
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from tests.spark.conftest import Sizes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -11,8 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import siltstone
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.records.file_manifest import decode_file_manifest
-from siltstone.core.words import BLOCK_BYTES
 from siltstone.spark import files
 from tests.spark.hadoop import Hadoop
 

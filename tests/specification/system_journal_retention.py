@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from siltstone.core.chunk_names import index_file, journal_file, system_chunk
+from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.records import checkpoint as records
 from siltstone.core.records.chunk import Chunk as ChunkRow
 from siltstone.core.records.layout import Layout as LayoutRow
-from siltstone.core.words import TABLE_LOG_ID
 from siltstone.journal.retention import DurableCheckpoint, plan_deletion
 from tests.specification.system_journal_state import (
     Batch,

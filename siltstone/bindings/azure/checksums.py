@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from siltstone.bindings.azure.settings import Checksums
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 
 
 def of_body(kind: Checksums, buffers: Sequence[Buffer]) -> dict[str, Any]:

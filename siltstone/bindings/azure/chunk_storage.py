@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from siltstone.bindings.azure import appending
-from siltstone.bindings.azure.deleting import BULK_MAX, delete_many
+from siltstone.bindings.azure import appends as appending
+from siltstone.bindings.azure.deletes import BULK_MAX, delete_many
 from siltstone.bindings.azure.errors import translated
-from siltstone.bindings.azure.joining import join
-from siltstone.bindings.azure.listing import chunk_stat, list_chunks
-from siltstone.bindings.azure.proving import look, prove
-from siltstone.bindings.azure.reading import head, read_range
+from siltstone.bindings.azure.joins import join
+from siltstone.bindings.azure.lists import chunk_stat, list_chunks
+from siltstone.bindings.azure.proof import look, prove
+from siltstone.bindings.azure.reads import head, read_range
 from siltstone.bindings.azure.service import Service
 from siltstone.bindings.azure.settings import AzureSettings, Blobs
 from siltstone.bindings.azure.uploads import FULL_BLOCKS_MAX, SOURCES_MAX, put, put_in_blocks

@@ -16,10 +16,10 @@ from requests.utils import get_environ_proxies
 from urllib3.util.retry import Retry
 
 from siltstone.bindings.azure.settings import AzureSettings, Identity
+from siltstone.core.constants import MIB
 from siltstone.core.errors import SettingsError
 from siltstone.core.remote.body import BLOCK_BYTES
 from siltstone.core.remote.timed_answers import TimedAdapter
-from siltstone.core.words import MIB
 
 READ_BYTES: Final = MIB
 """What one read of the socket asks for."""

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.constants import MIB
 from siltstone.core.remote.checks import Endpoint, File, Prefix, check_endpoint, check_threads
-from siltstone.core.words import MIB
 
 BLOCK_BYTES_MAX: Final = 100 * MIB
 """What one request appends at most, or copies into another blob."""

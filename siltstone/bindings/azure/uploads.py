@@ -20,13 +20,13 @@ from azure.storage.blob import BlobBlock, BlobClient
 
 from siltstone.bindings.azure.checksums import of_body
 from siltstone.bindings.azure.errors import BLOCKS_GONE, code_of, let_go, translated
-from siltstone.bindings.azure.reading import head
+from siltstone.bindings.azure.reads import head
 from siltstone.bindings.azure.service import Service
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import ChunkError, ChunkExistsError
 from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import pieces, sendable
 from siltstone.core.remote.target import Target
-from siltstone.core.words import Buffer
 
 SOURCES_MAX: Final = 1_000
 """A join looks at each source and copies it: twice as many requests, within one deadline."""

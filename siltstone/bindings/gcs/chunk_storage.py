@@ -13,10 +13,10 @@ from typing import Final
 from google.auth.exceptions import GoogleAuthError
 
 from siltstone.bindings.gcs.errors import translated
-from siltstone.bindings.gcs.joining import JOIN_MAX, join, sweep_between
-from siltstone.bindings.gcs.listing import chunk_stat, list_chunks
-from siltstone.bindings.gcs.proving import look, prove
-from siltstone.bindings.gcs.reading import look_at, read_range
+from siltstone.bindings.gcs.joins import JOIN_MAX, join, sweep_between
+from siltstone.bindings.gcs.lists import chunk_stat, list_chunks
+from siltstone.bindings.gcs.proof import look, prove
+from siltstone.bindings.gcs.reads import look_at, read_range
 from siltstone.bindings.gcs.service import Service
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.bindings.gcs.uploads import put
@@ -30,10 +30,10 @@ from siltstone.core.chunk_arguments import (
     require,
 )
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
+from siltstone.core.constants import GIB
 from siltstone.core.errors import ChunkExistsError, ChunkNotFoundError, SettingsError
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
-from siltstone.core.words import GIB
 
 CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB
 CONCAT_SOURCES_MAX: Final = JOIN_MAX

@@ -33,6 +33,7 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     SiltstoneError,
 )
@@ -43,7 +44,6 @@ from siltstone.core.remote.answers import (
     error_of,
     no_answer,
 )
-from siltstone.core.throttling import ChunkThrottledError
 
 
 class RefusedError(Exception):

@@ -19,9 +19,9 @@ from requests.adapters import HTTPAdapter
 from requests.utils import get_environ_proxies
 
 from siltstone.bindings.gcs.settings import GcsSettings
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.remote.timed_answers import TimedAdapter
-from siltstone.core.words import KIB, MIB
 
 GOOGLE: Final = "https://storage.googleapis.com"
 STEP_BYTES: Final = 256 * KIB

@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.constants import GIB, KIB, MIB
 from siltstone.core.remote.checks import Endpoint, File, InHead, Prefix, check_threads
-from siltstone.core.words import GIB, KIB, MIB
 
 PIECE_BYTES: Final = 256 * KIB
 """Every piece of an upload but the last is a multiple of this."""

@@ -23,11 +23,11 @@ from requests import Response
 from siltstone.bindings.gcs.errors import refused, translated
 from siltstone.bindings.gcs.service import Service
 from siltstone.core.checksums import crc32c_of
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, whole
 from siltstone.core.remote.body import cut, sendable
 from siltstone.core.remote.target import Target
-from siltstone.core.words import Buffer
 
 FIELDS: Final = "name,generation,size,crc32c"
 PERSISTED: Final = re.compile(r"bytes=0-(\d+)", re.ASCII)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.errors import translated
-from siltstone.bindings.hdfs.listing import chunk_stat, list_chunks
-from siltstone.bindings.hdfs.reading import read_range
+from siltstone.bindings.hdfs.lists import chunk_stat, list_chunks
+from siltstone.bindings.hdfs.reads import read_range
 from siltstone.bindings.hdfs.service import Service
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.bindings.hdfs.web import look_at_web, room_told
-from siltstone.bindings.hdfs.writing import WRITE_BITS, append, change, create, make_closed
+from siltstone.bindings.hdfs.writes import WRITE_BITS, append, change, create, make_closed
 from siltstone.core.chunk_arguments import (
     check_buffers,
     check_listing,
@@ -27,10 +27,10 @@ from siltstone.core.chunk_arguments import (
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
 from siltstone.core.errors import ChunkNotFoundError, SettingsError
-from siltstone.core.name_locks import NameLocks
 from siltstone.core.remote.deadline import DeadlineError
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
+from siltstone.core.storage.key_locks import NameLocks
 
 if TYPE_CHECKING:
     from hdfs_native import ContentSummary

@@ -18,12 +18,12 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     SiltstoneError,
 )
 from siltstone.core.open_files import chunk_lack, is_lack
 from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Answer
-from siltstone.core.throttling import ChunkThrottledError
 
 JAVA: Final = re.compile(r'RPCError\("([A-Za-z0-9_.$]{1,200})"')
 """How the SDK tells what class of Java the NameNode raised."""

@@ -16,8 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.constants import MIB
 from siltstone.core.remote.checks import PREFIX_BYTES_MAX, File, check_endpoint
-from siltstone.core.words import MIB
 
 
 class HdfsSettings(BaseModel):

@@ -15,10 +15,10 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.core.remote.timed_answers import TimedAnswers
-from siltstone.core.words import MIB
 
 ROOT: Final = "/webhdfs/v1"
 USER: Final = "HADOOP_USER_NAME"

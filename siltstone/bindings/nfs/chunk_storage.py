@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from siltstone.bindings.nfs.errors import FULL, Effect, chunk_error, translated
 from siltstone.bindings.nfs.kept_files import KeptFiles
-from siltstone.bindings.nfs.listing import (
+from siltstone.bindings.nfs.lists import (
     LITTER,
     LITTER_BEGINS,
     PLAIN,
@@ -34,7 +34,7 @@ from siltstone.core.chunk_arguments import (
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
-from siltstone.core.durable_writes import write_durably, write_stream_durably
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -44,11 +44,10 @@ from siltstone.core.errors import (
     ChunkUnavailableError,
     Outcome,
 )
-from siltstone.core.immediate_reads import ReadNow
-from siltstone.core.name_locks import NameLocks
 from siltstone.core.posix import FileCalls, SystemFileCalls, read_fully
-from siltstone.core.streamed_creates import checked_pieces
-from siltstone.core.words import MIB
+from siltstone.core.storage.durable_writes import write_durably, write_stream_durably
+from siltstone.core.storage.key_locks import NameLocks
+from siltstone.core.storage.optional_verbs import ReadNow, checked_pieces
 
 KEPT_BYTES_MAX = MIB
 """Who reads more than this, and all of a chunk at a time, does not come back to it."""

@@ -9,7 +9,7 @@ from typing import Any
 from siltstone.bindings.s3.md5 import md5_of
 from siltstone.bindings.s3.settings import Checksums
 from siltstone.core.checksums import crc32c_of
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 
 
 def header_value(crc: int) -> str:

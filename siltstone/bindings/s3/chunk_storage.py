@@ -13,12 +13,12 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError
 
-from siltstone.bindings.s3.appending import APPENDS_MAX, append
-from siltstone.bindings.s3.deleting import BULK_MAX, delete, delete_many, sweep_uploads
-from siltstone.bindings.s3.joining import join
-from siltstone.bindings.s3.listing import chunk_stat, list_chunks
-from siltstone.bindings.s3.proving import look, prove
-from siltstone.bindings.s3.reading import read_range
+from siltstone.bindings.s3.appends import APPENDS_MAX, append
+from siltstone.bindings.s3.deletes import BULK_MAX, delete, delete_many, sweep_uploads
+from siltstone.bindings.s3.joins import join
+from siltstone.bindings.s3.lists import chunk_stat, list_chunks
+from siltstone.bindings.s3.proof import look, prove
+from siltstone.bindings.s3.reads import read_range
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.bindings.s3.uploads import head, put, put_in_parts
@@ -32,11 +32,11 @@ from siltstone.core.chunk_arguments import (
     require,
 )
 from siltstone.core.chunk_storage import UNLIMITED, Buffer, Capabilities, ChunkStat
+from siltstone.core.constants import GIB
 from siltstone.core.errors import ChunkError, ChunkExistsError, ChunkNotFoundError, SettingsError
-from siltstone.core.name_locks import NameLocks
 from siltstone.core.remote.remote_chunk_storage import RemoteChunkStorage
 from siltstone.core.remote.target import Target
-from siltstone.core.words import GIB
+from siltstone.core.storage.key_locks import NameLocks
 
 BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 CHUNK_BYTES_MAX: Final = 5 * 1024 * GIB

@@ -32,6 +32,7 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     SiltstoneError,
 )
@@ -42,7 +43,6 @@ from siltstone.core.remote.answers import (
     error_of,
     no_answer,
 )
-from siltstone.core.throttling import ChunkThrottledError
 
 _DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
 _CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

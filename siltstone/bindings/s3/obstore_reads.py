@@ -25,8 +25,8 @@ from obstore.store import S3Store
 from siltstone.bindings.s3.obstore_calls import ObstoreCalls, Progress
 from siltstone.bindings.s3.obstore_runtime import runtime
 from siltstone.bindings.s3.settings import S3Settings
+from siltstone.core.constants import MIB
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import MIB
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials

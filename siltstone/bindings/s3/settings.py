@@ -14,8 +14,8 @@ from pydantic import (
     model_validator,
 )
 
+from siltstone.core.constants import GIB, MIB
 from siltstone.core.remote.checks import Endpoint, File, InHead, Prefix, check_threads
-from siltstone.core.words import GIB, MIB
 
 PART_BYTES_MIN: Final = 5 * MIB
 """No part of an upload but the last may be smaller."""

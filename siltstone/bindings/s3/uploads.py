@@ -20,6 +20,7 @@ from siltstone.bindings.s3.errors import is_conflict, translated
 from siltstone.bindings.s3.service import Service
 from siltstone.bindings.s3.settings import PART_BYTES_MAX, Checksums
 from siltstone.core.checksums import combine
+from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
@@ -29,7 +30,6 @@ from siltstone.core.remote.answers import whole
 from siltstone.core.remote.body import pieces, sendable
 from siltstone.core.remote.deadline import Deadline
 from siltstone.core.remote.target import Target
-from siltstone.core.words import MIB, Buffer
 
 if TYPE_CHECKING:
     from types_boto3_s3.type_defs import CompletedPartTypeDef

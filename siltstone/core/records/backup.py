@@ -37,9 +37,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES, Buffer
 from siltstone.core.records.envelope import RecordKind, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import LINEAGE_BYTES, Buffer
 
 VERSION = 1
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import GROUP_BLOCKS
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.keys import RowKind
 from siltstone.core.records.wire import HEAD_BYTES, Reader, head
-from siltstone.core.words import GROUP_BLOCKS
 
 VERSION = 1
 _SUM_BYTES = 4

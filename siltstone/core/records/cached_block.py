@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.checksums import crc32c
-from siltstone.core.words import BLOCK_BYTES, LINEAGE_BYTES, Buffer
+from siltstone.core.constants import BLOCK_BYTES, LINEAGE_BYTES, Buffer
 
 HEAD_BYTES: Final = 4_096
 MAGIC: Final = b"SLTK"

@@ -31,6 +31,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES, Buffer
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.envelope import RecordKind, open_only, seal
@@ -49,7 +50,6 @@ from siltstone.core.records.layout_rows import (
     take_rows,
     take_sums,
 )
-from siltstone.core.words import LINEAGE_BYTES, Buffer
 
 VERSION = 1
 

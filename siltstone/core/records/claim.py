@@ -15,9 +15,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES, Buffer
 from siltstone.core.records.envelope import RecordKind, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import LINEAGE_BYTES, Buffer
 
 VERSION = 1
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import Buffer
 
 MAGIC = b"SLTR"
 

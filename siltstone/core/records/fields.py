@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError
-from siltstone.core.words import Buffer
 
 _U16 = struct.Struct("<H")
 

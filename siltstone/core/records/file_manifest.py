@@ -31,9 +31,9 @@ import struct
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import BLOCK_BYTES, LINEAGE_BYTES, Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import BLOCK_BYTES, LINEAGE_BYTES, Buffer
 
 MAGIC = b"SLTS"
 VERSION = 1

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c, crc32c_of
+from siltstone.core.constants import FRAME_BYTES_MAX, Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import FRAME_BYTES_MAX, Buffer
 
 MAGIC = b"SLTF"
 KIND_BATCH = 1

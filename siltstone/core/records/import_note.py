@@ -18,9 +18,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import BLOCK_BYTES, Buffer
 from siltstone.core.records.envelope import RecordKind, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import BLOCK_BYTES, Buffer
 
 VERSION = 1
 

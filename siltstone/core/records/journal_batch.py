@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES, Buffer
 from siltstone.core.records.envelope import RecordKind, check_known, open_envelope, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
 from siltstone.core.records.layout_change import LayoutChange
@@ -37,7 +38,6 @@ from siltstone.core.records.layout_rows import (
     take_rows,
     take_sums,
 )
-from siltstone.core.words import LINEAGE_BYTES, Buffer
 
 VERSION = 1
 

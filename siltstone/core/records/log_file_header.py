@@ -31,8 +31,8 @@ import struct
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import Buffer
 
 MAGIC = b"SLTL"
 KIND = 1

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import Buffer
 
 APPEND = 1
 TABLE = 2

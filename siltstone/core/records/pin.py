@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import LINEAGE_BYTES, Buffer
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.envelope import (
     OVERHEAD_BYTES,
@@ -24,7 +25,6 @@ from siltstone.core.records.envelope import (
     seal,
 )
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import LINEAGE_BYTES, Buffer
 
 VERSION = 2
 VERSION_WITHOUT_TTL = 1

@@ -16,15 +16,15 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from siltstone.core.constants import FORMAT_NUMBER, Buffer
 from siltstone.core.errors import FormatError
 from siltstone.core.records.envelope import RecordKind, open_only, seal
 from siltstone.core.records.fields import FieldReader, FieldWriter
-from siltstone.core.words import FORMAT_NUMBER, Buffer
 
 VERSION = 1
 
 HASH_NAME = "blake2b-64"
-"""How a name finds its container; see ``siltstone.core.words.container_of``."""
+"""How a name finds its container; see ``siltstone.core.constants.container_of``."""
 
 _STORE_ID = struct.Struct("16s")
 _HEAD = struct.Struct("<IIQ")

@@ -36,8 +36,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FormatError
-from siltstone.core.words import Buffer
 
 KIND = 1
 VERSION = 1

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
-from siltstone.core.errors import ChunkError, ChunkUnavailableError, Outcome
+from siltstone.core.errors import ChunkError, ChunkThrottledError, ChunkUnavailableError, Outcome
 from siltstone.core.open_files import chunk_lack, is_lack, is_lack_now
-from siltstone.core.throttling import ChunkThrottledError
 
 NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
+from siltstone.core.constants import KIB, Buffer
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import KIB, Buffer
 
 BLOCK_BYTES: Final = 256 * KIB
 """A socket's timeout is for one block, so a slow network needs no long one."""

@@ -10,9 +10,9 @@ from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPo
 from typing import Final, TypeVar
 
 from siltstone.core.chunk_arguments import CHUNK_NAME_BYTES_MAX, check_chunk_name
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNameError, ClosedError
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import MIB
 
 T = TypeVar("T")
 RATE: Final = MIB

@@ -12,18 +12,18 @@ from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.import_views import ImportedChunk, ImportTicket
+from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import SiltstoneError
-from siltstone.core.streamed_creates import PieceRoom
-from siltstone.core.words import MIB
+from siltstone.core.storage.optional_verbs import PieceRoom
 from siltstone.migration.files.file_errors import changed, naming
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
-from siltstone.migration.legacy.places import LegacyPlace
-from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.migration.source.places import LegacyPlace
+from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, in_groups, share_of
-from siltstone.store.import_writer import ImportTarget, ImportWriter
+from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
 
 PACK_BYTES: Final = 8 * MIB
 """Pieces that are smaller share a task; they are noted when all of it are done."""

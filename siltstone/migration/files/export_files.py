@@ -9,14 +9,14 @@ from errno import EEXIST, ENOTDIR
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.segment_life import same_segment
-from siltstone.core.durable_writes import OUT_BYTES, write_stream_durably
+from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.errors import OffsetError, SegmentNameError, SegmentNotFoundError
 from siltstone.core.posix import SystemFileCalls, make_folder, sync_folder
+from siltstone.core.storage.durable_writes import OUT_BYTES, write_stream_durably
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import PATH, check_path, check_way_back, path_for
 from siltstone.pipelines.folder_files import draft_of, is_left, publish
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
 READ_BYTES: Final = OUT_BYTES

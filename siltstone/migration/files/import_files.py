@@ -13,15 +13,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportedChunk,
     ImportOutput,
     ImportResult,
     ImportTicket,
 )
-from siltstone.core.block_reads import read_exactly
-from siltstone.core.block_sums import extend_sums
 from siltstone.core.chunk_storage import ChunkStat, ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
@@ -31,7 +30,8 @@ from siltstone.core.errors import (
     SiltstoneError,
     StoreError,
 )
-from siltstone.core.words import MIB
+from siltstone.core.storage.block_reads import read_exactly
+from siltstone.core.storage.block_sums import extend_sums
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.file_errors import changed
 from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped

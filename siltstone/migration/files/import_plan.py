@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.core.chunk_arguments import is_chunk_name
-from siltstone.core.chunk_care import Addresses, list_every
 from siltstone.core.chunk_names import is_ours
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import GIB
 from siltstone.core.errors import StoreError
-from siltstone.core.simplified_layout import SIMPLIFIED, is_simplified
-from siltstone.core.words import GIB
+from siltstone.core.storage.optional_verbs import Addresses, list_every
 from siltstone.migration.files.file_errors import naming
 from siltstone.migration.files.name_rule import check_rule, segment_for
 from siltstone.pipelines.import_sessions import session_name
+from siltstone.segments.simplified_layout import SIMPLIFIED, is_simplified
 
 SEGMENTS_MAX: Final = 1_000
 FILES_MAX: Final = 10_000

@@ -11,8 +11,8 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from siltstone.core.constants import check_segment_name
 from siltstone.core.errors import SegmentNameError
-from siltstone.core.words import check_segment_name
 
 PATH: Final = "{path}"
 FOLDER: Final = "{folder}"

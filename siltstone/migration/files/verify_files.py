@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 
-from siltstone.container.views import SegmentInfo
-from siltstone.core.counted import counted
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import SegmentError, SegmentTruncatedError
+from siltstone.core.text import counted
 from siltstone.migration.files.import_plan import PlannedSegment
-from siltstone.migration.legacy.copying import RUN_BYTES, Run
-from siltstone.migration.legacy.looking import LOOKS_MAX
+from siltstone.migration.legacy.copy_plan import RUN_BYTES, Run
+from siltstone.migration.legacy.reconcile import LOOKS_MAX
 from siltstone.migration.legacy.verify import (
     DIFFERS,
     MISSING,
@@ -18,7 +18,7 @@ from siltstone.migration.legacy.verify import (
     VerifyWork,
     compared_segments,
 )
-from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from siltstone.core.counted import counted
+from siltstone.core.text import counted
 from siltstone.migration.legacy.files import LegacyFile
 from siltstone.migration.legacy.findings import Note, Oddity, Piece, Reason
 from siltstone.migration.legacy.header import HeaderChunk

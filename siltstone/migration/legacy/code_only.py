@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from siltstone.container.legacy_views import LegacyLayout, LegacySegment
-from siltstone.container.legacy_writer import name_problem
-from siltstone.container.views import SegmentInfo
+from siltstone.container.flush.legacy_writer import name_problem
+from siltstone.container.models.legacy import LegacyLayout, LegacySegment
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CapabilityError, StoreError
-from siltstone.core.legacy_layout import can_be_written
-from siltstone.migration.legacy.bring import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.files import LegacyFile, resolve
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
 from siltstone.migration.legacy.header import NO_ROLLING, parse_header
 from siltstone.migration.legacy.imported import MigrationStateError, imported
+from siltstone.migration.legacy.importer import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import Naming, chunk_of, header_of, is_chained, read_name
-from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, PlannedSegment
+from siltstone.migration.source.places import LegacyPlace
+from siltstone.segments.legacy_layout import can_be_written
 from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from siltstone.core.counted import counted
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.envelope import HEADER_BYTES, RecordKind, claimed_kind
-from siltstone.core.words import MIB
+from siltstone.core.text import counted
 from siltstone.migration.legacy.chunk_list import Refused, Spans, pieces_of, spans_of
 from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
 from siltstone.migration.legacy.findings import (
@@ -35,8 +35,8 @@ from siltstone.migration.legacy.header import (
 )
 from siltstone.migration.legacy.links import Links, links_of
 from siltstone.migration.legacy.names import HEADER, LegacyLayoutError, naming_of, segment_of_chunk
-from siltstone.migration.legacy.places import LegacyPlace, PlacedFile
 from siltstone.migration.legacy.shared import settle_shared
+from siltstone.migration.source.places import LegacyPlace, PlacedFile
 from siltstone.store.manifest import MANIFEST_NAME
 
 HEADER_BYTES_MAX: Final = 256 * MIB

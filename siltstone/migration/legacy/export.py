@@ -12,16 +12,16 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from siltstone.container.segment_life import same_segment
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.reads.same_segment import same_segment
 from siltstone.core.errors import SiltstoneError
-from siltstone.migration.legacy.bring import CONFLICT, REFUSED
+from siltstone.migration.legacy.folder_write import Span, is_begun, write_chunks, write_header
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, written_header
+from siltstone.migration.legacy.importer import CONFLICT, REFUSED
 from siltstone.migration.legacy.names import chunk_of, header_of
 from siltstone.migration.legacy.plan import ORIGIN, read_origin
-from siltstone.migration.legacy.writing import Span, is_begun, write_chunks, write_header
 from siltstone.pipelines.work import FAILED, OK, SAME, Outcome
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
 NAME_BYTES_MAX: Final = 255

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from siltstone.migration.legacy.findings import Note, Oddity
 from siltstone.migration.legacy.names import REPLACING, Naming, chained_names, read_name
-from siltstone.migration.legacy.places import PlacedFile
+from siltstone.migration.source.places import PlacedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from siltstone.core.legacy_layout import FILE_BYTES_MAX, SEALED
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.migration.legacy.findings import Finding, LayoutFindings
+from siltstone.migration.legacy.folder_write import (
+    Span,
+    cut,
+    is_begun,
+    set_sealed,
+    write_chunks,
+    write_header,
+)
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
 from siltstone.migration.legacy.imported import (
     ImportedSegment,
@@ -19,15 +26,8 @@ from siltstone.migration.legacy.names import (
     read_name,
     suffix_of,
 )
-from siltstone.migration.legacy.writing import (
-    Span,
-    cut,
-    is_begun,
-    set_sealed,
-    write_chunks,
-    write_header,
-)
-from siltstone.store.segment import Segment
+from siltstone.segments.legacy_layout import FILE_BYTES_MAX, SEALED
+from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
 WAY_OUT: Final = "migrate export writes the segment elsewhere; then delete it here, and repeat"

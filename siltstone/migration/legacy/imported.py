@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import StoreError
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
 from siltstone.migration.legacy.plan import INTERNAL, MARK, ORIGIN, SOURCE, Origin, Way, read_origin

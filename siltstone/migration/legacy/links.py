@@ -9,7 +9,7 @@ from siltstone.migration.legacy.chunk_list import Refused
 from siltstone.migration.legacy.findings import Finding, Reason, Verdict
 from siltstone.migration.legacy.header import HeaderChunk
 from siltstone.migration.legacy.names import HEADER, Naming, read_name
-from siltstone.migration.legacy.places import PlacedFile
+from siltstone.migration.source.places import PlacedFile
 
 
 @dataclass(frozen=True, slots=True)

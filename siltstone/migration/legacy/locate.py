@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.core.errors import SettingsError
-from siltstone.migration.legacy.bring import InPlace
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import LayoutFindings
+from siltstone.migration.legacy.importer import InPlace
 from siltstone.migration.legacy.names import NoLegacyLayoutError
-from siltstone.migration.legacy.places import FolderPlace, LegacyPlace, StoragePlace
 from siltstone.migration.legacy.plan import migration_name
-from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.migration.source.places import FolderPlace, LegacyPlace, StoragePlace
+from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.store.assemble import storage_of
-from siltstone.store.effective_settings import EffectiveSettings, load_settings
+from siltstone.store.settings.effective import EffectiveSettings, load_settings
 
 STORAGE: Final = "storage:"
 """What stands before a prefix of keys of the store's own long-term storage."""

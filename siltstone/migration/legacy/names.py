@@ -22,10 +22,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from siltstone.core.errors import StoreError
-from siltstone.core.legacy_layout import HEADER as HEADER
-from siltstone.core.legacy_layout import chunk_of as chunk_of
-from siltstone.core.legacy_layout import header_of as header_of
-from siltstone.core.simplified_layout import SIMPLIFIED, is_simplified
+from siltstone.segments.legacy_layout import HEADER as HEADER
+from siltstone.segments.legacy_layout import chunk_of as chunk_of
+from siltstone.segments.legacy_layout import header_of as header_of
+from siltstone.segments.simplified_layout import SIMPLIFIED, is_simplified
 
 REPLACING: Final = ".replace.tmp"
 

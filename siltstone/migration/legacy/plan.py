@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from siltstone.container.views import SegmentInfo
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.core.constants import RESERVED_PREFIX, check_segment_name
 from siltstone.core.errors import SegmentNameError
-from siltstone.core.legacy_layout import MARK as MARK
-from siltstone.core.legacy_layout import ORIGIN as ORIGIN
-from siltstone.core.legacy_layout import SOURCE as SOURCE
-from siltstone.core.words import RESERVED_PREFIX, check_segment_name
 from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
+from siltstone.segments.legacy_layout import MARK as MARK
+from siltstone.segments.legacy_layout import ORIGIN as ORIGIN
+from siltstone.segments.legacy_layout import SOURCE as SOURCE
 
 INTERNAL: Final = "_system/containers/"
 """Segments in which the original keeps its own books; they mean nothing to a store."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from siltstone.core.cached_chunk_storage import uncached
 from siltstone.core.checksums import crc32c
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import (
@@ -18,15 +17,16 @@ from siltstone.core.errors import (
     SegmentError,
     SiltstoneError,
 )
-from siltstone.core.streamed_creates import PieceRoom
-from siltstone.migration.legacy.copying import Run, groups_of, runs_of
+from siltstone.core.storage.cached import uncached
+from siltstone.core.storage.optional_verbs import PieceRoom
+from siltstone.migration.legacy.copy_plan import Run, groups_of, runs_of
 from siltstone.migration.legacy.findings import Finding, Reason, Verdict
 from siltstone.migration.legacy.imported import ImportedSegment
 from siltstone.migration.legacy.locate import Located
-from siltstone.migration.legacy.looking import LOOKS_MAX, Look, look
-from siltstone.migration.legacy.places import LegacyPlace
 from siltstone.migration.legacy.plan import Way, went_on
-from siltstone.migration.legacy.worker_layout import WorkerLayout
+from siltstone.migration.legacy.reconcile import LOOKS_MAX, Look, look
+from siltstone.migration.source.places import LegacyPlace
+from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of

@@ -6,10 +6,10 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from siltstone.container.lost_chunks import LISTING_PAGE
+from siltstone.container.recovery.lost_chunks import LISTING_PAGE
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.table_record import TableRecord, decode_table_record
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.recovery import system_files
 
 _NAME = re.compile(r".*/e([0-9]{20})/tables-([0-9]{20})-([0-9a-f]{16})")

@@ -9,26 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from siltstone.container.owner import bridged
+from siltstone.container.boot.claim import bridged
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, StoreError, StoreNotFoundError
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.uuid_text import uuid_text
-from siltstone.migration.salvage.bringing import bring
-from siltstone.migration.salvage.judging import judged, target_name
-from siltstone.migration.salvage.looking import look_at_container
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.text import uuid_text
+from siltstone.migration.salvage.discovery import look_at_container
+from siltstone.migration.salvage.loader import bring
 from siltstone.migration.salvage.report import (
     LeftOut,
     SalvagedSegment,
     SalvagedTable,
     SalvageReport,
 )
+from siltstone.migration.salvage.verdicts import judged, target_name
 from siltstone.store.assemble import open_storage
-from siltstone.store.effective_settings import EffectiveSettings, load_settings
 from siltstone.store.lost_manifest import highest_container
 from siltstone.store.manifest import check_uuid, read_manifest
 from siltstone.store.opening import open_async_store
+from siltstone.store.settings.effective import EffectiveSettings, load_settings
 
 
 def salvage_store(path: Path | str, into: Path | str | None = None) -> SalvageReport:

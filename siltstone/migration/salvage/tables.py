@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.records.attributes import decode_attributes
 from siltstone.core.records.keys import METADATA_TABLE, RowKind, attributes_key, name_key, name_of
 from siltstone.core.records.number import decode_number
-from siltstone.core.words import ROWS_PER_SLICE
 from siltstone.metadata.rows import Rows
 from siltstone.metadata.tables import Tables
 from siltstone.migration.salvage.log_records import LogOverlay

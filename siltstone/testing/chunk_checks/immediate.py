@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.immediate_reads import ReadNow, immediate_reads
+from siltstone.core.storage.optional_verbs import ReadNow, immediate_reads
 from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, need, read
 
 LENGTH = 300_000

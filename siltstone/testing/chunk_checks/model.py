@@ -14,6 +14,6 @@ class ModelChecks(ChunkSubject):
 
     def test_storage_and_model_agree(self, service: ChunkService) -> None:
         pytest.importorskip("hypothesis", reason="needs siltstone[testing]")
-        from siltstone.testing.chunk_machine import run_machine
+        from siltstone.testing.chunk_checks.machine import run_machine
 
         run_machine(service, self.model_runs)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import (
     CapabilityError,
     CorruptDataError,
@@ -31,7 +32,6 @@ from siltstone.core.posix import write_fully
 from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
 from siltstone.core.records.marker_slot import MarkerSlot
-from siltstone.core.words import KIB
 from siltstone.tier1.file.chain import FileRange, LogView, build_view
 from siltstone.tier1.file.claimed import Claimed
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile

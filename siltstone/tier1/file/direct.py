@@ -17,9 +17,9 @@ import os
 from contextlib import suppress
 from typing import Final
 
+from siltstone.core.constants import FRAME_BYTES_MAX, KIB
 from siltstone.core.errors import LogError
 from siltstone.core.records.frame import EncodedFrame
-from siltstone.core.words import FRAME_BYTES_MAX, KIB
 from siltstone.tier1.file.errors import NO_DIRECT
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile, read_at
 from siltstone.tier1.file.names import FileKey

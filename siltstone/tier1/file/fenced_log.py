@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from siltstone.core.constants import FRAME_BYTES_MAX, MIB, Buffer
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
     FencedError,
@@ -15,13 +16,18 @@ from siltstone.core.errors import (
     SiltstoneError,
     StorageFullError,
 )
-from siltstone.core.fenced_log import LogCondition, LogOwner, LogPlace, LogReader
-from siltstone.core.log_handle import HandleState, LogHandle
+from siltstone.core.fenced_log import (
+    HandleState,
+    LogCondition,
+    LogHandle,
+    LogOwner,
+    LogPlace,
+    LogReader,
+)
 from siltstone.core.open_files import LACK, log_lack
 from siltstone.core.posix import FileCalls, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, encode_frame
 from siltstone.core.records.marker_slot import NONCE_BYTES
-from siltstone.core.words import FRAME_BYTES_MAX, MIB, Buffer
 from siltstone.tier1.file.chain import FileRange, build_view
 from siltstone.tier1.file.claim import (
     check_lineage,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import CorruptDataError, StorageFullError
 from siltstone.core.open_files import LACK, log_lack
 from siltstone.core.posix import FileCalls, read_fully, sync_folder
@@ -17,7 +18,6 @@ from siltstone.core.records.log_file_header import (
     LogFileHeader,
     decode_log_file_header,
 )
-from siltstone.core.words import KIB
 from siltstone.tier1.file.errors import FULL
 from siltstone.tier1.file.names import FileKey, parse_file_name, parse_old_name
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from siltstone.core.constants import FRAME_BYTES_MAX, KIB
 from siltstone.core.posix import FileCalls, read_fully
 from siltstone.core.records.frame import (
     KIND_BATCH,
@@ -16,7 +17,6 @@ from siltstone.core.records.frame import (
     Frame,
     decode_frame,
 )
-from siltstone.core.words import FRAME_BYTES_MAX, KIB
 from siltstone.tier1.file.errors import NO_DIRECT
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.names import FileKey

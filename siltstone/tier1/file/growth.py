@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 
 FIRST_BYTES: Final = 64 * KIB
 """First file of an epoch: all that most short lives write, such as that of one append."""

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.frame import Frame, decode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
-from siltstone.core.words import MIB
 from siltstone.tier1.file.chain import FileRange, LogView
 from siltstone.tier1.file.errors import translated
 from siltstone.tier1.file.folder import LogFolder, read_at

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import FRAME_BYTES_MAX
 from siltstone.core.records.frame import HEADER_BYTES, OVERHEAD_BYTES, FrameHeader, decode_header
-from siltstone.core.words import FRAME_BYTES_MAX
 
 SECTOR_BYTES: Final = 512
 """The smallest piece of a file that a disk writes or loses as a whole."""

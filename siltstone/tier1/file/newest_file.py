@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siltstone.core.constants import FRAME_BYTES_MAX
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import KIND_END, Frame, FrameHeader
 from siltstone.core.records.log_file_header import LogFileHeader
-from siltstone.core.words import FRAME_BYTES_MAX
 from siltstone.tier1.file.folder import LogFolder, read_at
 from siltstone.tier1.file.frames import look_behind, scan_frames
 from siltstone.tier1.file.last_frame import is_damaged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field
 
-from siltstone.core.words import GIB, KIB, MIB
+from siltstone.core.constants import GIB, KIB, MIB
 
 
 class FileLogSettings(BaseModel):

@@ -19,10 +19,10 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import StorageFullError
 from siltstone.core.open_files import LACK
 from siltstone.core.posix import write_fully
-from siltstone.core.words import KIB
 from siltstone.tier1.file.errors import FULL
 from siltstone.tier1.file.folder import LogFolder, OpenFile
 from siltstone.tier1.file.growth import Growth

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import CorruptDataError, FencedError, LogError, StorageFullError
 from siltstone.core.open_files import LACK
 from siltstone.core.posix import IOV_MAX, write_fully
@@ -16,7 +17,6 @@ from siltstone.core.records.log_file_header import (
     LogFileHeader,
     encode_log_file_header,
 )
-from siltstone.core.words import Buffer
 from siltstone.tier1.file.chain import FileRange
 from siltstone.tier1.file.claimed import Claimed
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN, DirectWriter

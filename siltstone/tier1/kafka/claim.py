@@ -27,7 +27,7 @@ from siltstone.tier1.kafka.more_partitions import (
 )
 from siltstone.tier1.kafka.partition import Partition, TopicView
 from siltstone.tier1.kafka.presence import Presence, Process, presence
-from siltstone.tier1.kafka.reading import catch_up, look
+from siltstone.tier1.kafka.record_reads import catch_up, look
 from siltstone.tier1.kafka.scan import Claim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 from kafka import errors as kafka_errors
 from kafka.net.selector import NetworkSelector
 
+from siltstone.core.constants import MIB
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.words import MIB
 from siltstone.tier1.kafka.signing_on import Connections
 
 CLIENT_ID: Final = "siltstone"

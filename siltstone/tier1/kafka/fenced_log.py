@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from siltstone.core.constants import MIB, Buffer
 from siltstone.core.environment import Environment, SystemEnvironment
 from siltstone.core.errors import (
     FencedError,
@@ -16,8 +17,14 @@ from siltstone.core.errors import (
     Outcome,
     SiltstoneError,
 )
-from siltstone.core.fenced_log import LogCondition, LogOwner, LogPlace, LogReader
-from siltstone.core.log_handle import HandleState, LogHandle
+from siltstone.core.fenced_log import (
+    HandleState,
+    LogCondition,
+    LogHandle,
+    LogOwner,
+    LogPlace,
+    LogReader,
+)
 from siltstone.core.records.frame import (
     KIND_BATCH,
     KIND_END,
@@ -25,7 +32,6 @@ from siltstone.core.records.frame import (
     encode_frame,
 )
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import MIB, Buffer
 from siltstone.tier1.kafka.claim import Claimant
 from siltstone.tier1.kafka.claim_record import (
     KIND_HOLDER,
@@ -38,8 +44,8 @@ from siltstone.tier1.kafka.heartbeat import BEAT_S, SILENCE_S, Beats, Heart
 from siltstone.tier1.kafka.neighbours import check_place, newest_epoch_behind
 from siltstone.tier1.kafka.presence import HOLDERS, Process, this_process
 from siltstone.tier1.kafka.reader import KafkaLogReader
-from siltstone.tier1.kafka.reading import catch_up, frames_at, note_start
-from siltstone.tier1.kafka.replacing import copy_aside, fence
+from siltstone.tier1.kafka.record_reads import catch_up, frames_at, note_start
+from siltstone.tier1.kafka.replacement import copy_aside, fence
 from siltstone.tier1.kafka.scan import Claim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings

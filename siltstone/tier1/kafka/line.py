@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from siltstone.core.constants import KIB, MIB, Buffer
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.words import KIB, MIB, Buffer
 from siltstone.tier1.kafka.produce_message import ProduceMessages, UnexpectedAnswerError
 
 ANSWER_BYTES_MAX: Final = 64 * KIB

@@ -10,7 +10,7 @@ from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.claim_record import KIND_HOLDER, ClaimRecord
 from siltstone.tier1.kafka.errors import deleted
 from siltstone.tier1.kafka.partition import Appended, Partition
-from siltstone.tier1.kafka.reading import catch_up
+from siltstone.tier1.kafka.record_reads import catch_up
 from siltstone.tier1.kafka.scan import Scan, decode
 
 

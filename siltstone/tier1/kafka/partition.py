@@ -17,9 +17,9 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record import MemoryRecords
 
+from siltstone.core.constants import MIB, Buffer
 from siltstone.core.errors import LogLostError
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import MIB, Buffer
 from siltstone.tier1.kafka.client import Client
 from siltstone.tier1.kafka.line import Line
 from siltstone.tier1.kafka.produce_message import VERSION_MIN, ProduceMessages

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 from siltstone.tier1.kafka.client import CLIENT_ID
 from siltstone.tier1.kafka.record_batch import varint
 

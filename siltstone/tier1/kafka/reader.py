@@ -10,7 +10,7 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.connection import Connection
 from siltstone.tier1.kafka.errors import translated
-from siltstone.tier1.kafka.reading import catch_up, frames_at, look
+from siltstone.tier1.kafka.record_reads import catch_up, frames_at, look
 from siltstone.tier1.kafka.scan import Scan
 from siltstone.tier1.kafka.settings import KafkaLogSettings
 from siltstone.tier1.kafka.shelf import Shelf

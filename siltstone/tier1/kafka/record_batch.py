@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from siltstone.core.checksums import crc32c_of
-from siltstone.core.words import Buffer
+from siltstone.core.constants import Buffer
 
 _HEAD = struct.Struct(">qiib")
 _SUM = struct.Struct(">I")

@@ -12,9 +12,9 @@ from collections import deque
 from dataclasses import dataclass
 from uuid import UUID
 
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.records.frame import KIND_END, MAGIC, Frame, decode_frame
-from siltstone.core.words import MIB
 from siltstone.tier1.kafka.claim_record import (
     KIND_CLAIM,
     KIND_HOLDER,

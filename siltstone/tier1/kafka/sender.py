@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from siltstone.core.constants import Buffer
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.words import Buffer
 from siltstone.tier1.kafka.line import Line, LineError
 from siltstone.tier1.kafka.partition import Appended, Partition
 from siltstone.tier1.kafka.record_batch import encode_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from siltstone.core.words import FRAME_BYTES_MAX, KIB, MIB
+from siltstone.core.constants import FRAME_BYTES_MAX, KIB, MIB
 from siltstone.tier1.kafka.partition import TopicView
 
 FRAME_BYTES: Final = FRAME_BYTES_MAX - KIB

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from siltstone.core.constants import FRAME_BYTES_MAX, Buffer
 from siltstone.core.errors import (
     FencedError,
     LogError,
@@ -14,10 +15,8 @@ from siltstone.core.errors import (
     Outcome,
     StoreInUseError,
 )
-from siltstone.core.fenced_log import LogOwner, LogPlace, LogReader
-from siltstone.core.log_handle import HandleState, LogHandle
+from siltstone.core.fenced_log import HandleState, LogHandle, LogOwner, LogPlace, LogReader
 from siltstone.core.records.frame import KIND_BATCH, KIND_END, Frame, decode_frame, encode_frame
-from siltstone.core.words import FRAME_BYTES_MAX, Buffer
 from siltstone.tier1.memory.reader import MemoryLogReader
 from siltstone.tier1.memory.shared_log import SharedLog, shared_log
 

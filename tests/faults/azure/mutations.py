@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
-from siltstone.testing.http_faults import Fault, Rule
+from siltstone.testing.faults.http_faults import Fault, Rule
 
 BLOCK_BYTES = 1_000
 SMALL = bytes(range(256)) * 3

@@ -18,12 +18,17 @@ from typing import Any
 import pytest
 
 from services.azurite import Azurite
-from siltstone.bindings.azure import appending
+from siltstone.bindings.azure import appends
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
-from siltstone.core.errors import ChunkAccessDeniedError, ChunkError, ChunkExistsError, Outcome
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import (
+from siltstone.core.errors import (
+    ChunkAccessDeniedError,
+    ChunkError,
+    ChunkExistsError,
+    ChunkThrottledError,
+    Outcome,
+)
+from siltstone.testing.faults.fault_proxy import FaultProxy
+from siltstone.testing.faults.http_faults import (
     Answer,
     Fault,
     FlippedRequest,
@@ -340,14 +345,14 @@ def test_a_late_first_append_never_fills_another_blob(
     """The name was burnt, removed and taken by another before the bytes of the first came."""
     place = new_place("append")
     place.prepare({})
-    write_blocks = appending._write_blocks
+    write_blocks = appends._write_blocks
 
     def late(*arguments: Any) -> None:
         place.raw.remove("new")
         place.storage.service.blob("new").create_append_blob()
         write_blocks(*arguments)
 
-    monkeypatch.setattr(appending, "_write_blocks", late)
+    monkeypatch.setattr(appends, "_write_blocks", late)
     outcome, error = told(place, lambda storage: storage.create("new", [SMALL]))
     assert outcome == Outcome.UNKNOWN, error
     assert place.content() == {"new": b""}

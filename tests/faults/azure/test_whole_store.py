@@ -15,7 +15,7 @@ import pytest
 
 from services.azurite import Azurite
 from siltstone.core.errors import SiltstoneError
-from siltstone.testing.fault_proxy import FaultProxy
+from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.conftest import NewAzurite
 from tests.contract.azure_services import new_container, options_of
 from tests.faults.whole_life import new_store, whole_life

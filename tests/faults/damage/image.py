@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from siltstone.container.container import Container
-from siltstone.container.views import Append, Put
+from siltstone.container.models.segments import Append, Put
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Environment
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.envelope import RecordKind, claimed_kind
 from siltstone.core.records.store_manifest import StoreManifest
-from siltstone.core.words import KIB
 from siltstone.store.manifest import create_manifest, read_manifest
 from siltstone.testing.virtual_time import VirtualEnvironment
 from tests.faults.kill.ledger import Readable

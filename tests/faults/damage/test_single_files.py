@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.store.doctor import Doctor
-from siltstone.store.inspection import open_inspection
+from siltstone.store.admin.doctor import Doctor
+from siltstone.store.admin.inspection import open_inspection
 from tests.faults.damage.test_lost_files import Shown, shown_by
 
 OWNERS = 3

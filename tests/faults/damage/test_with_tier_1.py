@@ -21,7 +21,7 @@ import siltstone
 from siltstone import RecoveryReport, RecoveryState, Store
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStat
-from siltstone.core.words import BLOCK_BYTES
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.tier1.file.reader import FileLogReader
 
 SETTINGS = """

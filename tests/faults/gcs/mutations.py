@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
-from siltstone.core.words import KIB
-from siltstone.testing.http_faults import Fault, Rule
+from siltstone.core.constants import KIB
+from siltstone.testing.faults.http_faults import Fault, Rule
 
 PIECE_BYTES = 256 * KIB
 """The least that a piece may have; what is larger is sent in pieces."""

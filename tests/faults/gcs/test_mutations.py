@@ -21,12 +21,12 @@ from siltstone.core.errors import (
     ChunkError,
     ChunkExistsError,
     ChunkNotFoundError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     Outcome,
 )
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import (
+from siltstone.testing.faults.fault_proxy import FaultProxy
+from siltstone.testing.faults.http_faults import (
     Answer,
     Fault,
     FlippedAnswer,

@@ -14,8 +14,8 @@ import pytest
 from services.certificates import Authority, Certificate
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage, open_bucket
 from siltstone.bindings.gcs.plugin import siltstone_chunk_storage
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
-from siltstone.core.words import KIB
 from tests.contract.gcs_services import settings
 from tests.unit.bindings.gcs.stub import Stub
 from tests.unit.bindings.gcs.stub_server import serving

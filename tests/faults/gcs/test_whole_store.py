@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from services.fake_gcs import FakeGcs
-from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import Reset, Rule
+from siltstone.testing.faults.fault_proxy import FaultProxy
+from siltstone.testing.faults.http_faults import Reset, Rule
 from tests.contract.gcs_services import new_bucket
 from tests.contract.raw_gcs import RawGcs
 from tests.faults.whole_life import flush_at_last, new_store, whole_life

@@ -15,7 +15,7 @@ import pytest
 
 from services.hdfs import COPIES, Hdfs
 from services.server import Server
-from siltstone.bindings.hdfs import writing
+from siltstone.bindings.hdfs import writes
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.clients import Clients, Writer
 from siltstone.bindings.hdfs.web import copies_told
@@ -231,7 +231,7 @@ def test_a_chunk_that_lacks_copies_is_not_appended_to(
     service: HdfsService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that is reported later would be shorter, and taken for as good."""
-    monkeypatch.setattr(writing, "COPIES_WAIT_S", 0.05)
+    monkeypatch.setattr(writes, "COPIES_WAIT_S", 0.05)
     storage = storage_of(service, replication=COPIES + 1)
     storage.create("a", [FIRST])
     with pytest.raises(ChunkUnavailableError, match="copies of the chunk are missing") as caught:

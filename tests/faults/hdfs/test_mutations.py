@@ -17,7 +17,7 @@ import pytest
 from services.hdfs import Hdfs
 from siltstone.bindings.hdfs.calls import Turn
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
-from siltstone.bindings.hdfs.writing import make_closed
+from siltstone.bindings.hdfs.writes import make_closed
 from siltstone.core.errors import ChunkError, Outcome
 from tests.contract.hdfs_services import HdfsService
 from tests.faults.hdfs.faulty_client import FAULTS, FaultyClients, Plan

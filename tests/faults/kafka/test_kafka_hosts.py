@@ -13,8 +13,8 @@ import pytest
 
 import siltstone
 from services.kafka import Kafka
+from siltstone.core.constants import container_of
 from siltstone.core.errors import FencedError, StoreInUseError
-from siltstone.core.words import container_of
 from siltstone.tier1.kafka.fenced_log import KafkaFencedLog
 from siltstone.tier1.kafka.presence import this_process
 from tests.contract.kafka_services import CONTAINER, new_topic, options_of, settings_of

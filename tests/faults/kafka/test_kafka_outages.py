@@ -21,7 +21,7 @@ import siltstone
 from services.kafka import Kafka
 from siltstone.core.errors import BackPressureError
 from siltstone.core.fenced_log import FencedLog
-from siltstone.testing.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.conftest import NewVersitygw
 from tests.contract.kafka_services import new_topic, options_of
 from tests.contract.s3_services import new_bucket

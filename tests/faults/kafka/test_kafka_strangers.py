@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from siltstone.core.constants import FRAME_BYTES_MAX
 from siltstone.core.errors import (
     CapabilityError,
     CorruptDataError,
@@ -13,7 +14,6 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.core.records.frame import KIND_BATCH, encode_frame
-from siltstone.core.words import FRAME_BYTES_MAX
 from siltstone.tier1.kafka.topic_rules import options_of_new
 from tests.contract.kafka_services import CONTAINER
 from tests.faults.kafka.log_case import LINEAGE, KafkaCase, put

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.container.container import Container
-from siltstone.container.settings import CloseFlush
-from siltstone.container.views import Append, LengthIs, Put, SegmentInfo
+from siltstone.container.models.segments import Append, LengthIs, Put, SegmentInfo
+from siltstone.container.models.settings import CloseFlush
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SiltstoneError
 from tests.faults.kill.ledger import COUNT_KEY, PAIR, TABLE

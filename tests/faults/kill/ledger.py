@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from siltstone.container.views import SegmentInfo, TableValue
+from siltstone.container.models.segments import SegmentInfo, TableValue
 from siltstone.core.errors import TableNotFoundError
 from tests.faults.kill.payload import Record, parse, record
 

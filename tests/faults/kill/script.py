@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siltstone.container.container import Container
-from siltstone.container.views import Append, Put
+from siltstone.container.models.segments import Append, Put
 from tests.faults.kill.child import ONCE_WRITER, PAIR_WRITER
 from tests.faults.kill.ledger import COUNT_KEY, PAIR, TABLE, Ledger
 from tests.faults.kill.payload import record

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.container.reader import ReadContainer
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SegmentNotFoundError, SegmentTruncatedError
 from tests.faults.kill.child import SEGMENTS, Work

@@ -14,8 +14,8 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
-from siltstone.migration.backup import create_backup
-from siltstone.migration.move_settings import BEFORE
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.relocate.settings import BEFORE
 from tests.faults.kill.dying_verb import ended
 from tests.memory_folder import folder_in_memory
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.errors import ChunkError
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 
 PATIENCE_S = 60.0
 BEFORE = b"first"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from siltstone.core.errors import ChunkError, Outcome
-from siltstone.testing.http_faults import (
+from siltstone.testing.faults.http_faults import (
     Answer,
     Fault,
     FlippedAnswer,

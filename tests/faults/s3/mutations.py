@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from siltstone.core.words import MIB
-from siltstone.testing.http_faults import Fault, Rule
+from siltstone.core.constants import MIB
+from siltstone.testing.faults.http_faults import Fault, Rule
 
 PART_BYTES = 5 * MIB
 """The least that a part may have; what is larger than one is sent in parts."""

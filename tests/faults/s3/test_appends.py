@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from siltstone.bindings.s3 import proving
+from siltstone.bindings.s3 import proof
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import Hang, Rule
+from siltstone.testing.faults.fault_proxy import FaultProxy
+from siltstone.testing.faults.http_faults import Hang, Rule
 from tests.faults.s3.cases import CASES, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import SMALL
 from tests.unit.bindings.s3.stub import Stub, running
@@ -33,7 +33,7 @@ def stub() -> Iterator[Stub]:
     with running(Stub("store--use1-az4--x-s3")) as stub:
         yield stub
     # Ports come again, and what was proven of one service is not of another one.
-    proving._proven.clear()
+    proof._proven.clear()
 
 
 @pytest.mark.parametrize("case", APPENDS.values(), ids=APPENDS)

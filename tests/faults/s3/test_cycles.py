@@ -9,7 +9,7 @@ import pytest
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
-from siltstone.core.words import MIB
+from siltstone.core.constants import MIB
 from tests.conftest import NewVersitygw
 from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.held import check_cycles, held, held_uncollected

@@ -17,10 +17,9 @@ import pytest
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.settings import S3Settings
-from siltstone.core.errors import ChunkError, Outcome
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.testing.fault_proxy import FaultProxy
-from siltstone.testing.http_faults import Answer, Fault, Hang
+from siltstone.core.errors import ChunkError, ChunkThrottledError, Outcome
+from siltstone.testing.faults.fault_proxy import FaultProxy
+from siltstone.testing.faults.http_faults import Answer, Fault, Hang
 from tests.contract.s3_services import new_bucket, settings_of
 from tests.faults.s3.cases import CASES, DONE, READ_TIMEOUT_S, Case, told
 from tests.faults.s3.mutations import MUTATIONS, PART_BYTES, Mutation, Step

@@ -11,9 +11,8 @@ from services.s3_server import S3Server
 from siltstone.bindings.s3 import obstore_reads
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.obstore_runtime import LOST_MAX, runtime
-from siltstone.core.errors import Outcome
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.testing.http_faults import Answer, Hang, Trickle
+from siltstone.core.errors import ChunkThrottledError, Outcome
+from siltstone.testing.faults.http_faults import Answer, Hang, Trickle
 from tests.faults.s3.cases import CASES, DONE, Case, told
 from tests.faults.s3.mutations import MUTATIONS, SMALL, Mutation, Step
 from tests.faults.s3.test_mutations import Place, placed

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.core.constants import MIB
 from siltstone.core.errors import BackPressureError
-from siltstone.core.words import MIB
 from tests.conftest import NewVersitygw
 from tests.contract.s3_services import new_bucket, options_of
 from tests.faults.whole_life import SEGMENTS, Ledger, flush_at_last, new_store, whole_life

@@ -11,8 +11,8 @@ from services.certificates import Authority
 from services.s3_server import S3Server
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage, open_bucket
 from siltstone.bindings.s3.plugin import siltstone_chunk_storage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, SettingsError
-from siltstone.core.words import MIB
 from tests.conftest import NewVersitygw
 from tests.contract.raw_s3 import RawS3
 from tests.contract.s3_services import options_of, settings_of

@@ -14,7 +14,7 @@ import pytest
 
 from services.s3_server import S3Server
 from siltstone.core.errors import SiltstoneError
-from siltstone.testing.fault_proxy import FaultProxy
+from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.conftest import NewVersitygw
 from tests.contract.s3_services import new_bucket, options_of
 from tests.faults.whole_life import new_store, whole_life

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from siltstone.core.chunk_care import uri_of
 from siltstone.core.hooks import load_chunk_storage
+from siltstone.core.storage.optional_verbs import uri_of
 
 SECRET = "c2VjcmV0c2VjcmV0"
 S3 = {"region": "eu-west-1", "access_key_id": "id", "secret_access_key": SECRET}

@@ -20,7 +20,7 @@ from siltstone.bindings.s3.settings import S3Settings
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.testing.tcp_relay import TcpRelay
+from siltstone.testing.faults.tcp_relay import TcpRelay
 
 DEADLINE_S = 0.3
 HEADS = {

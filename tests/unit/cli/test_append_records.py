@@ -19,8 +19,8 @@ import pytest
 import siltstone
 from siltstone.cli import append_command
 from siltstone.cli.record_cuts import Cutter, Lines, Pieces, Prefixed
-from siltstone.store.segment import Segment
-from siltstone.store.writer import Writer
+from siltstone.store.blocking.segment import Segment
+from siltstone.store.blocking.writer import Writer
 from tests.unit.cli.conftest import Command
 
 LINES = b"".join(b"line %d\n" % number for number in range(1_000)) + b"the last one"

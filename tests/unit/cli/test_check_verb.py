@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from siltstone.cli import check_command
-from siltstone.cli.ended import GOES_ON
+from siltstone.cli.interrupts import GOES_ON
 from tests.unit.cli.conftest import Command
 
 COUNT = 6

@@ -16,6 +16,7 @@ import pytest
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.cli.main import run
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     CapabilityError,
     ChunkAccessDeniedError,
@@ -24,8 +25,7 @@ from siltstone.core.errors import (
     SegmentNameError,
     SiltstoneError,
 )
-from siltstone.core.legacy_layout import LegacyChangedError
-from siltstone.core.words import MIB
+from siltstone.segments.legacy_layout import LegacyChangedError
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.cli.test_migrate_verbs import TWO, fingerprint, rolling, shown, written

@@ -8,7 +8,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import StoreError
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 from tests.unit.cli.test_code_only import begin, collect, prepared_store

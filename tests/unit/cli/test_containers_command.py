@@ -12,11 +12,11 @@ import pytest
 
 import siltstone
 from siltstone.cli.session import Session
-from siltstone.container.health import ContainerHealth
-from siltstone.container.health_state import HealthState
+from siltstone.container.health.monitor import ContainerHealth
+from siltstone.container.models.health import HealthState
+from siltstone.core.constants import container_of
 from siltstone.core.errors import ChunkUnavailableError
-from siltstone.core.words import container_of
-from siltstone.store import inspection
+from siltstone.store.admin import inspection
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 

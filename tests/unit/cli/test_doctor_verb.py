@@ -12,7 +12,8 @@ import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.container.log_views import FrameView
+from siltstone.container.models.log_views import FrameView
+from siltstone.core.constants import container_of
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkAccessDeniedError
 from siltstone.core.records.log_file_header import (
@@ -20,9 +21,8 @@ from siltstone.core.records.log_file_header import (
     HEADER_BYTES,
     decode_log_file_header,
 )
-from siltstone.core.words import container_of
-from siltstone.store import doctor as doctor_module
-from siltstone.store.inspection import open_inspection
+from siltstone.store.admin import doctor as doctor_module
+from siltstone.store.admin.inspection import open_inspection
 from tests.unit.cli.conftest import Command
 
 

@@ -19,17 +19,18 @@ from typing import Any, NoReturn
 import pytest
 
 import siltstone
-from siltstone.cli.ended import GOES_ON, Terminated
+from siltstone.cli.interrupts import GOES_ON, Terminated
 from siltstone.cli.main import run
 from siltstone.cli.session import Session
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from siltstone.migration.files import copy_files
-from siltstone.migration.legacy import copying, export
+from siltstone.migration.legacy import copy_plan as copying
+from siltstone.migration.legacy import export
 from siltstone.pipelines import copy_plan, import_notes, verify_copy
 from siltstone.pipelines import work as packing
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, Item, Outcome, Work
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from tests.unit.cli.conftest import Command, Ran
 
 CHUNK = 64 * KIB

@@ -15,13 +15,13 @@ import pytest
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.container.import_views import ImportedChunk
+from siltstone.container.models.imports import ImportedChunk
+from siltstone.core.constants import KIB, MIB, Buffer
 from siltstone.core.errors import ChunkStorageFullError
-from siltstone.core.words import KIB, MIB, Buffer
 from siltstone.migration.files import export_files, import_files
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.import_plan import plan_files
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.handles.import_writer import ImportWriter
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.migration.backups import Died
 
@@ -228,7 +228,7 @@ KILLED = """
 import os, signal, sys
 from siltstone.cli.main import run
 from siltstone.migration.files import import_files
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.store import Store
 
 place, count, *arguments = sys.argv[1:]
@@ -467,7 +467,7 @@ def test_a_file_that_can_not_be_read_is_named(
     def sick(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("siltstone.migration.legacy.places.FolderPlace.read_into", sick)
+    monkeypatch.setattr("siltstone.migration.source.places.FolderPlace.read_into", sick)
     ran = command("import", "a", str(tmp_path / "in"))
     assert ran.code == FAILED
     assert str(tmp_path / "in") in ran.err

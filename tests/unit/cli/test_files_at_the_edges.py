@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.words import MIB
+from siltstone.core.constants import MIB
 from siltstone.migration.files import import_files
 from siltstone.migration.files.copy_files import copy_group
 from tests.unit.cli.conftest import Command

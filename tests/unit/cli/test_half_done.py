@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.migration.backup_place import BackupPlace
-from siltstone.store import recovery
-from siltstone.store.segment import Segment
+from siltstone.migration.backup.place import BackupPlace
+from siltstone.store.admin import recovery
+from siltstone.store.blocking.segment import Segment
 from tests.unit.cli.conftest import Command
 
 

@@ -10,10 +10,10 @@ import pytest
 import siltstone
 from siltstone.cli import health_command
 from siltstone.cli.session import Session
-from siltstone.container.health import ContainerHealth
-from siltstone.container.health_state import HealthReason, HealthState
-from siltstone.core.circuit import CircuitState
+from siltstone.container.health.monitor import ContainerHealth
+from siltstone.container.models.health import HealthReason, HealthState
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import siltstone.spark
-from siltstone.cli.ended import Interrupted
-from siltstone.cli.held_signals import held_signals, told_once
+from siltstone.cli.deferred_signals import held_signals, told_once
+from siltstone.cli.interrupts import Interrupted
 from tests.unit.cli.conftest import Command
 
 

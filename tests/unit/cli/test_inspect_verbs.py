@@ -16,7 +16,7 @@ from siltstone.core.errors import LogTruncatedError
 from siltstone.core.fenced_log import LogReader
 from siltstone.core.records.frame import Frame
 from siltstone.journal.recovery import Recovered
-from siltstone.store.inspection import Inspection, open_inspection
+from siltstone.store.admin.inspection import Inspection, open_inspection
 from tests.unit.cli.conftest import Command
 
 

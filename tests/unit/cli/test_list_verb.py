@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from siltstone.store.units import about_size
+from siltstone.store.settings.units import about_size
 from tests.unit.cli.conftest import Command
 
 

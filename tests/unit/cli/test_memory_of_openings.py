@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.words import MIB
+from siltstone.core.constants import MIB
 
 RUN = """
 import resource, sys

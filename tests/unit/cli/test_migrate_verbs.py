@@ -13,10 +13,10 @@ import pytest
 import siltstone
 from siltstone.core.errors import ChunkStorageFullError
 from siltstone.core.hooks import load_chunk_storage
-from siltstone.migration.legacy import copying, finish, folder_writer
-from siltstone.migration.legacy.places import FolderPlace
-from siltstone.store.import_writer import ImportWriter
-from siltstone.store.segment import Segment
+from siltstone.migration.legacy import copy_plan, folder_writer, rollback
+from siltstone.migration.source.places import FolderPlace
+from siltstone.store.blocking.segment import Segment
+from siltstone.store.handles.import_writer import ImportWriter
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command, Ran
 from tests.unit.migration.legacy.places_of_tests import GOLDEN, golden_tree, manifest
@@ -290,8 +290,8 @@ def test_a_migration_that_is_killed_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed at every commit: before it, and behind it; sessions are small, and cut segments."""
-    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 2)
-    monkeypatch.setattr(copying, "SESSION_BYTES", 4)
+    monkeypatch.setattr(copy_plan, "SESSION_SEGMENTS", 2)
+    monkeypatch.setattr(copy_plan, "SESSION_BYTES", 4)
     steps = [(Store, "open_import"), (Store, "commit_import"), (ImportWriter, "_made")]
     for number in range(1, 4):
         owner, name = steps[number % 3]
@@ -841,7 +841,7 @@ STEPS = (
     (folder_writer, "write_chunks"),
     (folder_writer, "write_header"),
     (folder_writer, "set_sealed"),
-    (finish, "_remove"),
+    (rollback, "_remove"),
 )
 
 
@@ -862,8 +862,8 @@ def test_every_step_may_be_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed at the n-th call of a step, before and behind it, for each n there is."""
-    monkeypatch.setattr(copying, "SESSION_SEGMENTS", 2)
-    monkeypatch.setattr(copying, "SESSION_BYTES", 4)
+    monkeypatch.setattr(copy_plan, "SESSION_SEGMENTS", 2)
+    monkeypatch.setattr(copy_plan, "SESSION_BYTES", 4)
 
     def killed(*arguments: str) -> None:
         for number in range(1, 12):

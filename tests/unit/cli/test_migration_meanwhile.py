@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.container.reader import ReadContainer
-from siltstone.container.settings import CloseFlush
+from siltstone.container.models.settings import CloseFlush
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.migration.legacy.export import export
-from siltstone.migration.legacy.places import FolderPlace
+from siltstone.migration.source.places import FolderPlace
 from siltstone.pipelines.work import FAILED
 from siltstone.store.store import Store
 from tests.unit.cli.conftest import Command, Ran

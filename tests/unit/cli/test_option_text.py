@@ -11,7 +11,7 @@ import yaml
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.bindings.s3.settings import S3Settings
 from siltstone.cli.option_text import options_of
-from siltstone.store.effective_settings import load_settings
+from siltstone.store.settings.effective import load_settings
 from siltstone.tier1.kafka.settings import KafkaLogSettings
 from tests.unit.cli.conftest import Command
 

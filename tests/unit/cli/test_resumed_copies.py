@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 import siltstone
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from tests.unit.cli.conftest import Command
 
 RANGE = 64 * KIB
@@ -24,12 +24,12 @@ RANGES = 40
 KILLED = f"""
 import os, signal, sys
 from siltstone.cli.main import run
-from siltstone.container.import_build import HiddenSegments
-from siltstone.container.imports import Imports
+from siltstone.container.imports.hidden_segments import HiddenSegments
+from siltstone.container.imports.sessions import Imports
 from siltstone.migration.legacy import copying
 from siltstone.pipelines import copy_plan, import_notes, work
 from siltstone.pipelines.import_sessions import NotedRanges
-from siltstone.store.import_writer import ImportWriter
+from siltstone.store.handles.import_writer import ImportWriter
 
 where, count, counted, *arguments = sys.argv[1:]
 left = int(count)

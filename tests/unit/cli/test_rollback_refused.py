@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.store.segment import Segment
+from siltstone.store.blocking.segment import Segment
 from tests.unit.cli.conftest import Command
 from tests.unit.cli.test_migrate_verbs import WAYS, dying, fingerprint, rolling, shown
 from tests.unit.cli.test_migrate_verbs import small as small

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.store.effective_settings import load_settings
-from siltstone.store.settings_file import read_settings_file
+from siltstone.store.settings.effective import load_settings
+from siltstone.store.settings.file import read_settings_file
 from tests.unit.cli.conftest import Command
 
 ROOT = Path(__file__).resolve().parents[3]

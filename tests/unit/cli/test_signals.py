@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.store.background_loop import BackgroundLoop
+from siltstone.store.blocking.background_loop import BackgroundLoop
 from tests.unit.cli.conftest import COMMAND, Command
 
 Process = Callable[..., "subprocess.Popen[bytes]"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.words import KIB, MIB
+from siltstone.core.constants import KIB, MIB
 from tests.unit.cli.conftest import COMMAND
 
 APPEND = """

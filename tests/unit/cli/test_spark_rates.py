@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from siltstone.pipelines.scrub import plan_scrub, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.work import OK, Item, Outcome, Work, share_of
@@ -39,7 +39,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
     found: list[tuple[int, list[int]]] = []
     monkeypatch.setattr(Limiter, "seen", found, raising=False)
     monkeypatch.setattr("siltstone.store.assemble.Bandwidth", Limiter)
-    monkeypatch.setattr("siltstone.migration.legacy.worker_layout.Bandwidth", Limiter)
+    monkeypatch.setattr("siltstone.migration.source.worker_layout.Bandwidth", Limiter)
     return found
 
 

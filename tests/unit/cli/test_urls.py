@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.main import run
-from siltstone.store import store_url
+from siltstone.store.settings import store_url
 from tests.unit.cli.conftest import Ran
 
 Plain = Callable[..., Ran]

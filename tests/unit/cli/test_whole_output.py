@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 import siltstone
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from tests.unit.cli.conftest import COMMAND
 
 BYTES = Random(1).randbytes(599_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_chunk, data_prefix
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.metadata.changes import put_task

@@ -16,17 +16,17 @@ import pytest
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.container import Container, open_container
-from siltstone.container.reader import ReadContainer, open_reader
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reader.read_container import ReadContainer, open_reader
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome, OutcomeUnknownError
 from siltstone.core.fenced_log import FencedLog
-from siltstone.core.immediate_reads import ReadNow, immediate_reads
 from siltstone.core.metrics import NO_METRICS, Metrics
-from siltstone.core.words import KIB
+from siltstone.core.storage.optional_verbs import ReadNow, immediate_reads
 from siltstone.metadata.rows import Rows
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
-from siltstone.testing.faulty_fenced_log import FaultPlan, FaultyFencedLog
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.faults.faulty_fenced_log import FaultPlan, FaultyFencedLog
 from siltstone.testing.virtual_time import Latency, VirtualEnvironment, instant
 from siltstone.tier1.memory.fenced_log import MemoryFencedLog
 from siltstone.tier1.memory.shared_log import SharedLog
@@ -236,9 +236,9 @@ def small_slices(count: int) -> Iterator[None]:
     """
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
-        patched.setattr("siltstone.container.concat.SMALL_BYTES", 0)
-        patched.setattr("siltstone.container.concat.CONCAT_EXTENTS_MAX", count)
-        patched.setattr("siltstone.core.operations.placing.PLACED_PER_SLICE", count)
-        patched.setattr("siltstone.container.import_publish.SMALL_BYTES", 0)
-        patched.setattr("siltstone.container.import_publish.CONCAT_EXTENTS_MAX", count)
+        patched.setattr("siltstone.container.changes.concat.SMALL_BYTES", 0)
+        patched.setattr("siltstone.container.changes.concat.CONCAT_EXTENTS_MAX", count)
+        patched.setattr("siltstone.segments.concat_staging.PLACED_PER_SLICE", count)
+        patched.setattr("siltstone.container.imports.publisher.SMALL_BYTES", 0)
+        patched.setattr("siltstone.container.imports.publisher.CONCAT_EXTENTS_MAX", count)
         yield

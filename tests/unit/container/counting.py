@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
-from siltstone.core.words import KIB
-from siltstone.testing.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
+from siltstone.core.constants import KIB
+from siltstone.testing.faults.faulty_chunk_storage import Fate, FaultyChunkStorage, StorageCall
 from siltstone.testing.virtual_time import Latency, instant
 from tests.unit.container.container_world import SETTINGS, Owner, World, world
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from siltstone.container.import_views import (
+from siltstone.container.models.imports import (
     ImportedChunk,
     ImportMode,
     ImportOutput,
     ImportTicket,
 )
-from siltstone.core.block_sums import extend_sums
 from siltstone.core.chunk_names import imported_chunk
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.storage.block_sums import extend_sums
 from tests.unit.container.container_world import Owner, World
 
 DAY_S = 24 * 3600.0

@@ -5,7 +5,13 @@ from __future__ import annotations
 from siltstone.container.container import Container
 from siltstone.core.chunk_names import data_prefix, import_prefix, session_of
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.invariants import (
+from siltstone.core.records.chunk import Chunk, decode_chunk
+from siltstone.core.records.extent import Extent, decode_extent
+from siltstone.core.records.keys import METADATA_TABLE, CounterKind, RowKind, extent_of
+from siltstone.core.records.task import TaskKind
+from siltstone.metadata.rows import Rows
+from siltstone.metadata.time_index import newest_times
+from siltstone.segments.invariants import (
     check_chunk,
     check_epoch,
     check_last_chunk,
@@ -15,12 +21,6 @@ from siltstone.core.invariants import (
     check_references,
     check_sums,
 )
-from siltstone.core.records.chunk import Chunk, decode_chunk
-from siltstone.core.records.extent import Extent, decode_extent
-from siltstone.core.records.keys import METADATA_TABLE, CounterKind, RowKind, extent_of
-from siltstone.core.records.task import TaskKind
-from siltstone.metadata.rows import Rows
-from siltstone.metadata.time_index import newest_times
 
 
 async def check_rows(container: Container, storage: ChunkStorage, *, strict: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siltstone.container.garbage_views import SweepFinding
+from siltstone.container.models.garbage import SweepFinding
 from siltstone.core.chunk_names import data_chunk
 from tests.unit.container.container_world import Owner, World, pattern, with_settings
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import BackPressureError
-from siltstone.testing.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
 
 NEVER = 1e6

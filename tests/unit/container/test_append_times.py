@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from siltstone.container.check_views import Wish
+from siltstone.container.models.check import Wish
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.time_row import TimeRow
-from siltstone.core.words import KIB, MIB
 from siltstone.metadata.changes import put_time
 from siltstone.metadata.time_index import OFFSET_END, times_below
 from tests.unit.container.container_world import (

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from siltstone.container import boot, logged_frame, replayed
+from siltstone.container.boot import replay
+from siltstone.container.state import logged_frame, replayed
 from tests.unit.container.container_world import Owner, World, close_quietly, with_settings, world
 
 NEVER = 1e6
@@ -37,7 +38,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, name, call)
 
     counted(logged_frame, "decode_outlines")
-    for module in (boot, replayed):
+    for module in (replay, replayed):
         counted(module, "decode_table_record")
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from siltstone.core.errors import ChunkError
-from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
+from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
 
 SETTINGS = with_settings(chunk_bytes=300, garbage_interval_s=1e6, flush_age_s=1e6)

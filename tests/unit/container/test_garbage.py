@@ -7,18 +7,18 @@ from functools import partial
 
 import pytest
 
-from siltstone.container.garbage_views import GarbageStatus
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.garbage import GarbageStatus
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix
 from siltstone.core.errors import ChunkError, CorruptDataError
-from siltstone.core.operations.remove import plan_remove
 from siltstone.core.records.keys import METADATA_TABLE, RowKind
 from siltstone.core.records.pin import Pin, encode_pin
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.metadata.changes import put_task
 from siltstone.metadata.tables import AssignedUpdate, Tables
-from siltstone.testing.faulty_chunk_storage import Fate, StorageCall
+from siltstone.segments.trim import plan_remove
+from siltstone.testing.faults.faulty_chunk_storage import Fate, StorageCall
 from tests.unit.container import collecting
 from tests.unit.container.container_world import (
     Owner,
@@ -239,7 +239,7 @@ def test_a_huge_segment_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Tables, "assign_encoded", counted)
     sliced = partial(plan_remove, rows_max=10)
-    monkeypatch.setattr("siltstone.core.operations.remove.plan_remove", sliced)
+    monkeypatch.setattr("siltstone.segments.trim.plan_remove", sliced)
     play(story, with_settings(garbage_delay_s=0.0, chunk_bytes=2_000))
     assert [size for size in sizes if size] == [5] * 12
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from siltstone.core.errors import ClosedError, Outcome, SiltstoneError
-from siltstone.testing.faulty_fenced_log import FaultPlan
+from siltstone.testing.faults.faulty_fenced_log import FaultPlan
 from tests.unit.container.container_world import (
     World,
     pattern,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.container.settlement import OWNERS_MAX
+from siltstone.container.close.settlement import OWNERS_MAX
 from siltstone.core.errors import ChunkUnavailableError
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.unit.container.container_world import World, close_quietly, world
 
 COUNT = 4 * OWNERS_MAX

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from siltstone.metadata.index_watch import CacheCounts, cache_counts
 from tests.unit.container.container_world import World, pattern, with_settings, world
-from tests.unit.container.test_measuring import Recorder
+from tests.unit.container.health.test_metrics_reporter import Recorder
 
 
 def test_look_ups_in_the_index_and_what_its_caches_have() -> None:

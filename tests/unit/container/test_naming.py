@@ -7,8 +7,13 @@ from collections.abc import Awaitable
 
 import pytest
 
-from siltstone.container.attributes import ATTRIBUTE_BYTES_MAX, ATTRIBUTES_MAX
-from siltstone.container.views import Append, AttributeIs, SetAttribute
+from siltstone.container.models.segments import (
+    ATTRIBUTE_BYTES_MAX,
+    ATTRIBUTES_MAX,
+    Append,
+    AttributeIs,
+    SetAttribute,
+)
 from siltstone.core.errors import (
     AttributeLimitError,
     ConditionFailedError,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import BackPressureError
-from siltstone.core.words import KIB, MIB
-from siltstone.testing.faulty_chunk_storage import Fate
+from siltstone.testing.faults.faulty_chunk_storage import Fate
 from siltstone.testing.virtual_time import jittered
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.memory_folder import folder_in_memory

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.container import concat
-from siltstone.container.settings import ContainerSettings
-from siltstone.core.words import KIB, MIB
+from siltstone.container.changes import concat
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.core.constants import KIB, MIB
 from tests.unit.container.container_world import Owner, World, pattern
 from tests.unit.container.counting import QUIET, WRITE_ONCE, Requests, play
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
-from siltstone.core.words import KIB
+from siltstone.core.constants import KIB
 from tests.unit.container.container_world import Owner, World, pattern
 from tests.unit.container.counting import QUIET, Requests, play
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from siltstone.container.settings import ContainerSettings
+from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_names import data_prefix, system_prefix
 from siltstone.core.errors import (
     ChunkError,
@@ -22,10 +22,10 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.task import TaskKind
 from siltstone.metadata.changes import put_chunk
-from siltstone.testing.faulty_chunk_storage import Fate, Plan, StorageCall
+from siltstone.testing.faults.faulty_chunk_storage import Fate, Plan, StorageCall
 from tests.faults.test_poisoned_owner import claim
 from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
-from tests.unit.container.test_measuring import Recorder
+from tests.unit.container.health.test_metrics_reporter import Recorder
 
 NEVER = 1e6
 NAMES = ("a", "b", "c")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from siltstone.core.chunk_names import data_prefix
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkError, ChunkUnavailableError
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import KIB, MIB
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from tests.unit.container.container_world import World, pattern, world
 from tests.unit.container.counting import QUIET, WRITE_ONCE
 

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from siltstone.container.container import Container
-from siltstone.container.views import Append, Operation, Put, Remove, RemoveRange, VersionIs
+from siltstone.container.models.segments import (
+    Append,
+    Operation,
+    Put,
+    Remove,
+    RemoveRange,
+    VersionIs,
+)
+from siltstone.core.constants import MIB
 from siltstone.core.environment import Pool
 from siltstone.core.errors import (
     AppendTooLargeError,
@@ -25,7 +33,6 @@ from siltstone.core.errors import (
     StorageFullError,
     TableNotFoundError,
 )
-from siltstone.core.words import MIB
 from siltstone.testing.virtual_time import Latency, instant
 from tests.soak import share_of
 from tests.unit.container.container_world import Owner, World, with_settings, world

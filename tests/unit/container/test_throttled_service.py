@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pytest
 
-from siltstone.container.health_state import HealthReason, HealthState
+from siltstone.container.models.health import HealthReason, HealthState
 from siltstone.core.environment import Pool
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.testing.faulty_chunk_storage import FaultyChunkStorage
+from siltstone.core.errors import ChunkThrottledError
+from siltstone.testing.faults.faulty_chunk_storage import FaultyChunkStorage
 from tests.unit.container.container_world import World, pattern, with_settings, world
 
 T = TypeVar("T")

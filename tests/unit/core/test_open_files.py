@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
-from siltstone.core.call_watch import CallLimits
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.circuit import Circuit, CircuitLimits, CircuitState
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkUnavailableError, Outcome, StoreError
 from siltstone.core.open_files import (
@@ -24,7 +22,9 @@ from siltstone.core.open_files import (
     with_descriptor,
 )
 from siltstone.core.remote.answers import no_answer
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.call_stats import CallLimits
+from siltstone.core.storage.circuit_breaker import Circuit, CircuitLimits, CircuitState
 from siltstone.metadata.index_errors import translation
 
 LIMITS = CircuitLimits(failures_max=3, probe_s=5.0)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.core.constants import Buffer
 from siltstone.core.posix import IOV_MAX, SystemFileCalls, read_fully, write_fully
-from siltstone.core.words import Buffer
 
 
 class Memory(SystemFileCalls):

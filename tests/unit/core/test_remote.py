@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import ChunkNameError, ClosedError
 from siltstone.core.remote.body import BLOCK_BYTES, SMALL_BYTES, Body, cut, pieces, sendable
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.core.remote.remote_client import RemoteClient
-from siltstone.core.words import Buffer
 
 LENGTHS = st.lists(st.sampled_from([0, 1, 7, SMALL_BYTES - 1, SMALL_BYTES, BLOCK_BYTES + 3]))
 

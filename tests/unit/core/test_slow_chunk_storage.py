@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.testing.slow_chunk_storage import SlowChunkStorage, Slowness
+from siltstone.testing.faults.slow_chunk_storage import SlowChunkStorage, Slowness
 from siltstone.testing.virtual_time import VirtualEnvironment
 
 

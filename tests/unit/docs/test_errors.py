@@ -9,19 +9,18 @@ import click
 import pytest
 
 from siltstone.cli.main import siltstone
-from siltstone.container.import_views import AdoptionNotFoundError, ImportSessionError
+from siltstone.container.models.imports import AdoptionNotFoundError, ImportSessionError
 from siltstone.core import errors
-from siltstone.core.errors import Outcome, SiltstoneError
-from siltstone.core.legacy_layout import LegacyChangedError
+from siltstone.core.errors import ChunkThrottledError, Outcome, SiltstoneError
 from siltstone.core.open_files import ChunkOpenFilesError, LogOpenFilesError
-from siltstone.core.throttling import ChunkThrottledError
 from siltstone.migration.legacy.header import ChunkOrderError, HeaderError
 from siltstone.migration.legacy.imported import MigrationStateError
 from siltstone.migration.legacy.names import LegacyLayoutError, NoLegacyLayoutError
 from siltstone.pipelines.work import PipelineError
-from siltstone.store.arguments import SeveralContainersError
-from siltstone.store.event_buffer import BufferedWriteError
-from siltstone.store.streams import PartialAppendError
+from siltstone.segments.legacy_layout import LegacyChangedError
+from siltstone.store.handles.arguments import SeveralContainersError
+from siltstone.store.handles.event_buffer import BufferedWriteError
+from siltstone.store.handles.streams import PartialAppendError
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "errors.md").read_text(encoding="utf-8")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from siltstone.container.concat import SMALL_BYTES
-from siltstone.core.operations.concat import CONCAT_EXTENTS_MAX
-from siltstone.core.operations.placing import PLACED_PER_SLICE
-from siltstone.core.operations.repack import REPACK_EXTENTS_MAX
-from siltstone.core.words import ROWS_PER_SLICE
-from siltstone.store.units import format_size
+from siltstone.container.changes.concat import SMALL_BYTES
+from siltstone.core.constants import ROWS_PER_SLICE
+from siltstone.segments.concat import CONCAT_EXTENTS_MAX
+from siltstone.segments.concat_staging import PLACED_PER_SLICE
+from siltstone.segments.repack import REPACK_EXTENTS_MAX
+from siltstone.store.settings.units import format_size
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
 

@@ -13,9 +13,9 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
+from siltstone.core.constants import Buffer
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.posix import SystemFileCalls
-from siltstone.core.words import Buffer
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 RECIPES = {

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.core.records.file_manifest import (
     HEAD_BYTES,
@@ -23,7 +24,6 @@ from siltstone.core.records.file_manifest import (
     decode_manifest_head,
     encode_file_manifest,
 )
-from siltstone.core.words import BLOCK_BYTES
 from tests.unit.formats.page import example
 
 PAGE = "file-manifest.md"

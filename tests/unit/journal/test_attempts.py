@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 
 from siltstone.core.chunk_names import journal_file
-from siltstone.core.circuit import CircuitState
 from siltstone.core.errors import LogError
 from siltstone.core.records.checkpoint import Checkpoint
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.circuit_breaker import CircuitState
 from siltstone.journal.journal import ATTEMPTS_MAX, BACKOFF_S, PATIENCE_S, Journal
 from tests.unit.journal.world import (
     CONTAINER,

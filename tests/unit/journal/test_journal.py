@@ -12,7 +12,7 @@ from siltstone.core.chunk_names import journal_file
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import LogError
 from siltstone.core.records.checkpoint import Checkpoint
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import ATTEMPTS_MAX, Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.recovery import recover

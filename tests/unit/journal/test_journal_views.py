@@ -10,7 +10,7 @@ import pytest
 from siltstone.core.chunk_names import journal_file, system_chunk
 from siltstone.core.records.checkpoint import decode_checkpoint, encode_checkpoint
 from siltstone.core.records.journal_batch import decode_journal_batch
-from siltstone.core.uuid_text import uuid_text
+from siltstone.core.text import uuid_text
 from siltstone.journal.journal_views import (
     BatchView,
     CheckpointView,

@@ -13,7 +13,7 @@ from siltstone.core.chunk_storage import ChunkStat
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from siltstone.core.records.journal_batch import decode_journal_batch, encode_journal_batch
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.recovery import Recovered, earlier_checkpoints, list_epochs, recover
 from tests.unit.journal.world import (
     CONTAINER,

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from siltstone.core.chunk_names import system_chunk
+from siltstone.core.constants import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.core.errors import LogError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
 from siltstone.core.records.layout import Layout
-from siltstone.core.words import TABLE_LOG_ID, TABLE_LOG_NAME
 from siltstone.journal.journal import ATTEMPTS_MAX
 from siltstone.journal.pinned_layout import EPOCH_MAX, PinnedLayoutStore
 from siltstone.journal.pinned_state import empty_layout

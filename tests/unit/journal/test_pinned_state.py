@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.layout_change import LayoutChange
-from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.journal.pinned_state import Pinned, apply_change, check_system_layout
 
 

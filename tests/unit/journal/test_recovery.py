@@ -9,7 +9,7 @@ import pytest
 from siltstone.core.chunk_names import claim_file, journal_file, system_prefix
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError, FormatError
 from siltstone.core.records.envelope import RecordKind, seal
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.recovery import STARTS_MAX, list_epochs, recover
 from tests.unit.journal.world import (
     CONTAINER,

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from siltstone.core.chunk_names import index_file
 from siltstone.core.chunk_storage import Buffer, Capabilities, ChunkStat
+from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS, TABLE_LOG_ID
 from siltstone.core.environment import Pool
 from siltstone.core.errors import (
     ChunkExistsError,
@@ -23,8 +24,7 @@ from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
-from siltstone.core.threads import AsyncChunkStorage
-from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS, TABLE_LOG_ID
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.journal.pinned_state import Pinned, apply_change

@@ -25,7 +25,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.checkpoint import IndexFile
 from siltstone.core.records.table_record import TableEntry
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata import checkpoint
 from siltstone.metadata.checkpoint import (
     SMALL_BYTES,

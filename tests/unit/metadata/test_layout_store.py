@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from siltstone.core.constants import MIB
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.layout_store import LayoutChange, LayoutStore
@@ -21,7 +22,6 @@ from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import TaskKind
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.words import MIB
 from siltstone.metadata import changes
 from siltstone.metadata.layout_store import CHUNK_IDS_RESERVED, TableLayoutStore
 from siltstone.metadata.rows import Rows

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import rocksdict
 
+from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.block_sums import BlockSumsPatch
 from siltstone.core.records.chunk import Chunk
@@ -18,7 +19,6 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind, TaskStage
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
-from siltstone.core.words import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.metadata import changes, index_rows
 from siltstone.metadata.index import Index
 from siltstone.metadata.rows import Rows

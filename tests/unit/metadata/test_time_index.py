@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.time_row import TimeRow
-from siltstone.core.words import KIB, MIB
 from siltstone.metadata.changes import put_time
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables

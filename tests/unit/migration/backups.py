@@ -15,7 +15,7 @@ import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Buffer, ChunkStorage
 from siltstone.core.errors import ChunkUnavailableError
-from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
+from siltstone.core.storage.wrapper import WrappedChunkStorage
 from tests.memory_folder import folder_in_memory
 
 

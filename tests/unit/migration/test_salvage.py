@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.container.lost_chunks import chunk_lengths
+from siltstone.container.recovery.lost_chunks import chunk_lengths
 from siltstone.core.chunk_names import data_chunk, segment_folder
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.migration.salvage import SalvagedSegment, SalvageReport, Verdict, salvage_store
 from tests.golden.feature_store import CHUNK_BYTES, make, text
 
@@ -258,7 +258,7 @@ def test_chunks_of_several_epochs(tmp_path: Path, new: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from siltstone.store.async_segment import AsyncSegment
+from siltstone.store.handles.async_segment import AsyncSegment
 from siltstone.migration.salvage import salvage_store
 
 verb, left = sys.argv[3], int(sys.argv[4])
@@ -336,7 +336,7 @@ def test_what_an_owner_drops_meanwhile_is_not_called_missing(
             return found
 
         with monkeypatch.context() as patch:
-            patch.setattr("siltstone.migration.salvage.looking.chunk_lengths", lengths)
+            patch.setattr("siltstone.migration.salvage.discovery.chunk_lengths", lengths)
             with pytest.raises(siltstone.StoreInUseError, match="an owner changes what is looked"):
                 salvage_store(settings)
         (segment,) = salvage_store(settings).segments

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.container.compaction import CompactionRules
-from siltstone.core.words import KIB
+from siltstone.container.compact.compaction import CompactionRules
+from siltstone.core.constants import KIB
 from siltstone.pipelines.compact import CHANGED, DAMAGED, MergeWork, compact
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import OwnedStore, owned_store

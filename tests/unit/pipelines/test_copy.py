@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import siltstone
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.container.views import SegmentInfo
-from siltstone.core import streamed_creates
+from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import GIB, MIB, container_of
 from siltstone.core.errors import SettingsError
-from siltstone.core.words import GIB, MIB, container_of
+from siltstone.core.storage import optional_verbs
 from siltstone.pipelines import copy_plan
 from siltstone.pipelines.copy_plan import (
     CONFLICT,
@@ -233,9 +233,9 @@ def test_a_copy_opens_its_target_twice_and_reads_a_far_source_by_few_requests(
         read.append(len(buffer))
         return read_into(storage, name, offset, buffer)
 
-    monkeypatch.setattr("siltstone.store.import_writer.open_storage", opening)
+    monkeypatch.setattr("siltstone.store.handles.import_writer.open_storage", opening)
     monkeypatch.setattr(NfsChunkStorage, "read_into", reading)
-    monkeypatch.setattr(streamed_creates, "immediate_reads", lambda storage: None)
+    monkeypatch.setattr(optional_verbs, "immediate_reads", lambda storage: None)
     monkeypatch.setattr(copy_plan, "GROUP_BYTES", MIB)
     with store_view(source) as view, owned_store(target) as owned:
         index = container_of("a", 2)

@@ -9,9 +9,9 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.chunk_storage import ChunkStat
-from siltstone.core.deadline_chunk_storage import DeadlineChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkUnavailableError
+from siltstone.core.storage.deadline import DeadlineChunkStorage
 from siltstone.pipelines.local_executor import on_threads
 from siltstone.pipelines.work import Outcome
 

@@ -14,8 +14,8 @@ from hashlib import sha256
 
 import pytest
 
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import SystemEnvironment
-from siltstone.core.words import KIB, MIB
 from siltstone.pipelines import local_executor
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import OK, Outcome, Step

@@ -13,8 +13,8 @@ import pytest
 
 import siltstone
 from siltstone import Store
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.errors import StoreError
-from siltstone.core.words import BLOCK_BYTES
 from siltstone.pipelines.copy_plan import CONFLICT
 from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.local_executor import LocalExecutor

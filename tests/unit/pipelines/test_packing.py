@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.core.words import KIB, MIB
+from siltstone.core.constants import KIB, MIB
 from siltstone.pipelines.work import (
     ITEM_BYTES,
     PACK_BYTES_MAX,

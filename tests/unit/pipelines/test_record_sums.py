@@ -11,8 +11,8 @@ import pytest
 
 import siltstone
 from siltstone.cli.main import run
+from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.errors import StoreError
-from siltstone.core.words import BLOCK_BYTES
 from siltstone.pipelines.copy_plan import UNREADABLE
 from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor

@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from siltstone.core.errors import LogLostError
-from siltstone.migration.move_objects import MoveWork
+from siltstone.migration.relocate.objects import MoveWork
 from siltstone.pipelines.compact import MergeWork
 from siltstone.pipelines.copy_work import CopyWork
 from siltstone.pipelines.export import ExportWork

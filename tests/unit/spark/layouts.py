@@ -10,15 +10,15 @@ from pyspark.sql.types import StructType
 
 from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
-from siltstone.container.segment_map import SegmentMap
-from siltstone.container.views import SegmentInfo
-from siltstone.core.block_sums import extend_sums
+from siltstone.container.models.segments import SegmentInfo
+from siltstone.container.state.segment_map import SegmentMap
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.operations.inspect import ChunkExtent
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
+from siltstone.core.storage.block_sums import extend_sums
 from siltstone.pipelines.byte_source import FAR_READ_BYTES, READ_BYTES
 from siltstone.pipelines.window import Window, cut_window
+from siltstone.segments.inspect import ChunkExtent
 from siltstone.spark.columns import arrow_schema, default_schema
 from siltstone.spark.options import ANY, Mode, ReadOptions, Split
 from siltstone.spark.ranges import (

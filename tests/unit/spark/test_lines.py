@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.core.block_sums import block_count
+from siltstone.core.constants import BLOCK_BYTES, MIB
 from siltstone.core.errors import CapabilityError, CorruptDataError, LostDataError
-from siltstone.core.words import BLOCK_BYTES, MIB
+from siltstone.core.storage.block_sums import block_count
 from siltstone.pipelines import byte_source, lines
 from siltstone.pipelines.window import cut_window
 from siltstone.spark import ranges

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.spark import owning
-from siltstone.spark.owning import END_WAIT_S, PLAN_WAIT_S, TURNS_WAIT_S, owned
+from siltstone.spark import ownership
+from siltstone.spark.ownership import END_WAIT_S, PLAN_WAIT_S, TURNS_WAIT_S, owned
 
 
 class Clock:
@@ -32,7 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(owning, "SystemEnvironment", lambda: made)
+    monkeypatch.setattr(ownership, "SystemEnvironment", lambda: made)
     return made
 
 
@@ -47,7 +47,7 @@ def held(
             raise siltstone.StoreInUseError("the log is in use", owner=name)
         return siltstone.open(path, containers=containers)
 
-    monkeypatch.setattr(owning, "open_store", opened)
+    monkeypatch.setattr(ownership, "open_store", opened)
 
 
 @pytest.mark.parametrize("wait_s", [PLAN_WAIT_S, END_WAIT_S])

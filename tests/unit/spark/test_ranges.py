@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
+from siltstone.core.constants import BLOCK_BYTES, GIB, MIB
 from siltstone.core.errors import CapabilityError, SegmentTruncatedError, SettingsError
-from siltstone.core.words import BLOCK_BYTES, GIB, MIB
 from siltstone.spark import ranges
 from siltstone.spark.ranges import RANGE_BYTES, TAIL_RANGE_BYTES, range_borders, range_size
 from tests.unit.spark.layouts import LaidOut, options

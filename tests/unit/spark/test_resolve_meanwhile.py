@@ -9,7 +9,7 @@ import pytest
 
 import siltstone
 from siltstone import events
-from siltstone.container.reader import ReadContainer
+from siltstone.container.reader.read_container import ReadContainer
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.spark.options import Mode, ReadOptions
 from siltstone.spark.resolve import resolve_tasks

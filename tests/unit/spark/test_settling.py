@@ -14,7 +14,7 @@ import sys
 
 import numpy
 
-from siltstone.spark.settling import keep_memory
+from siltstone.spark.worker_memory import keep_memory
 
 if sys.argv[1] == "kept":
     keep_memory()

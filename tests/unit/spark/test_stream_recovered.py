@@ -13,7 +13,7 @@ import pytest
 import siltstone
 from siltstone.core.checksums import crc32c
 from siltstone.core.errors import LogLostError
-from siltstone.store.recovery import recover_store
+from siltstone.store.admin.recovery import recover_store
 from tests.unit.spark.test_stream import Stream
 
 Make = Callable[..., Stream]

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from siltstone.container.import_views import ImportMode
+from siltstone.container.models.imports import ImportMode
 from siltstone.core.errors import SettingsError
 from siltstone.spark.options import Mode
 from siltstone.spark.sink import check_columns

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.core.constants import container_of
 from siltstone.core.errors import StoreError, StoreInUseError
-from siltstone.core.words import container_of
 
 COUNT = 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.container.settings import CloseFlush
+from siltstone.container.models.settings import CloseFlush
 from siltstone.core.errors import SettingsError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.core.words import MIB
+from siltstone.core.constants import MIB
 from siltstone.metadata import index
 
 

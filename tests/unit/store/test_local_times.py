@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from siltstone.store.arguments import check_time_ms
+from siltstone.store.handles.arguments import check_time_ms
 from siltstone.store.local_times import seconds_of
 
 ZONES = {

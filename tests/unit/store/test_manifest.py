@@ -18,10 +18,10 @@ from siltstone.core.errors import (
     StoreNotFoundError,
 )
 from siltstone.core.records.store_manifest import StoreManifest, encode_store_manifest
-from siltstone.core.uuid_text import uuid_text
-from siltstone.store import filling
-from siltstone.store.effective_settings import load_settings
+from siltstone.core.text import uuid_text
+from siltstone.store.admin import prefilled_init
 from siltstone.store.manifest import MANIFEST_NAME, check_uuid, create_manifest, read_manifest
+from siltstone.store.settings.effective import load_settings
 
 MANIFEST = StoreManifest(store_id=bytes(range(16)), container_count=3, created_ms=5)
 
@@ -119,7 +119,7 @@ def test_a_failed_init_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(storage: object, manifest: object) -> None:
         raise ChunkUnavailableError("no", chunk="x", operation="create")
 
-    monkeypatch.setattr(filling, "_state", fail)
+    monkeypatch.setattr(prefilled_init, "_state", fail)
     with pytest.raises(ChunkUnavailableError):
         siltstone.init(tmp_path / "new" / "store")
     assert list(tmp_path.iterdir()) == []
@@ -131,7 +131,7 @@ def test_after_an_unknown_outcome_nothing_is_guessed(
     def fail(storage: object, manifest: object) -> None:
         raise ChunkUnavailableError("?", chunk="x", operation="create", outcome=Outcome.UNKNOWN)
 
-    monkeypatch.setattr(filling, "_state", fail)
+    monkeypatch.setattr(prefilled_init, "_state", fail)
     with pytest.raises(ChunkUnavailableError):
         siltstone.init(tmp_path / "store")
     assert not (tmp_path / "store" / "siltstone.yaml").exists()
@@ -144,7 +144,7 @@ def test_a_store_that_does_not_open_is_not_made(
     def fail(path: Path) -> None:
         raise StoreError("the log can not be here")
 
-    monkeypatch.setattr(filling, "open_store", fail)
+    monkeypatch.setattr(prefilled_init, "open_store", fail)
     with pytest.raises(StoreError, match="can not be here"):
         siltstone.init(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
@@ -156,13 +156,13 @@ def test_a_new_store_can_be_read_at_once(tmp_path: Path) -> None:
 
 
 def test_of_two_makers_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stated = filling._state
+    stated = prefilled_init._state
 
     def other_first(storage: Any, manifest: StoreManifest) -> None:
         stated(storage, manifest)
         (tmp_path / "siltstone.yaml").write_text("other")
 
-    monkeypatch.setattr(filling, "_state", other_first)
+    monkeypatch.setattr(prefilled_init, "_state", other_first)
     with pytest.raises(StoreExistsError):
         siltstone.init(tmp_path)
     assert (tmp_path / "siltstone.yaml").read_text() == "other"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.operations.near_reads import NEAR_BYTES_MAX, Place
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.segments.page_cache_reads import NEAR_BYTES_MAX, Place
 from tests.unit.bindings.nfs.test_kept_files import can_tell
 
 BLOCK_BYTES = 256 * 1024

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.container import reader
+from siltstone.container.reader import read_container
 from siltstone.core.errors import SegmentNotFoundError
-from siltstone.store import async_segment
 from siltstone.store.async_store import AsyncStore
+from siltstone.store.handles import async_segment
 from tests.unit.pipelines.stores import make_store
 
 
@@ -30,7 +30,7 @@ def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
 ) -> None:
     for name in ("PAGE_COUNT", "EXAMINED_COUNT"):
         monkeypatch.setattr(async_segment, name, 2)
-    monkeypatch.setattr(reader, "POLL_S", 0.0)  # each look is a new one
+    monkeypatch.setattr(read_container, "POLL_S", 0.0)  # each look is a new one
     folder = make_store(tmp_path / "store", chunk_bytes=1_000, containers=1)
 
     async def story() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.core.threads import AsyncChunkStorage
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from tests.unit.bindings.nfs.test_kept_files import can_tell
 
 BLOCK_BYTES = 256 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import siltstone
-from siltstone.container.retention import Retention
+from siltstone.container.retention.retention import Retention
 from siltstone.core.errors import BackPressureError, SiltstoneError
 
 

@@ -26,7 +26,7 @@ ANEW = "deleted and made anew while it was read"
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     # Else readers show what was, for so long.
-    monkeypatch.setattr("siltstone.container.reader.POLL_S", 0.0)
+    monkeypatch.setattr("siltstone.container.reader.read_container.POLL_S", 0.0)
     siltstone.init(tmp_path / "store")
     with siltstone.open(tmp_path / "store") as store:
         store.create("a").append(OLD)
@@ -75,7 +75,7 @@ def test_a_follower_goes_on_with_no_other_segment(
     store: Store, shown: Store, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in the middle nor where it waits at the end."""
-    monkeypatch.setattr("siltstone.store.async_segment.FOLLOW_BYTES", step)
+    monkeypatch.setattr("siltstone.store.handles.async_segment.FOLLOW_BYTES", step)
     following = shown.segment("a").follow()
     assert next(following) == OLD[:step]
     make_anew(store)
@@ -126,7 +126,7 @@ def test_events_are_those_of_one_segment(store: Store, monkeypatch: pytest.Monke
 @pytest.fixture
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files read a piece at a time."""
-    monkeypatch.setattr("siltstone.store.segment.READ_BUFFER_BYTES", PIECE)
+    monkeypatch.setattr("siltstone.store.blocking.segment.READ_BUFFER_BYTES", PIECE)
 
 
 @pytest.mark.usefixtures("small_buffers")
@@ -185,7 +185,7 @@ def test_a_file_asks_for_its_segment_again_only_when_something_changed(
         return info(segment)
 
     monkeypatch.setattr(Segment, "info", counted)
-    monkeypatch.setattr("siltstone.store.segment.READ_BUFFER_BYTES", 1)
+    monkeypatch.setattr("siltstone.store.blocking.segment.READ_BUFFER_BYTES", 1)
     with store.segment("a").open() as file:
         assert file.read() == OLD
     assert asked == ["a"]

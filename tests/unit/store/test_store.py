@@ -10,7 +10,7 @@ import pytest
 
 import siltstone
 from siltstone import Append, LengthIs, Put, Remove, VersionIs
-from siltstone.core.words import container_of
+from siltstone.core.constants import container_of
 
 TAGS = ("{0}", "{2}")
 

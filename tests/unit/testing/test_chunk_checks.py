@@ -15,10 +15,10 @@ import pytest
 
 from siltstone.core.chunk_storage import Buffer, Capabilities
 from siltstone.core.errors import ChunkError
-from siltstone.core.streamed_creates import PieceError
-from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
-from siltstone.testing.chunk_checks.stopping import StopChecks
-from siltstone.testing.chunk_checks.streaming import StreamChecks
+from siltstone.core.storage.optional_verbs import PieceError
+from siltstone.core.storage.wrapper import WrappedChunkStorage
+from siltstone.testing.chunk_checks.stops import StopChecks
+from siltstone.testing.chunk_checks.streams import StreamChecks
 from siltstone.testing.chunk_checks.subject import at_once
 from tests.contract.services import BucketService, StoppableBucket
 
@@ -31,7 +31,7 @@ from siltstone.bindings.memory.bucket import Bucket
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkNotFoundError, Outcome
-from siltstone.store.conformance import run_suite
+from siltstone.store.admin.conformance import run_suite
 
 bucket, probes = Bucket(), []
 

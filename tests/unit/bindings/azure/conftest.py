@@ -10,7 +10,7 @@ import pytest
 
 from services.azurite import Azurite
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
-from siltstone.testing.fault_proxy import FaultProxy
+from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.contract.azure_services import new_container, options_of, take_for_proven
 from tests.contract.raw_azure import RawAzure
 

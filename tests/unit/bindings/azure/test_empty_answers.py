@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.bindings.azure.chunk_storage import AzureChunkStorage
 from siltstone.core.errors import ChunkUnavailableError, Outcome
-from siltstone.testing.http_faults import Answer, Rule
+from siltstone.testing.faults.http_faults import Answer, Rule
 from tests.unit.bindings.azure.conftest import NewCounted
 
 CASES: dict[str, tuple[str, str, int, Callable[[AzureChunkStorage], None]]] = {

@@ -25,11 +25,11 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     ClosedError,
     Outcome,
 )
-from siltstone.core.throttling import ChunkThrottledError
 
 NOT_APPLIED, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN
 

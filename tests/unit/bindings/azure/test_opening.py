@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.bindings.azure import appending
+from siltstone.bindings.azure import appends
 from siltstone.bindings.azure.plugin import siltstone_chunk_storage
 from siltstone.core.errors import (
     CapabilityError,
@@ -20,7 +20,7 @@ from siltstone.core.errors import (
     Outcome,
     SettingsError,
 )
-from siltstone.testing.http_faults import Answer, Rule
+from siltstone.testing.faults.http_faults import Answer, Rule
 from tests.contract.azure_services import new_container, options_of
 from tests.unit.bindings.azure.conftest import NewCounted
 
@@ -112,7 +112,7 @@ def test_writes_that_are_allowed_never_make_too_many_blocks(counted: NewCounted)
     """Each write of n bytes makes n / block_bytes full blocks and one other, at most."""
     capabilities = counted().storage.capabilities
     full = capabilities.chunk_bytes_max // (100 * 2**20)
-    assert full + capabilities.appends_max <= appending.BLOCKS_MAX
+    assert full + capabilities.appends_max <= appends.BLOCKS_MAX
 
 
 def test_a_blob_that_is_leased_or_of_another_kind(counted: NewCounted) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from siltstone.bindings.azure.plugin import siltstone_chunk_storage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.words import MIB
 from tests.unit.bindings.azure.conftest import NewCounted
 
 

@@ -13,8 +13,8 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from siltstone.bindings.azure import plugin
 from siltstone.bindings.azure.client import credential_of, make_client, make_session
 from siltstone.bindings.azure.settings import AzureSettings
+from siltstone.core.constants import MIB
 from siltstone.core.errors import SettingsError
-from siltstone.core.words import MIB
 
 KEY = "Y2FuYXJ5LWtleQ=="
 TEXT = f"DefaultEndpointsProtocol=https;AccountName=archive;AccountKey={KEY}"

@@ -11,7 +11,7 @@ import pytest
 import siltstone
 from services.azurite import Azurite
 from siltstone.cli.main import run
-from siltstone.testing.fault_proxy import FaultProxy
+from siltstone.testing.faults.fault_proxy import FaultProxy
 from tests.contract.azure_services import new_container, options_of
 
 pytestmark = pytest.mark.usefixtures("azure_plugin")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from siltstone.bindings.gcs import proving
+from siltstone.bindings.gcs import proof
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from tests.unit.bindings.gcs.stub import Stub
 from tests.unit.bindings.gcs.stub_server import StubServer, serving
@@ -15,7 +15,7 @@ from tests.unit.bindings.gcs.stub_server import StubServer, serving
 @pytest.fixture(autouse=True)
 def _forget_proofs() -> Iterator[None]:
     yield
-    proving._proven.clear()
+    proof._proven.clear()
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def stub(stub_server: StubServer) -> Stub:
 def storage(stub: Stub) -> Iterator[GcsChunkStorage]:
     """A client that has proven its service already, so that requests can be counted."""
     storage = GcsChunkStorage(stub.settings())
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.asked.clear()
     yield storage
     storage.close()

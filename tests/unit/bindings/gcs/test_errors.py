@@ -15,9 +15,10 @@ from requests import Response
 from requests.exceptions import ChunkedEncodingError, ConnectTimeout, ProxyError, SSLError
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError
 
-from siltstone.bindings.gcs import proving
+from siltstone.bindings.gcs import proof
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.errors import RefusedError, answered, translated, unanswered
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -25,12 +26,11 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     Outcome,
 )
 from siltstone.core.remote.answers import retry_after
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.core.words import KIB, MIB
 from tests.unit.bindings.gcs.stub import (
     Reply,
     Request,
@@ -209,7 +209,7 @@ def change(storage: GcsChunkStorage, verb: str) -> None:
 @pytest.fixture
 def storage(stub: Stub) -> Any:
     storage = GcsChunkStorage(stub.settings(put_bytes_max=MIB, piece_bytes=2 * MIB))
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.asked.clear()
     yield storage
     storage.close()
@@ -254,7 +254,7 @@ def test_a_throttled_change_had_no_effect(
 
 def test_a_piece_that_fails_ends_the_upload_without_effect(stub: Stub) -> None:
     storage = GcsChunkStorage(stub.settings(put_bytes_max=1, piece_bytes=256 * KIB))
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.fail("piece", broken)
     with pytest.raises(ChunkUnavailableError) as caught:
         storage.create("t", [bytes(MIB)])
@@ -267,7 +267,7 @@ def test_a_piece_that_fails_ends_the_upload_without_effect(stub: Stub) -> None:
 
 def test_an_upload_that_does_not_get_on_is_ended(stub: Stub) -> None:
     storage = GcsChunkStorage(stub.settings(put_bytes_max=1, piece_bytes=256 * KIB))
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.kept = [256 * KIB, 0]
     with pytest.raises(ChunkUnavailableError, match="does not get on") as caught:
         storage.create("t", [bytes(MIB)])

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from siltstone.bindings.gcs import proving
+from siltstone.bindings.gcs import proof as proving
 from siltstone.bindings.gcs.chunk_storage import GcsChunkStorage
 from siltstone.bindings.gcs.uploads import header_value
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.words import KIB, MIB
 from tests.unit.bindings.gcs.stub import Stub
 
 LARGE = bytes(range(256)) * (MIB // 256)

@@ -11,9 +11,9 @@ import pytest
 
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline
-from siltstone.core.words import KIB
 
 
 class LateReader:

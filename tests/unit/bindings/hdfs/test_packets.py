@@ -9,8 +9,8 @@ import pytest
 
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
 from siltstone.bindings.hdfs.settings import HdfsSettings
+from siltstone.core.constants import KIB
 from siltstone.core.errors import ChunkUnavailableError, Outcome
-from siltstone.core.words import KIB
 
 UNIT = 4 * KIB
 CONTENT = bytes(range(100)) * UNIT

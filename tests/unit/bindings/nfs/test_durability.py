@@ -16,10 +16,10 @@ import pytest
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import Buffer
-from siltstone.core.durable_writes import OUT_BYTES
 from siltstone.core.errors import ChunkError, ChunkStorageFullError, Outcome
-from siltstone.testing.file_layer import Call, FileLayer, FullDisk
-from siltstone.testing.power_cut import PowerCut
+from siltstone.core.storage.durable_writes import OUT_BYTES
+from siltstone.testing.faults.file_layer import Call, FileLayer, FullDisk
+from siltstone.testing.faults.power_cut import PowerCut
 
 
 def stored(root: Path) -> dict[str, bytes]:

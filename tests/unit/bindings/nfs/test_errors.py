@@ -22,7 +22,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.open_files import ChunkOpenFilesError
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from tests.faults.held import held_uncollected
 
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN

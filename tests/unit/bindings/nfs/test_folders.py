@@ -13,6 +13,7 @@ import pytest
 
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -24,8 +25,7 @@ from siltstone.core.errors import (
     Outcome,
 )
 from siltstone.core.posix import PathName, SystemFileCalls
-from siltstone.core.words import MIB
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 from tests.faults.held import held_below, held_uncollected
 
 LITTER = ".nfs000000000123abcd00000001"

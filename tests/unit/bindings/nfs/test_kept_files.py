@@ -12,7 +12,7 @@ import pytest
 from siltstone.bindings.nfs.chunk_storage import KEPT_BYTES_MAX, NfsChunkStorage
 from siltstone.bindings.nfs.kept_files import FILES_MAX
 from siltstone.core.posix import SystemFileCalls
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from tests.faults.held import held_below
 
 CONTENT = bytes(range(256)) * 40

@@ -8,15 +8,15 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
-from siltstone.core.chunk_care import overwrite
 from siltstone.core.errors import (
     CapabilityError,
     ChunkAccessDeniedError,
     ChunkNotFoundError,
     ChunkOffsetError,
 )
-from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
-from siltstone.testing.power_cut import PowerCut
+from siltstone.core.storage.optional_verbs import overwrite
+from siltstone.core.storage.wrapper import WrappedChunkStorage
+from siltstone.testing.faults.power_cut import PowerCut
 
 
 def test_bytes_lie_where_they_were_put_and_survive_a_power_cut(tmp_path: Path) -> None:

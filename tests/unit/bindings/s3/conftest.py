@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from siltstone.bindings.s3 import proving
+from siltstone.bindings.s3 import proof
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from tests.unit.bindings.s3.stub import Stub, running
 
@@ -14,7 +14,7 @@ from tests.unit.bindings.s3.stub import Stub, running
 @pytest.fixture(autouse=True)
 def _forget_proofs() -> Iterator[None]:
     yield
-    proving._proven.clear()
+    proof._proven.clear()
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def stub() -> Iterator[Stub]:
 def storage(stub: Stub) -> Iterator[S3ChunkStorage]:
     """A client that has proven its service already, so that requests can be counted."""
     storage = S3ChunkStorage(stub.settings())
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.asked.clear()
     yield storage
     storage.close()

@@ -21,6 +21,7 @@ from botocore.parsers import ResponseParserError
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.errors import answered, unanswered
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
     ChunkError,
@@ -28,13 +29,12 @@ from siltstone.core.errors import (
     ChunkNameError,
     ChunkNotFoundError,
     ChunkStorageFullError,
+    ChunkThrottledError,
     ChunkUnavailableError,
     Outcome,
 )
 from siltstone.core.remote import remote_client
 from siltstone.core.remote.answers import retry_after
-from siltstone.core.throttling import ChunkThrottledError
-from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import Reply, Request, Stub, broken, half_body, lost_reply, refusal
 
 NOT, UNKNOWN = Outcome.NOT_APPLIED, Outcome.UNKNOWN

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.bindings.s3.joining import plan_join
+from siltstone.bindings.s3.joins import plan_join
 
 LEAST, MOST = 10, 50
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ClosedError
-from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import Stub, broken
 
 

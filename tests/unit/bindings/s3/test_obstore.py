@@ -13,11 +13,12 @@ import obstore
 import pytest
 from pydantic import ValidationError
 
-from siltstone.bindings.s3 import proving
+from siltstone.bindings.s3 import proof
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.obstore_reads import RANGE_BYTES_MAX, ObstoreReads
 from siltstone.bindings.s3.obstore_runtime import LOST_MAX
 from siltstone.bindings.s3.settings import S3Settings
+from siltstone.core.constants import MIB
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
@@ -26,7 +27,6 @@ from siltstone.core.errors import (
     Outcome,
     SettingsError,
 )
-from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import HTTP_DATE, Reply, Request, Stub, refusal
 from tests.unit.bindings.s3.test_errors import (  # noqa: F401
     ANSWERS,
@@ -53,7 +53,7 @@ BY_OBSTORE = {"transport": "obstore"}
 @pytest.fixture
 def storage(stub: Stub) -> Iterator[S3ChunkStorage]:
     storage = S3ChunkStorage(stub.settings(**BY_OBSTORE))
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.asked.clear()
     yield storage
     storage.close()

@@ -16,10 +16,10 @@ from siltstone.bindings.s3 import obstore_calls, obstore_runtime
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
 from siltstone.bindings.s3.obstore_calls import ObstoreCalls, Progress
 from siltstone.bindings.s3.obstore_runtime import LOST_MAX, ObstoreRuntime, runtime
-from siltstone.core.chunk_care import is_on_detour
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.wrapped_chunk_storage import WrappedChunkStorage
+from siltstone.core.storage.optional_verbs import is_on_detour
+from siltstone.core.storage.wrapper import WrappedChunkStorage
 from tests.unit.bindings.s3.stub import Stub
 
 SHORT_S, LONG_S = 0.05, 60.0

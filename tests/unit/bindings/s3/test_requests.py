@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from siltstone.bindings.s3 import joining, proving
+from siltstone.bindings.s3 import joins, proof
 from siltstone.bindings.s3.chunk_storage import S3ChunkStorage
-from siltstone.bindings.s3.joining import plan_join
-from siltstone.bindings.s3.reading import plain_body
+from siltstone.bindings.s3.joins import plan_join
+from siltstone.bindings.s3.reads import plain_body
 from siltstone.core.checksums import crc32c
+from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.core.words import MIB
 from tests.unit.bindings.s3.stub import Stub
 
 LARGE = bytes(range(256)) * (5 * MIB // 256)
@@ -42,7 +42,7 @@ def test_a_larger_create_is_its_parts_and_two_more(stub: Stub) -> None:
     storage = S3ChunkStorage(
         stub.settings(put_bytes_max=8 * MIB, part_bytes=5 * MIB, upload_threads=3)
     )
-    proving.prove(storage.service)
+    proof.prove(storage.service)
     stub.asked.clear()
     content = LARGE * 3 + b"end"
     storage.create("a", [memoryview(content)[: 7 * MIB], content[7 * MIB :]])
@@ -148,7 +148,7 @@ def test_a_join_of_large_chunks_moves_no_data(
     storage: S3ChunkStorage, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks of four bytes are large here: a thousand real ones would fill the memory."""
-    monkeypatch.setattr(joining, "plan_join", partial(plan_join, least=4))
+    monkeypatch.setattr(joins, "plan_join", partial(plan_join, least=4))
     names = [f"s/{number:04}" for number in range(1_000)]
     stub.objects = dict.fromkeys(names, b"abcd")
     kept = dict(stub.objects)

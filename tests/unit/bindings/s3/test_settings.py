@@ -12,8 +12,8 @@ import pytest
 from siltstone.bindings.s3 import plugin
 from siltstone.bindings.s3.client import make_client, make_session
 from siltstone.bindings.s3.settings import S3Settings
+from siltstone.core.constants import MIB
 from siltstone.core.errors import SettingsError
-from siltstone.core.words import MIB
 
 ROLE = "arn:aws:iam::123456789012:role/archive"
 EXPRESS = "archive--use1-az4--x-s3"

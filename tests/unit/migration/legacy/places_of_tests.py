@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from siltstone.migration.legacy.findings import Finding
-from siltstone.migration.legacy.places import LegacyPlace, PlacedFile
+from siltstone.migration.source.places import LegacyPlace, PlacedFile
 from tests.unit.migration.legacy.rolling_model import ModelFile
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "rolling-0.5.0"

@@ -12,7 +12,7 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.findings import Finding, Oddity, Reason, Verdict
 from siltstone.migration.legacy.names import LegacyLayoutError, Naming
-from siltstone.migration.legacy.places import FolderPlace, StoragePlace
+from siltstone.migration.source.places import FolderPlace, StoragePlace
 from tests.unit.migration.legacy.places_of_tests import MemoryPlace, bytes_of, of_texts
 
 TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}

@@ -12,7 +12,7 @@ from siltstone.core.records.log_file_header import (
     LogFileHeader,
     encode_log_file_header,
 )
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.names import FileKey
 from tests.unit.tier1.file.log_world import LINEAGE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.core.words import GIB
+from siltstone.core.constants import GIB
 from siltstone.tier1.file import growth, writer
 from tests.memory_folder import folder_in_memory
 from tests.unit.tier1.file.chain_world import Frames, Log

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from siltstone.core.constants import KIB
 from siltstone.core.environment import Environment
 from siltstone.core.posix import FileCalls, PathName, SystemFileCalls
 from siltstone.core.records.frame import KIND_BATCH, Frame
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call, FileLayer
-from siltstone.testing.power_cut import PowerCut
+from siltstone.testing.faults.file_layer import Call, FileLayer
+from siltstone.testing.faults.power_cut import PowerCut
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
 

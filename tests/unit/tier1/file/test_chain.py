@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.records.frame import KIND_BATCH, KIND_END
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
-from siltstone.core.words import MIB
-from siltstone.testing.file_layer import Call
+from siltstone.testing.faults.file_layer import Call
 from siltstone.tier1.file.chain import (
     FileRange,
     LogView,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import CorruptDataError, FencedError, LogLostError, StorageFullError
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
 from siltstone.core.records.marker_slot import MarkerSlot
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.chain import LogView, build_view
 from siltstone.tier1.file.claim import (
     check_lineage,

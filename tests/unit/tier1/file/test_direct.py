@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.core.chunk_storage import Buffer
+from siltstone.core.constants import KIB
 from siltstone.core.errors import LogError
 from siltstone.core.posix import PathName
 from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.folder import BLOCK_BYTES

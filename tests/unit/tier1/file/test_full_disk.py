@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, StorageFullError
 from siltstone.core.records.frame import OVERHEAD_BYTES
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call, FileLayer, FullDisk
+from siltstone.testing.faults.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
     BIG,

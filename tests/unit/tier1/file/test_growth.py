@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import StorageFullError
 from siltstone.core.records.frame import OVERHEAD_BYTES
-from siltstone.core.words import KIB, MIB
-from siltstone.testing.file_layer import FileLayer, FullDisk
+from siltstone.testing.faults.file_layer import FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.growth import (
     FACTOR,

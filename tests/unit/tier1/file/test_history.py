@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import CorruptDataError, LogTruncatedError
 from siltstone.core.records.log_file_header import FRAMES_OFFSET
-from siltstone.core.words import KIB
 from siltstone.tier1.file.chain import build_view
 from siltstone.tier1.file.history import read_frames
 from tests.unit.tier1.file.chain_world import Frames, Log, first_header, header_behind, next_header

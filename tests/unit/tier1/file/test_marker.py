@@ -11,7 +11,7 @@ import pytest
 from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import CorruptDataError, FencedError, LogError
 from siltstone.core.records.marker_slot import SLOT_BYTES, MarkerSlot, encode_marker_slot
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.folder import LogFolder
 from siltstone.tier1.file.marker import (
     MARKER_BYTES,

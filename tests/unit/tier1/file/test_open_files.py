@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.core.open_files import LogOpenFilesError
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.network import FileSystem
 from tests.unit.tier1.file.log_world import (
     BIG,

@@ -19,9 +19,9 @@ from unittest.mock import patch
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import KINDS, Call, FileLayer
+from siltstone.testing.faults.file_layer import KINDS, Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem
 from tests.soak import shared

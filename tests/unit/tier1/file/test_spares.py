@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import KIB
 from siltstone.core.errors import LogError, LogTruncatedError, StorageFullError
 from siltstone.core.posix import PathName, SystemFileCalls
-from siltstone.core.words import KIB
-from siltstone.testing.file_layer import Call, FileLayer, FullDisk
+from siltstone.testing.faults.file_layer import Call, FileLayer, FullDisk
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.spares import KEPT_MAX
 from tests.unit.tier1.file.log_world import (

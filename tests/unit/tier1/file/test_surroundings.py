@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.core.constants import MIB
 from siltstone.core.errors import CapabilityError, FencedError, LogError, SettingsError
 from siltstone.core.fenced_log import LogCondition
 from siltstone.core.hooks import load_fenced_log
-from siltstone.core.words import MIB
-from siltstone.testing.file_layer import FileLayer
+from siltstone.testing.faults.file_layer import FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from siltstone.tier1.file.network import FileSystem, file_system_of
 from siltstone.tier1.file.plugin import siltstone_fenced_log

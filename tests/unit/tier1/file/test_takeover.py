@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.container.owner import kept_frames
+from siltstone.container.boot.claim import kept_frames
+from siltstone.core.constants import Buffer
 from siltstone.core.errors import FencedError, LogError, SiltstoneError
 from siltstone.core.posix import FileCalls, PathName
-from siltstone.core.words import Buffer
-from siltstone.testing.file_layer import Call, FileLayer
+from siltstone.testing.faults.file_layer import Call, FileLayer
 from siltstone.tier1.file.fenced_log import FileFencedLog
 from tests.unit.tier1.file.log_world import (
     BIG,

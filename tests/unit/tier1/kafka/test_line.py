@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
+from siltstone.core.constants import Buffer
 from siltstone.core.remote.deadline import Deadline, DeadlineError
-from siltstone.core.words import Buffer
 from siltstone.tier1.kafka.client import CLIENT_ID
 from siltstone.tier1.kafka.line import ANSWER_BYTES_MAX, Line, LineError
 from siltstone.tier1.kafka.partition import Appended

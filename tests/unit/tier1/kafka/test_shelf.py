@@ -11,7 +11,7 @@ from siltstone.core.errors import LogLostError
 from siltstone.core.records.frame import KIND_BATCH, encode_frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.partition import Fetched
-from siltstone.tier1.kafka.reading import look
+from siltstone.tier1.kafka.record_reads import look
 from siltstone.tier1.kafka.scan import Scan
 from siltstone.tier1.kafka.shelf import Shelf
 

@@ -1,0 +1,386 @@
+"""The parts of an owned container, put together in the order in which they need each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from siltstone.container.boot.claim import Claimed, packing_storage, replay, segment_storage
+from siltstone.container.changes.concat import Concatenator
+from siltstone.container.changes.segment_changes import SegmentVerbs, TableVerbs
+from siltstone.container.changes.transactions import Committer
+from siltstone.container.changes.updater import Updater
+from siltstone.container.commit.appender import Appender
+from siltstone.container.commit.back_pressure import Pressure
+from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.fence import Fence
+from siltstone.container.commit.pipeline import LogCare, Pipeline
+from siltstone.container.compact.optimiser import Optimiser
+from siltstone.container.flush.checkpoint_cleanup import Tidying
+from siltstone.container.flush.checkpointer import Checkpointer
+from siltstone.container.flush.legacy_writer import LegacyWriter
+from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.table_log_flusher import TableWriter
+from siltstone.container.garbage.collector import Collector
+from siltstone.container.garbage.garbage import GarbageVerbs
+from siltstone.container.garbage.import_sweep import ImportSweep
+from siltstone.container.garbage.sweeper import Ground, Sweeper
+from siltstone.container.health.metrics_reporter import Measuring
+from siltstone.container.health.monitor import Gauge, HealthMonitor
+from siltstone.container.health.space import SpaceWatch
+from siltstone.container.imports.adoptions import Adoptions
+from siltstone.container.imports.hidden_segments import HiddenSegments
+from siltstone.container.imports.publisher import Publisher
+from siltstone.container.imports.sessions import Imports
+from siltstone.container.models.segments import ContainerStats
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reader.reader_view import warned_of_tail
+from siltstone.container.reads.pin_watch import PinWatch
+from siltstone.container.reads.reads import Reading
+from siltstone.container.reads.table_feed import TableFeed
+from siltstone.container.retention.retention import Retention
+from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.replica import log_held_by
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
+from siltstone.core.fenced_log import FencedLog, TendedLog
+from siltstone.core.layout_store import LayoutChange
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.text import uuid_text
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.metadata.layout_store import TableLayoutStore
+from siltstone.metadata.rows import Rows
+
+
+class Works(Protocol):
+    """Background work that goes on until it is cancelled."""
+
+    trouble: Trouble
+
+    async def run(self) -> None:
+        """Work."""
+        ...
+
+
+class Parts:
+    """Everything that an owned container consists of; ``build`` finishes it."""
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        container: int,
+        log: FencedLog,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        settings: ContainerSettings,
+    ) -> None:
+        self.environment = environment
+        self.settings = settings
+        self.storage = storage
+        self.log = log
+        self.container = container
+        self.on_failure: Callable[[SiltstoneError], None] = lambda _: None
+        where = claimed.found
+        self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
+        self.pins = PinWatch(storage, environment, container, claimed.epoch)
+        layouts = () if where.recovered is None else where.recovered.layouts
+        self.pinned = PinnedLayoutStore(self.journal, layouts, self._statement)
+        self.system = segment_storage(storage, self.pinned, environment, settings)
+
+    def _statement(self, change: LayoutChange) -> tuple[int, int]:
+        return self.table_writer.statement(change)
+
+    async def build(self, claimed: Claimed, index_folder: Path) -> None:
+        """Build the replica, then everything that works on it."""
+        environment, settings, storage = self.environment, self.settings, self.storage
+        replica, self.index, self.found = await replay(
+            claimed, self.log, self.system, storage, environment, settings, index_folder
+        )
+        if self.found.recovered is not None:
+            replica.exposure.cover(self.found.recovered.safe_index)
+        pressure = Pressure(
+            bound=settings.unflushed_bytes_max,
+            deadline_s=settings.append_deadline_s,
+            segments=replica.dirty.__len__,
+        )
+        pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
+        self.pressure = pressure
+        self.table_pressure = Pressure(
+            bound=settings.unflushed_table_bytes_max, deadline_s=settings.append_deadline_s
+        )
+        self.table_pressure.add(replica.table_tail.size)
+        self.pipeline = Pipeline(
+            self.log,
+            environment,
+            replica,
+            pressure,
+            self.table_pressure,
+            lambda error: self.on_failure(error),
+        )
+        self.pipeline.log_first = claimed.log_first
+        self._build_storage(replica.rows)
+        self._build_optimiser()
+        self._build_health()
+        self._build_verbs()
+
+    def _build_storage(self, rows: Rows) -> None:
+        environment, settings, storage = self.environment, self.settings, self.storage
+        pipeline = self.pipeline
+        layouts = TableLayoutStore(
+            rows, pipeline, self.container, environment, settings.garbage_delay_s
+        )
+        self.recent_rows = layouts.recent
+        self._layouts = layouts
+        self.segments = packing_storage(storage, layouts, environment, settings)
+        self.policy = settings.resolved(storage.capabilities)
+        self.legacy = LegacyWriter(pipeline, self.segments)
+        self.storage_writer = StorageWriter(
+            pipeline, self.segments, environment, settings, self.policy, self.pressure, self.legacy
+        )
+        self.joins = Joins(pipeline, self.segments)
+        fence = Fence(pipeline, storage, self.container)
+        self.table_writer = TableWriter(
+            pipeline,
+            self.system,
+            self.journal,
+            environment,
+            settings,
+            fence,
+            self.table_pressure,
+        )
+        self.checkpointer = Checkpointer(
+            pipeline,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            self._tidying(fence),
+            storage,
+            environment,
+            settings,
+            fence,
+            self.index,
+        )
+        self.collector = Collector(
+            self.pins,
+            pipeline,
+            self.segments,
+            storage,
+            self.storage_writer,
+            environment,
+            settings,
+            fence,
+            self.joins,
+            self.legacy,
+        )
+        self._build_sweeper(rows, fence)
+
+    def _build_sweeper(self, rows: Rows, fence: Fence) -> None:
+        environment, settings, storage = self.environment, self.settings, self.storage
+        pipeline = self.pipeline
+        self.ground = Ground(
+            container=self.container,
+            epoch=self.journal.epoch,
+            rows_now=lambda: rows,
+            storage=storage,
+            environment=environment,
+            pins=self.pins,
+        )
+        self._import_sweep = ImportSweep(self.container, pipeline, storage, fence, environment)
+        self.sweeper = Sweeper(
+            self.ground,
+            pipeline,
+            self.collector,
+            settings,
+            fence,
+            self.journal.lineage,
+            self._import_sweep,
+        )
+
+    def _tidying(self, fence: Fence) -> Tidying:
+        return Tidying(
+            self.pipeline,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            self.system,
+            self.storage,
+            self.environment,
+            fence,
+            self.pins,
+        )
+
+    def _build_optimiser(self) -> None:
+        self.optimiser = Optimiser(
+            self.pipeline,
+            self.segments,
+            self.storage,
+            self.storage_writer,
+            self.pressure,
+            self.environment,
+            self.settings,
+        )
+        self.optimiser.is_busy = self.joins.is_busy
+        self.collector.on_trimmed = self.optimiser.hint
+
+    def _build_health(self) -> None:
+        journal, storage = self.journal, self.storage
+        gauge = Gauge(self.container, storage, self.environment, self.settings)
+        self._clock = gauge.clock
+        space = SpaceWatch(
+            storage,
+            self.environment,
+            gauge.space_limits,
+            self.settings.space_interval_s,
+            self.pressure,
+            self._full,
+        )
+        self.health = HealthMonitor(
+            gauge,
+            self.pipeline.replica,
+            self.pressure,
+            storage,
+            self.environment,
+            probed=(journal.container, journal.epoch),
+            space=space,
+        )
+        for writer in (self.storage_writer, self.table_writer, self.checkpointer):
+            writer.trouble.held = lambda: storage.silent
+        for cleaner in (self.collector, self.sweeper, self.checkpointer.tidying):
+            cleaner.trouble.held = lambda: self.health.failing
+        self.optimiser.trouble.held = lambda: self.health.strained
+
+    def _full(self) -> bool:
+        """Whether a flush failed for lack of room, and none succeeded since."""
+        replica = self.pipeline.replica
+        waiting = (
+            (self.storage_writer, bool(replica.dirty)),
+            (self.table_writer, bool(replica.table_tail)),
+        )
+        return any(
+            isinstance(writer.trouble.error, ChunkStorageFullError) and more
+            for writer, more in waiting
+        )
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Begin all background work."""
+        for work in self.working:
+            group.create_task(work.run())
+        group.create_task(self.health.run())
+        if isinstance(self.log, TendedLog):
+            group.create_task(LogCare(self.log, self.pipeline, self.environment).run())
+        if self.storage.metrics.enabled:
+            group.create_task(Measuring(self).run())
+
+    @property
+    def working(self) -> Sequence[Works]:
+        """What works in the background, each in a task of its own, in the order of its use."""
+        return (
+            self.storage_writer,
+            self.table_writer,
+            self.checkpointer,
+            self.collector,
+            self.sweeper,
+            self.optimiser,
+            self.retention,
+        )
+
+    def _build_verbs(self) -> None:
+        environment, settings, pipeline = self.environment, self.settings, self.pipeline
+        self.appender = Appender(pipeline, self.pressure)
+        self.reading = Reading(pipeline.replica, self.segments)
+        self.feed = TableFeed(pipeline.replica, self.system)
+        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
+        self.verbs.is_checked = lambda: self.legacy.is_on
+        self.verbs.check_new = partial(self.legacy.check_new, storage=self.storage)
+        self.verbs.new_rows = self.legacy.new_rows
+        self.verbs.check_rename = partial(self.legacy.refuse, "rename a segment")
+        self.verbs.on_sealed = self.legacy.note_sealed
+        self.retention = Retention(pipeline, self.verbs, environment, self._clock)
+        self.committer = Committer(pipeline, self.appender, self.pressure)
+        self.updater = Updater(pipeline, self.committer, self.pressure)
+        self.tables = TableVerbs(pipeline)
+        self.garbage = GarbageVerbs(self)
+        self.concatenator = Concatenator(
+            pipeline,
+            self.appender,
+            self.reading,
+            self.segments,
+            self.storage_writer,
+            self.pressure,
+            environment,
+            settings.append_deadline_s,
+            self.joins,
+        )
+        self.concatenator.on_joined = self.optimiser.hint
+        self.concatenator.check_large = partial(
+            self.legacy.refuse, "join a source of more than 1 MiB"
+        )
+        self.joins.on_undo = self.collector.wake
+        self._build_imports()
+        pipeline.replica.flush_bytes = self.policy.size_bytes
+        pipeline.replica.on_large = self.storage_writer.wake
+        pipeline.replica.table_flush_bytes = settings.table_flush_bytes
+        pipeline.replica.on_large_table = self.table_writer.wake
+        self.pressure.on_bound = self.storage_writer.wake
+        self.table_pressure.on_bound = self.table_writer.wake
+
+    def _build_imports(self) -> None:
+        pipeline, environment = self.pipeline, self.environment
+        publisher = Publisher(
+            pipeline,
+            self.appender,
+            self.committer,
+            self.segments,
+            self.storage,
+            self.storage_writer,
+            self.joins,
+            HiddenSegments(pipeline, self._layouts),
+            environment,
+            self.settings.append_deadline_s,
+        )
+        publisher.on_joined = self.optimiser.hint
+        publisher.on_garbage = self.collector.wake
+        self.imports = Imports(
+            self.container, pipeline, self.storage, publisher, self._import_sweep, environment
+        )
+        self.imports.check_allowed = self.legacy.check_import
+        self.collector.close_import = self.imports.carry_out
+        self.collector.redate_import = self.imports.redate
+        self.adoptions = Adoptions(pipeline, self.collector, environment)
+
+    def _wake(self) -> None:
+        self.storage_writer.wake()
+        self.collector.wake()
+
+    def stats(self, claimed: Claimed) -> ContainerStats:
+        """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""
+        replica = self.pipeline.replica
+        now = self.environment.monotonic()
+        dirty = list(replica.dirty.values())
+        kinds = [part.trouble for part in self.working] + [self.checkpointer.tidying.trouble]
+        troubles = [trouble.error for trouble in kinds if trouble.error is not None]
+        mishaps = (self.segments.mishaps, self.system.mishaps)
+        troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
+        return ContainerStats(
+            container=self.container,
+            epoch=claimed.epoch,
+            lineage=uuid_text(claimed.found.lineage),
+            unflushed_bytes=sum(segment.tail.size for segment in dirty),
+            exposed_bytes=replica.exposure.size,
+            exposed_age_s=now - replica.exposure.since(now),
+            unflushed_table_bytes=replica.table_tail.size,
+            log_held_by=log_held_by(replica),
+            safe_index=self.journal.stated_safe_index,
+            log_first=self.pipeline.log_first,
+            log_end=max(claimed.log_end, replica.newest_index + 1),
+            table_version=replica.tables.applied_version,
+            checkpoint_version=self.checkpointer.version,
+            dropped_tail=claimed.dropped_tail,
+            warnings=warned_of_tail(self.found.warnings, claimed.dropped_tail),
+            last_error=str(troubles[0]) if troubles else None,
+            read_backs_failed=sum(each.read_backs_failed for each in mishaps),
+        )

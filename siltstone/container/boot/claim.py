@@ -1,0 +1,322 @@
+"""How an owner claims a container and brings it up: the steps of a boot, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from siltstone.container.boot.log_consistency import (
+    check_truncation,
+    compared,
+    is_used_log,
+    recover_known,
+)
+from siltstone.container.boot.replay import apply_appends, build_replica
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.state.boot_state import Found, check_lineage, check_log, found
+from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
+from siltstone.container.state.replica import Replica
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import Environment
+from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
+from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.layout_store import LayoutStore, PackingLayoutStore
+from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.records.frame import KIND_END, Frame
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.bandwidth import Bandwidth
+from siltstone.core.storage.call_stats import CallLimits
+from siltstone.core.storage.circuit_breaker import CircuitLimits
+from siltstone.core.storage.first_look import LOG_S, silent_log
+from siltstone.core.storage.late_work import in_time
+from siltstone.core.storage.uncancellable import run_whole
+from siltstone.journal.recovery import EPOCH_END, Recovered, list_epochs, recover
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.index import Index
+from siltstone.segments.segment_storage import ChunkedSegmentStorage, SegmentStorageSettings
+from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
+from siltstone.segments.verified_blocks import VerifiedBlocks
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claimed container before its replica is built.
+
+    Attributes:
+        epoch: this owner's.
+        found: where the boot starts from.
+        log_first: index of the first frame that the log kept then.
+        log_end: one above the index of its newest frame then.
+        dropped_tail: bytes of a torn last frame that the claim voided.
+    """
+
+    epoch: int
+    found: Found
+    log_first: int
+    log_end: int
+    dropped_tail: int
+
+
+async def claim(
+    log: FencedLog,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    *,
+    owner: str,
+    takeover: bool,
+    confirm: Callable[[ChunkStorage], None] | None = None,
+) -> Claimed:
+    """Claim the log, above every epoch that the journal shows, and find what to boot from.
+
+    Raises:
+        StoreInUseError: a live owner holds it and ``takeover`` is false.
+        LogLostError: the log is not the one that the journal belongs to, or older.
+        LogError: the log failed, or does not answer.
+        FencedError: somebody else claimed it in the meantime.
+        CorruptDataError: the journal is damaged beyond what recovery may pass over.
+    """
+    above = await list_epochs(storage, container)
+    first = await first_answer(environment, container, partial(_first, log))
+    before = await recover_known(
+        storage, environment, container, EPOCH_END, partial(is_used_log, log), LOG_POOL
+    )
+    tried: bytes | None = None
+    if before is None:
+        tried = await environment.run_blocking(LOG_POOL, lambda: _tried_before(log))
+    else:
+        where = found(before.checkpoint.lineage, before)
+        await environment.run_blocking(LOG_POOL, lambda: _look_at(log, where, first))
+    lineage = before.checkpoint.lineage if before is not None else tried or environment.uuid()
+    epoch = await environment.run_blocking(
+        LOG_POOL,
+        partial(
+            log.claim,
+            lineage=lineage,
+            new=before is None and tried is None,
+            above=above,
+            takeover=takeover,
+            owner=owner,
+        ),
+    )
+    if confirm is not None:
+        await storage.run("stat", "", confirm)
+    try:
+        return await _claimed(log, storage, environment, container, epoch, before, lineage)
+    except LogLostError as error:
+        # Newer owners delete what older ones boot from, and that must not look like a loss.
+        newest = await environment.run_blocking(LOG_POOL, log.newest_epoch)
+        if newest > epoch:
+            raise FencedError("a newer epoch owns the log", epoch=newest) from error
+        raise
+
+
+async def _claimed(
+    log: FencedLog,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    epoch: int,
+    before: Recovered | None,
+    lineage: bytes,
+) -> Claimed:
+    """Find what to boot from, now that the log is claimed."""
+    # Listed again: whatever an older owner wrote before it was fenced counts, nothing later does.
+    recovered = await recover(storage, environment, container, epoch)
+    if recovered is not None and recovered.checkpoint.lineage != lineage:
+        raise LogLostError("another first owner opened the container meanwhile")
+    if recovered is None and before is not None:
+        raise LogLostError("the journal is gone")
+    where = found(lineage, recovered)
+    first, end, dropped = await environment.run_blocking(
+        LOG_POOL, lambda: (log.first(), log.end(), log.dropped_tail())
+    )
+    try:
+        check_log(where, epoch, first, end)
+    except LogLostError:
+        check = partial(kept_frames, log, partial(check_truncation, where))
+        await environment.run_blocking(LOG_POOL, check)
+        raise
+    return Claimed(epoch=epoch, found=where, log_first=first, log_end=end, dropped_tail=dropped)
+
+
+async def first_answer(environment: Environment, container: int, call: Callable[[], T]) -> T:
+    """Ask a log for the first time: one that hangs then must not hold whoever opens it.
+
+    Raises:
+        LogError: it does not answer.
+    """
+    work = asyncio.ensure_future(environment.run_blocking(LOG_POOL, call))
+    if not await in_time(work, LOG_S):
+        raise silent_log(container)
+    return work.result()
+
+
+def _first(log: FencedLog) -> int:
+    """The first index that the log keeps, before the journal is read: an owner may truncate."""
+    reader = log.open_read()
+    try:
+        return reader.first()
+    finally:
+        reader.close()
+
+
+def _look_at(log: FencedLog, where: Found, first: int) -> None:
+    """Refuse a log that is surely lost before anything is written to it.
+
+    The claim decides for certain: only that tells whether the newest frame counts.
+
+    Raises:
+        LogLostError: it is not the log of the journal, or older.
+        CorruptDataError: it is the journal that lacks something.
+    """
+    reader = log.open_read()
+    try:
+        check_lineage(where, reader.lineage())
+        check_log(where, reader.epoch(), first, reader.end() + 1)
+    except LogLostError:
+        with suppress(LogTruncatedError):
+            check_truncation(where, reader.read(reader.first()))
+        raise
+    finally:
+        reader.close()
+
+
+def _tried_before(log: FencedLog) -> bytes | None:
+    """Lineage of a log that holds nothing but the ends of first boots that failed.
+
+    Nothing was ever acknowledged there, so the container is as good as new.
+    """
+    reader = log.open_read()
+    try:
+        count = 0
+        for frame in reader.read(reader.first()):
+            if frame.kind != KIND_END or frame.index != count:
+                return None
+            count += 1
+        return reader.lineage() if count else None
+    except LogTruncatedError:
+        # An owner is at work: this log is not new.
+        return None
+    finally:
+        reader.close()
+
+
+async def replay(
+    claimed: Claimed,
+    log: FencedLog,
+    system: ChunkedSegmentStorage,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+) -> tuple[Replica, Index, Found]:
+    """Build the replica of a claimed container from everything that was acknowledged.
+
+    Returns it with its index, and where that began.
+    """
+    scan = await scan_log(log, claimed.found, environment)
+    if scan.newest_epoch > claimed.epoch:
+        # Were it stated in the journal of this epoch, the log would seem to be another one.
+        raise FencedError("a newer epoch owns the log", epoch=scan.newest_epoch)
+    if (claimed.log_first if scan.first is None else scan.newest + 1) < claimed.log_end:
+        raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
+    scan.check()
+    replica, index, where = await build_replica(
+        claimed.found, scan, system, storage, environment, settings, index_folder
+    )
+    try:
+        await apply_appends(replica, log, scan, environment)
+        where = await compared(where, replica.checkpoint_name, storage)
+    except BaseException:
+        await run_whole(environment, INDEX_POOL, index.close)
+        raise
+    return replica, index, where
+
+
+async def scan_log(log: FencedLog | LogReader, where: Found, environment: Environment) -> LogScan:
+    """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
+    look = partial(scan_frames, where=where, environment=environment)
+    return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))
+
+
+def kept_frames(log: FencedLog | LogReader, read: Callable[[Iterator[Frame]], T]) -> T:
+    """Return what ``read`` makes of every frame that the log keeps.
+
+    An older owner may still truncate what it stated while it held the log, so a read may have to
+    begin again at the new first index.
+
+    Raises:
+        LogTruncatedError: the log was truncated under each of several reads.
+    """
+    for _ in range(READS_MAX):
+        with suppress(LogTruncatedError):
+            return read(log.read(log.first()))
+    return read(log.read(log.first()))
+
+
+def bridged(
+    storage: ChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    metrics: Metrics = NO_METRICS,
+) -> AsyncChunkStorage:
+    """The bridge to a binding, with the threads and the deadline of the settings."""
+    background = settings.background_rate
+    return AsyncChunkStorage(
+        storage,
+        environment,
+        threads=settings.storage_threads,
+        deadline_s=settings.storage_deadline_s,
+        rate_min=settings.storage_rate_min,
+        background=None if background is None else Bandwidth(environment, background),
+        metrics=metrics,
+        limits=CallLimits(
+            slow_s=settings.slow_call_s,
+            circuit=CircuitLimits(
+                failures_max=settings.storage_failures_max, probe_s=settings.storage_probe_s
+            ),
+        ),
+    )
+
+
+def segment_storage(
+    storage: AsyncChunkStorage,
+    layouts: LayoutStore,
+    environment: Environment,
+    settings: ContainerSettings,
+    *,
+    prefetch_bytes: int = 0,
+) -> ChunkedSegmentStorage:
+    """The segment layer over ``layouts`` as the settings say."""
+    choices = _choices(settings, prefetch_bytes)
+    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
+    return ChunkedSegmentStorage(storage, layouts, environment, choices, blocks)
+
+
+def packing_storage(
+    storage: AsyncChunkStorage,
+    layouts: PackingLayoutStore,
+    environment: Environment,
+    settings: ContainerSettings,
+) -> PackingSegmentStorage:
+    """The same for an owner's segments of applications, which may share chunks."""
+    choices = _choices(settings, settings.prefetch_bytes)
+    blocks = VerifiedBlocks(environment.monotonic, remember_s=choices.remember_s)
+    return PackingSegmentStorage(storage, layouts, environment, choices, blocks)
+
+
+def _choices(settings: ContainerSettings, prefetch_bytes: int) -> SegmentStorageSettings:
+    return SegmentStorageSettings(
+        chunk_bytes=settings.chunk_bytes,
+        verify_reads=settings.verify_reads,
+        read_back=settings.read_back,
+        prefetch_bytes=prefetch_bytes,
+    )

@@ -1,0 +1,142 @@
+"""What the log says of the journal: whether its newest files are there.
+
+A journal says by itself that something in the middle is missing, and not that its end is. The log
+names each checkpoint and states each truncation once the journal file that it relies on is durable.
+
+A container without a journal: whether it is new, by all that its owners leave behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from siltstone.container.state.boot_state import Found
+from siltstone.core.chunk_names import epoch_of
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.errors import (
+    ChunkNotFoundError,
+    CorruptDataError,
+    LogLostError,
+    LogTruncatedError,
+)
+from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.records.frame import KIND_END, Frame
+from siltstone.core.records.piece import ControlKind, ControlPiece, decode_outlines
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.journal.recovery import Recovered, recover_opened
+from siltstone.journal.retention import journal_number
+
+logger = logging.getLogger(__name__)
+
+_INDEX = struct.Struct("<Q")
+
+
+async def compared(where: Found, name: str | None, storage: AsyncChunkStorage) -> Found:
+    """Compare the newest checkpoint that the log names with the journal; return ``where``, warned.
+
+    A checkpoint that is gone is passed over: the one before it serves, with the batches behind it.
+    """
+    recovered = where.recovered
+    if recovered is None or name is None or _place(name) <= _place(recovered.checkpoint_file):
+        return where
+    try:
+        await storage.stat(name)
+    except ChunkNotFoundError:
+        warning = f"passed over missing checkpoint: where={name}"
+        logger.warning("%s", warning)
+        return replace(where.warned(warning), repaired=True)
+    # A living owner wrote it meanwhile, or it is damaged, which was told.
+    return where
+
+
+def check_truncation(where: Found, frames: Iterable[Frame]) -> None:
+    """Find out whether it is the journal that lacks something when the log begins too late.
+
+    Raises:
+        CorruptDataError: the log was truncated as a durable journal file allowed, and no file of
+            the journal says so.
+    """
+    recovered = where.recovered
+    stated = max(_truncations(frames), default=0)
+    if recovered is not None and stated > recovered.safe_index:
+        raise CorruptDataError(
+            "the journal ends before a statement that the log relies on",
+            where=recovered.newest_file,
+            stated=stated,
+            found=recovered.safe_index,
+        )
+
+
+def _place(name: str) -> tuple[int, int]:
+    return epoch_of(name), journal_number(name) or 0
+
+
+def _truncations(frames: Iterable[Frame]) -> Iterator[int]:
+    return (
+        _INDEX.unpack(piece.payload)[0]
+        for frame in frames
+        for piece in decode_outlines(frame.body, frame.count, where=f"frame {frame.index}")
+        if isinstance(piece, ControlPiece) and piece.control is ControlKind.TRUNCATION
+    )
+
+
+def is_used(reader: LogReader) -> bool:
+    """Whether a log has frames that only an owner appends who has opened the container. Blocking.
+
+    A first boot that failed leaves the end of its owner at most.
+    """
+    try:
+        first = reader.first()
+        return first > 0 or any(frame.kind != KIND_END for frame in reader.read(first))
+    except LogTruncatedError:
+        return True  # An owner is at work.
+
+
+def is_used_log(log: FencedLog) -> bool:
+    """``is_used`` of a log, by a reader of its own. Blocking."""
+    reader = log.open_read()
+    try:
+        return is_used(reader)
+    finally:
+        reader.close()
+
+
+def no_journal(container: int) -> LogLostError:
+    """What a look at a container ends with whose log holds frames, and that has no journal."""
+    return LogLostError(
+        "the log holds frames, and long-term storage has no journal of them: the journal is gone,"
+        " or the log belongs to another store",
+        container=container,
+    )
+
+
+async def recover_known(
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    container: int,
+    below_epoch: int,
+    used: Callable[[], bool],
+    pool: Pool,
+) -> Recovered | None:
+    """Do as ``recover_opened``, and let the log say, too, that the container is not new.
+
+    Args:
+        storage: long-term storage.
+        environment: gives threads.
+        container: its index.
+        below_epoch: of the epochs below this one.
+        used: asks the log, see ``is_used``; only where long-term storage has nothing.
+        pool: where that runs.
+
+    Raises:
+        LogLostError: no journal is there, and the log holds frames: one of them is wrong.
+    """
+    for _ in range(2):
+        recovered = await recover_opened(storage, environment, container, below_epoch)
+        if recovered is not None or not await environment.run_blocking(pool, used):
+            return recovered
+        # Somebody may have opened it for the first time since the first look.
+    raise no_journal(container)

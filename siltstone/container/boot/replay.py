@@ -1,0 +1,288 @@
+"""How the state of a container is found: the journal, then the index, then the tier-1 tail.
+
+Owner and read-only opens share these steps; they differ in what they may write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from siltstone.container.boot.index_restore import OpenIndex, close_index, restored_index
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.state.boot_state import Found
+from siltstone.container.state.kept_tail import KeptTail
+from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, each_frame
+from siltstone.container.state.logged_frame import LoggedFrame, table_records
+from siltstone.container.state.replica import Replica
+from siltstone.container.state.table_log import crc_at, read_table_log
+from siltstone.core.environment import Environment
+from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
+from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.records.table_record import decode_table_record, table_record_place
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.uncancellable import run_whole
+from siltstone.metadata.checkpoint import INDEX_POOL, linked_index
+from siltstone.metadata.index import Index
+from siltstone.metadata.index_watch import IndexWatch
+from siltstone.metadata.tables import Tables
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+logger = logging.getLogger(__name__)
+
+
+async def build_replica(
+    where: Found,
+    scan: LogScan,
+    system: ChunkedSegmentStorage,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    index_folder: Path,
+    owned: Sequence[Path] = (),
+    *,
+    kept: KeptTail | None = None,
+    to_damage: bool = False,
+) -> tuple[Replica, Index, Found]:
+    """Build the acknowledged state from the index, the table log and a look at the tier-1 log.
+
+    Its appends are missing: see ``apply_appends``.
+
+    Returns it with its index, and ``where`` with what had to be passed over.
+
+    Args:
+        where: what the journal says.
+        scan: of every frame that the log keeps.
+        system: reads the table log.
+        storage: holds the index files of the checkpoint.
+        environment: gives threads.
+        settings: knobs.
+        index_folder: where the local index is, or will be.
+        owned: for a reader, folders of indexes that owners on this machine have, or had.
+            One that is as new as the checkpoint is linked, which spares the download; after a kill,
+            or while short owners write no checkpoint, it spares most of the replay as well.
+        kept: where a reader leaves the bytes of tails.
+        to_damage: where the table log is damaged, and frames do not go on, what stands before
+            is the state; ``where`` then ends there. Only for who may lose something.
+
+    Raises:
+        CorruptDataError: something does not continue what is before it.
+        LogLostError: the log lacks what the local index was given.
+        ChunkError: long-term storage did not answer.
+    """
+    metrics = storage.metrics
+    open_index = partial(
+        Index.open,
+        cache_bytes=settings.index_cache_bytes,
+        write_buffer_bytes=settings.index_write_bytes,
+        counted=metrics.enabled,
+    )
+    index = await _matching_index(where, scan.frames, system, environment, open_index, index_folder)
+    for folder in owned:
+        if index is None:
+            index = await _linked_index(
+                where, scan.frames, system, environment, open_index, index_folder, folder
+            )
+    if index is None:
+        index, where = await restored_index(
+            where,
+            storage,
+            environment,
+            index_folder,
+            open_index=open_index,
+        )
+    if metrics.enabled:
+        index.watch = IndexWatch(metrics, environment.monotonic)
+    try:
+        tables = Tables(index, where.lineage)
+        where = await _replay_table_log(tables, where, scan.frames, system, to_damage=to_damage)
+        replica = Replica(tables, environment, idle_max=settings.segments_idle_max, kept=kept)
+        replica.table_flushed = where.table_end
+        replica.begin(scan)
+        if tables.applied_version < where.table_end:
+            raise CorruptDataError(
+                "neither the table log nor tier 1 is whole",
+                where=f"table log at {tables.applied_version}",
+                end=where.table_end,
+                reason=where.warnings[-1],
+            )
+    except BaseException:
+        index.close()
+        raise
+    return replica, index, where
+
+
+async def apply_appends(
+    replica: Replica, log: FencedLog | LogReader, scan: LogScan, environment: Environment
+) -> None:
+    """Read the log once more, and apply the appends that are in no chunk yet.
+
+    Raises:
+        LogTruncatedError: the log was truncated under each of several reads.
+        LogLostError: it was truncated behind what is needed; or as ``Replica.apply``.
+        CorruptDataError: as ``Replica.apply``.
+    """
+    start = scan.first_needed(replica.flushed_if_alive)
+    for left in reversed(range(READS_MAX)):
+        if start > scan.newest:
+            return
+        try:
+            await each_frame(log, start, environment, replica.append_from, scan.newest)
+        except LogTruncatedError:
+            if not left:
+                raise
+            first = await environment.run_blocking(LOG_POOL, log.first)
+            scan.check_first(first)
+            start = max(start, first)
+        else:
+            return
+
+
+async def _replay_table_log(
+    tables: Tables,
+    where: Found,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
+    *,
+    to_damage: bool,
+) -> Found:
+    """Apply the table log behind the index, as far as it is whole and frames do not go on."""
+    try:
+        async for records in read_table_log(system, tables.applied_version, where.table_end):
+            tables.replay_all((record, None) for record in records)
+    except CorruptDataError as error:
+        applied = tables.applied_version
+        if applied not in (_start(*record) for record in table_records(frames)):
+            if not to_damage:
+                raise
+            warning = f"went back to table version {applied}, where damage begins: {error}"
+            logger.warning("%s", warning)
+            return replace(where.warned(warning), table_end=applied, repaired=True)
+        warning = f"passed over the table log from {applied} on, which tier 1 holds: {error}"
+        logger.warning("%s", warning)
+        where = replace(where.warned(warning), repaired=True)
+    return where
+
+
+async def _matching_index(
+    where: Found,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
+    environment: Environment,
+    open_index: OpenIndex,
+    folder: Path,
+) -> Index | None:
+    """The local index if it is a prefix of this very table log, else ``None``."""
+    if not await environment.run_blocking(INDEX_POOL, folder.exists):
+        return None
+    try:
+        index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), Index.close)
+    except CorruptDataError as error:
+        logger.warning("local index is damaged and is built anew: %s", error)
+        return None
+
+    async def matches() -> bool:
+        position = index.position
+        if position is not None and position.lineage == where.lineage:
+            _check_not_ahead(position.version, where, frames, folder)
+        return await _is_prefix(index, where, frames, system)
+
+    return await _kept_if(index, matches)
+
+
+async def _linked_index(
+    where: Found,
+    frames: Sequence[LoggedFrame],
+    system: ChunkedSegmentStorage,
+    environment: Environment,
+    open_index: OpenIndex,
+    folder: Path,
+    owned: Path,
+) -> Index | None:
+    """A linked copy of an owner's index, if it is a prefix of this very table log, else ``None``.
+
+    One that is ahead belongs to an owner that went on since the log was read.
+    """
+    link = partial(linked_index, owned, folder, open_index)
+    index = await run_whole(environment, INDEX_POOL, link, close_index)
+    if index is None:
+        return None
+    return await _kept_if(index, partial(_is_prefix, index, where, frames, system))
+
+
+async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Index | None:
+    """The index if it is the right one; else it is closed, for the next try must find it free."""
+    try:
+        if await matches():
+            return index
+    except BaseException:
+        index.close()
+        raise
+    index.close()
+    return None
+
+
+async def _is_prefix(
+    index: Index, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+) -> bool:
+    """Whether the table log goes on where the index ends, which is not before the checkpoint."""
+    position = index.position
+    return (
+        position is not None
+        and position.lineage == where.lineage
+        and position.version >= where.index_version
+        and await _crc_at(position.version, where, frames, system) == position.running_crc
+    )
+
+
+def _check_not_ahead(
+    version: int, where: Found, frames: Sequence[LoggedFrame], folder: Path
+) -> None:
+    """Refuse a log without table updates that the local index has, which were acknowledged.
+
+    Raises:
+        LogLostError: it lacks some.
+    """
+    ends = (table_record_place(data, where=place)[1] for data, place in table_records(frames))
+    end = max([where.index_version, where.table_end, *ends])
+    if version > end:
+        raise index_ahead(folder, version, end)
+
+
+def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
+    """What a boot ends with whose local index is at ``version``, and whose log ends at ``end``."""
+    return LogLostError(
+        "the log ends before table updates that the local index holds, so acknowledged bytes"
+        f" are missing: bring the right tier 1 back, or delete {folder} to go on without them",
+        end=end,
+        acknowledged=version,
+    )
+
+
+async def _crc_at(
+    version: int, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+) -> int | None:
+    """Running CRC32C of the table log at ``version``; ``None`` when no record ends there."""
+    if version == where.index_version:
+        return where.index_crc
+    for data, place in table_records(frames):
+        start, end, running_crc = table_record_place(data, where=place)
+        if start == version:
+            return running_crc
+        if end == version:
+            return decode_table_record(data, where=place).crc_after
+    if version <= where.table_end:
+        try:
+            return await crc_at(system, where.index_version, where.table_end, version)
+        except CorruptDataError as error:
+            # Whether that matters, the replay will find out.
+            logger.warning("local index can not be compared with the table log: %s", error)
+    return None
+
+
+def _start(record: bytes, where: str) -> int:
+    start, _, _ = table_record_place(record, where=where)
+    return start

@@ -1,0 +1,1 @@
+"""Changes of segments and tables in one commit: transactions, concatenation, renames."""

@@ -1,0 +1,1 @@
+"""Comparing what metadata says with what lies on long-term storage."""

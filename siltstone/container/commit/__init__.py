@@ -1,0 +1,1 @@
+"""From an operation to an acknowledged one: appends, the pipeline, back-pressure, the fence."""

@@ -1,0 +1,41 @@
+"""Repeats of what took place: what may refuse new work says nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from siltstone.core.errors import (
+    BackPressureError,
+    SafeModeError,
+    SegmentSealedError,
+    StorageFullError,
+)
+
+if TYPE_CHECKING:
+    from siltstone.container.commit.pipeline import Pipeline
+
+REFUSALS: Final = (BackPressureError, SafeModeError, SegmentSealedError, StorageFullError)
+"""What may refuse a call that is new, and says nothing of one that took place before."""
+
+
+async def assured(pipeline: Pipeline, acknowledged: Callable[[], bool]) -> None:
+    """Like ``Pipeline.barrier``, for one thing that was assigned: a repeat asks what became of it.
+
+    That tier 1 had no room for what came later says nothing of it.
+
+    Args:
+        pipeline: of the container.
+        acknowledged: whether the thing is.
+
+    Raises:
+        StorageFullError: tier 1 had no room for the thing itself, which was dropped.
+        ClosedError: this owner has ended; what it knows may be out of date.
+        LogError: it is fenced, or the log failed meanwhile.
+    """
+    try:
+        await pipeline.barrier()
+    except StorageFullError:
+        if not acknowledged():
+            raise
+        await pipeline.confirm()

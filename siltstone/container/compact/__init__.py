@@ -1,0 +1,1 @@
+"""Rewriting small and sparse chunks into fewer and fuller ones."""

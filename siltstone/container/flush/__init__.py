@@ -1,0 +1,1 @@
+"""From tier 1 to long-term storage: segments, the table log, checkpoints."""

@@ -1,0 +1,123 @@
+"""What a checkpoint makes needless: frames, the head of the table log, system files.
+
+The checkpoint is durable before any of this is touched, so it has succeeded whatever becomes of it
+here. What fails is told and tried again, with growing waits, until it is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from siltstone.container.commit.fence import Fence
+from siltstone.container.commit.pipeline import Pipeline, ending
+from siltstone.container.flush.table_log_flusher import TableWriter
+from siltstone.container.reads.pin_watch import PinWatch
+from siltstone.container.state.backoff import Failures, Trouble
+from siltstone.core.chunk_names import system_prefix
+from siltstone.core.constants import TABLE_LOG_ID
+from siltstone.core.environment import Environment
+from siltstone.core.errors import (
+    ChunkError,
+    ChunkNotFoundError,
+    CorruptDataError,
+    StorageFullError,
+)
+from siltstone.core.metrics import TIDYING_FAILED
+from siltstone.core.records.piece import ControlKind
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+logger = logging.getLogger(__name__)
+
+NAMES_PER_RECORD = 500
+
+
+class Tidying:
+    """Drops what the newest checkpoints do not need. Never while one is being written.
+
+    Attributes:
+        trouble: why something is left, and when to try again.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        table_writer: TableWriter,
+        journal: Journal,
+        pinned: PinnedLayoutStore,
+        system: ChunkedSegmentStorage,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        fence: Fence,
+        pins: PinWatch,
+    ) -> None:
+        self._pipeline = pipeline
+        self._table_writer = table_writer
+        self._journal = journal
+        self._pinned = pinned
+        self._system = system
+        self._storage = storage
+        self._fence = fence
+        self._pins = pins
+        self.trouble = Trouble(environment)
+
+    @property
+    def due(self) -> bool:
+        """Whether something is left of an earlier try and may be tried again now."""
+        return self.trouble.error is not None and not self.trouble.pausing
+
+    async def tidy(self) -> None:
+        """Drop what nothing needs, each part whatever becomes of the others.
+
+        Raises:
+            LogError: this owner must stop. Failures of long-term storage are told and not raised.
+        """
+        failures = Failures()
+        try:
+            with failures.kept():
+                await self._table_writer.truncate_log()
+            with failures.kept():
+                await self._trim_table_log()
+            with failures.kept():
+                await self._delete_needless(failures)
+            failures.raise_first()
+        except (ChunkError, CorruptDataError, StorageFullError) as error:
+            logger.warning("not all that a checkpoint made needless is gone: %s", error)
+            self._storage.metrics.add(TIDYING_FAILED, 1)
+            self.trouble.happened(error)
+        else:
+            self.trouble.over()
+
+    async def _trim_table_log(self) -> None:
+        """Drop the table log's head below the older of the two newest checkpoints."""
+        oldest = self._journal.checkpoints[0].checkpoint.index_version
+        self._pinned.set_start(TABLE_LOG_ID, oldest)
+        async with ending(self._pipeline):
+            while not await self._system.trim(TABLE_LOG_ID, oldest):
+                pass
+
+    async def _delete_needless(self, failures: Failures) -> None:
+        """Delete system files that nothing needs, after the log has stated their names."""
+        listing: list[str] = []
+        start_after = ""
+        prefix = system_prefix(self._journal.container)
+        while page := await self._storage.list(prefix, start_after):
+            listing += [stat.name for stat in page]
+            start_after = page[-1].name
+        names = self._journal.deletable(
+            listing,
+            self._pinned.snapshot(),
+            self._pinned.uncommitted,
+            pinned_version=await self._pins.oldest(self._journal.lineage),
+        )
+        for begin in range(0, len(names), NAMES_PER_RECORD):
+            part = names[begin : begin + NAMES_PER_RECORD]
+            await self._fence.check()
+            await self._pipeline.control(ControlKind.JOURNAL_DELETION, "\n".join(part).encode())
+            for name in part:
+                # It may be gone already: by an earlier attempt whose answer was lost.
+                with failures.kept(), suppress(ChunkNotFoundError):
+                    await self._storage.delete(name)

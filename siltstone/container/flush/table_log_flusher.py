@@ -1,0 +1,153 @@
+"""The flush of the table log into its own chunks, and the truncation of tier 1 behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+
+from siltstone.container.commit.back_pressure import Pressure
+from siltstone.container.commit.fence import Fence
+from siltstone.container.commit.pipeline import Pipeline, ending
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.state.backoff import Trouble
+from siltstone.core.constants import MIB, TABLE_LOG_ID
+from siltstone.core.environment import Environment
+from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
+from siltstone.core.records.layout_change import LayoutChange
+from siltstone.core.records.piece import ControlKind
+from siltstone.core.storage.late_work import finish
+from siltstone.journal.journal import Journal
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+logger = logging.getLogger(__name__)
+
+WRITE_BYTES_MAX = 8 * MIB
+_INDEX = struct.Struct("<Q")
+
+
+class TableWriter:
+    """Flushes the table log and truncates tier 1 behind it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        system: ChunkedSegmentStorage,
+        journal: Journal,
+        environment: Environment,
+        settings: ContainerSettings,
+        fence: Fence,
+        pressure: Pressure,
+    ) -> None:
+        self._journal = journal
+        self.trouble = Trouble(environment)
+        self._pipeline = pipeline
+        self._replica = pipeline.replica
+        self._system = system
+        self._environment = environment
+        self._settings = settings
+        self._fence = fence
+        self._pressure = pressure
+        self._lock = asyncio.Lock()
+        self._awake = asyncio.Event()
+        self._truncated = 0
+
+    def safe_index(self, covered: int) -> int:
+        """Index below which no frame is needed once table versions up to ``covered`` are durable.
+
+        The lowest of the first unflushed append of each segment and the first table update beyond
+        ``covered``. The newest checkpoint record is a bound of its own, applied when truncating.
+        """
+        lowest = self._replica.newest_index + 1
+        behind = self._replica.table_tail.index_behind(covered)
+        if behind is not None:
+            lowest = min(lowest, behind)
+        for segment in self._replica.dirty.values():
+            lowest = min(lowest, segment.tail.first.index)
+        return lowest
+
+    def wake(self) -> None:
+        """Look at once whether a flush is due."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Flush the table log by size and by age until cancelled."""
+        settings = self._settings
+        while True:
+            seconds = min(1.0, settings.table_flush_age_s / 4)
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+            tail = self._replica.table_tail
+            if not tail or self.trouble.pausing:
+                continue
+            age = self._environment.monotonic() - tail.first.time_s
+            if (
+                tail.size < settings.table_flush_bytes
+                and age < settings.table_flush_age_s
+                and not self._pressure.over
+            ):
+                continue
+            try:
+                await self.flush()
+                await self.truncate_log()
+                self.trouble.over()
+            except (ChunkError, CorruptDataError, StorageFullError) as error:
+                logger.warning("flush of the table log failed: %s", error)
+                self.trouble.happened(error)
+
+    async def flush(self) -> None:
+        """Bring every acknowledged table update into the table log on long-term storage.
+
+        Raises:
+            ChunkError: long-term storage failed; nothing is lost and it will be tried again.
+            LogError: the journal failed; this owner must stop.
+        """
+        target = self._replica.tables.applied_version
+        async with self._lock:
+            while self._replica.table_flushed < target:
+                # Carried to its end: what is written and not known to be would be written again.
+                await finish(asyncio.ensure_future(self._step()))
+
+    async def _step(self) -> None:
+        records = self._replica.table_tail.head(WRITE_BYTES_MAX)
+        version = records[-1].version
+        # A batch of the journal that may or may not be durable is the end of this owner.
+        async with ending(self._pipeline):
+            await self._system.write(
+                TABLE_LOG_ID,
+                self._replica.table_flushed,
+                [record.record for record in records],
+                cuts=[record.version for record in records],
+            )
+        self._replica.table_flushed = version
+        self._pressure.release(self._replica.table_tail.drop_to(version))
+        self._replica.exposure.cover(self._journal.stated_safe_index)
+
+    def statement(self, change: LayoutChange) -> tuple[int, int]:
+        """What the batch of ``change`` states: the safe index once it is durable, the newest index.
+
+        Covered is what the table log holds after this very change: a flush that has begun and is
+        not in this batch may still fail.
+        """
+        assert change.after is not None, "the table log is never removed"
+        return self.safe_index(change.after.storage_length), self._replica.newest_index
+
+    async def truncate_log(self) -> None:
+        """Truncate tier 1 as far as what is durable allows, after the log has stated it."""
+        checkpoint = self._replica.checkpoint_index
+        if checkpoint is None or self._journal.stated_safe_index <= self._truncated:
+            return
+        await self._fence.check()
+        if self._journal.stated_safe_index > checkpoint:
+            # Said again further on, the record does not hold back what nothing else needs.
+            name = self._journal.checkpoints[-1].file_name
+            checkpoint = await self._pipeline.control(ControlKind.CHECKPOINT, name.encode())
+            self._replica.checkpoint_index = checkpoint
+        index = min(self._journal.stated_safe_index, checkpoint)
+        await self._pipeline.control(ControlKind.TRUNCATION, _INDEX.pack(index))
+        await self._pipeline.truncate(index)
+        self._truncated = index

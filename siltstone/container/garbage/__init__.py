@@ -1,0 +1,1 @@
+"""Deleting chunks that nothing names any more."""

@@ -1,0 +1,1 @@
+"""How long-term storage, its room and the clock do, and what is reported of it."""

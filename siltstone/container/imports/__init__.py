@@ -1,0 +1,1 @@
+"""Bytes that were written elsewhere, and objects in place, that become segments."""

@@ -1,0 +1,1 @@
+"""Frozen records that callers see, and the settings."""

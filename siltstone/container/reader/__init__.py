@@ -1,0 +1,1 @@
+"""A container that is read without owning it."""

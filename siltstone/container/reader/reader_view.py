@@ -1,0 +1,169 @@
+"""What a reader knows since it last started from a checkpoint, and how it is built.
+
+What a reader knows of the log without asking it: an answer takes I/O.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from siltstone.container.boot.claim import scan_log, segment_storage
+from siltstone.container.boot.log_consistency import compared, is_used, recover_known
+from siltstone.container.boot.replay import apply_appends, build_replica
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reads.reads import Reading
+from siltstone.container.reads.table_feed import TableFeed
+from siltstone.container.state.boot_state import (
+    Found,
+    check_followed,
+    check_lineage,
+    check_log,
+    found,
+)
+from siltstone.container.state.kept_tail import KeptTail
+from siltstone.container.state.log_scan import LOG_POOL
+from siltstone.container.state.read_only_log_writer import NoWriter
+from siltstone.container.state.replica import Replica
+from siltstone.core.environment import Environment
+from siltstone.core.errors import StoreNotFoundError
+from siltstone.core.fenced_log import LogReader
+from siltstone.core.records.frame import Frame
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.uncancellable import run_whole
+from siltstone.journal.journal import Journal
+from siltstone.journal.pinned_layout import PinnedLayoutStore
+from siltstone.journal.recovery import EPOCH_END, Recovered
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.index import Index
+from siltstone.metadata.layout_store import TableLayoutStore
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+
+class View:
+    """One start of a reader, and what it saw since."""
+
+    def __init__(
+        self,
+        where: Found,
+        recovered: Recovered,
+        replica: Replica,
+        index: Index,
+        system: ChunkedSegmentStorage,
+        segments: ChunkedSegmentStorage,
+        kept: KeptTail | None = None,
+    ) -> None:
+        self.where = where
+        self.recovered = recovered
+        self.replica = replica
+        self.index = index
+        self.system = system
+        self.segments = segments
+        self.reading = Reading(replica, segments, kept)
+        self.feed = TableFeed(replica, system)
+
+    def follow(self, frames: Iterable[Frame]) -> None:
+        """Show what came since. Raises like ``Replica.apply``, and ``LogLostError``."""
+        for frame in frames:
+            check_followed(self.where.lineage, frame.lineage)
+            self.replica.apply(frame)
+
+    def drop(self) -> None:
+        """Close the index and remove its folder. Blocking."""
+        self.index.close()
+        shutil.rmtree(self.index.folder, ignore_errors=True)
+
+
+async def build_view(
+    container: int,
+    reader: LogReader,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    folder: Path,
+    owned: Sequence[Path],
+    followed: bytes | None,
+) -> View:
+    """Build a view from the newest checkpoint, the table log and the tier-1 log as they are now.
+
+    ``followed`` is the lineage of a view before this one.
+
+    Raises:
+        StoreNotFoundError: nobody ever opened the container for writing.
+        LogLostError: the log is not the one that the journal speaks of, or was truncated meanwhile;
+            or it has frames, and there is no journal.
+        LogTruncatedError, ChunkNotFoundError: something was dropped meanwhile.
+        CorruptDataError: something is damaged, or was dropped meanwhile.
+    """
+    recovered = await recover_known(
+        storage, environment, container, EPOCH_END, partial(is_used, reader), LOG_POOL
+    )
+    if recovered is None:
+        raise StoreNotFoundError("container was never opened", container=container)
+    where = found(recovered.checkpoint.lineage, recovered)
+    if followed is not None:
+        check_followed(followed, where.lineage)
+    await environment.run_blocking(LOG_POOL, partial(_check_log, where, reader))
+    scan = await scan_log(reader, where, environment)
+    scan.check()
+    # Neither of these is ever written to: no file of a journal is begun without a checkpoint.
+    journal = Journal(storage, environment, container, recovered.epoch, where.lineage)
+    pinned = PinnedLayoutStore(journal, recovered.layouts, lambda _: (0, -1))
+    system = segment_storage(storage, pinned, environment, settings)
+    kept = KeptTail(reader, environment)
+    replica, index, where = await build_replica(
+        where, scan, system, storage, environment, settings, folder, owned, kept=kept
+    )
+    try:
+        await apply_appends(replica, reader, scan, environment)
+        where = await compared(where, replica.checkpoint_name, storage)
+    except BaseException:
+        await run_whole(environment, INDEX_POOL, index.close)
+        raise
+    replica.exposure.cover(recovered.safe_index)
+    writer = NoWriter(replica.tables)
+    layouts = TableLayoutStore(replica.rows, writer, container, environment, 0.0)
+    segments = segment_storage(
+        storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
+    )
+    return View(where, recovered, replica, index, system, segments, kept)
+
+
+def _check_log(where: Found, reader: LogReader) -> None:
+    """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
+    check_lineage(where, reader.lineage())
+    check_log(where, reader.epoch(), reader.first(), reader.end())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    """A log as it was at the last look.
+
+    Attributes:
+        epoch: the newest one.
+        first: index of the first frame that is kept.
+        dropped_tail: bytes of a torn last frame.
+    """
+
+    epoch: int = 0
+    first: int = 0
+    dropped_tail: int = 0
+
+
+def warned_of_tail(warnings: tuple[str, ...], dropped_tail: int) -> tuple[str, ...]:
+    """``warnings``, and one of a frame at the end of the log that is not whole, if it has any."""
+    if not dropped_tail:
+        return warnings
+    warning = (
+        f"tier-1 log ended in {dropped_tail} bytes of a torn frame: an append that was in flight"
+        " and not acknowledged, unless these bytes were changed later"
+    )
+    return (*warnings, warning)
+
+
+def facts_of(reader: LogReader) -> LogFacts:
+    """Ask a log. Blocking."""
+    return LogFacts(epoch=reader.epoch(), first=reader.first(), dropped_tail=reader.dropped_tail())

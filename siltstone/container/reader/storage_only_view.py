@@ -1,0 +1,162 @@
+"""What a read-only open shows when long-term storage is all that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from siltstone.container.boot.claim import segment_storage
+from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.reader.reader_view import View
+from siltstone.container.recovery.recovered_state import Cut
+from siltstone.container.recovery.storage_state import (
+    Loss,
+    changed_meanwhile,
+    loss_of,
+    newest_cut,
+    newest_standing,
+    system_storage,
+)
+from siltstone.container.state.read_only_log_writer import NoWriter
+from siltstone.core.environment import Environment
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.storage.uncancellable import run_whole
+from siltstone.core.text import counted
+from siltstone.journal.recovery import EPOCH_END, PAUSE_S, STARTS_MAX, Recovered
+from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.layout_store import TableLayoutStore
+
+WARNINGS_MAX = 1_000
+"""More segments than this are not named one by one; ``siltstone recover --dry-run`` names all."""
+
+
+class LostView(View):
+    """A view of what long-term storage alone holds.
+
+    Attributes:
+        doubts: why a newer state may have been there; none when this is the newest.
+        lacks: whether anything is damaged, missing or passed over.
+        newest: what the journal said when it was built.
+    """
+
+    doubts: tuple[str, ...] = ()
+    lacks: bool = False
+    newest: Recovered | None = None
+
+
+async def build_lost_view(
+    container: int,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    folder: Path,
+) -> LostView:
+    """Build a view of the last table-log flush, or of what damage left; warnings say what lacks.
+
+    An owner may be at work, and delete what it drops: what seems to lack is looked at again when
+    the journal says something else by then.
+
+    Raises:
+        StoreNotFoundError: nobody ever opened the container for writing.
+        StoreInUseError: an owner changed what was looked at, each of several times.
+        CorruptDataError: no state can be built.
+        ChunkError: long-term storage did not answer.
+    """
+    seen: Recovered | None = None
+    for start in range(STARTS_MAX):
+        if start:
+            await environment.sleep(PAUSE_S * 2 ** (start - 1))
+        view = await _view(container, storage, environment, settings, folder)
+        try:
+            view.newest = view.recovered
+            if view.lacks:
+                view.newest = await _newest(container, storage, environment)
+        except BaseException:
+            await _drop(view, environment)
+            raise
+        if view.newest in (view.recovered, seen):
+            return view
+        seen = view.newest
+        await _drop(view, environment)
+    raise changed_meanwhile(container)
+
+
+async def is_newest(
+    view: View, container: int, storage: AsyncChunkStorage, environment: Environment
+) -> bool:
+    """Whether the journal says what it said when ``view`` was built; raises as building one."""
+    assert isinstance(view, LostView), "asked of those that were built without a log"
+    return await _newest(container, storage, environment) == view.newest
+
+
+async def _newest(
+    container: int, storage: AsyncChunkStorage, environment: Environment
+) -> Recovered | None:
+    standing = await newest_standing(storage, environment, container, EPOCH_END)
+    return None if standing is None else standing.recovered
+
+
+async def _drop(view: LostView, environment: Environment) -> None:
+    await view.segments.close()
+    await run_whole(environment, INDEX_POOL, view.drop)
+
+
+async def _view(
+    container: int,
+    storage: AsyncChunkStorage,
+    environment: Environment,
+    settings: ContainerSettings,
+    folder: Path,
+) -> LostView:
+    cut = await newest_cut(container, EPOCH_END, (), storage, environment, settings, folder)
+    recovered = cut.where.recovered
+    assert recovered is not None, "a cut is of a journal"
+    try:
+        loss = await loss_of(cut, storage, environment, EPOCH_END)
+    except BaseException:
+        await run_whole(environment, INDEX_POOL, cut.index.close)
+        raise
+    warnings = tuple(_warnings(cut, loss))
+    where = cut.where.warned(_shown(cut), *warnings)
+    writer = NoWriter(cut.replica.tables)
+    layouts = TableLayoutStore(cut.replica.rows, writer, container, environment, 0.0)
+    segments = segment_storage(
+        storage, layouts, environment, settings, prefetch_bytes=settings.prefetch_bytes
+    )
+    system = system_storage(recovered, storage, environment, settings)
+    view = LostView(where, recovered, cut.replica, cut.index, system, segments)
+    view.doubts = tuple(_doubts(cut, loss))
+    view.lacks = bool(cut.where.warnings or warnings)
+    return view
+
+
+def _doubts(cut: Cut, loss: Loss) -> Iterator[str]:
+    if cut.damage:
+        yield f"long-term storage is damaged, an older state serves: {cut.damage}"
+    if loss.version is not None:
+        yield f"updates of tables up to version {loss.version} are lost"
+    yield from loss.signs
+
+
+def _shown(cut: Cut) -> str:
+    return (
+        f"read from long-term storage alone, as of table version {cut.where.table_end}: what was "
+        "acknowledged later is not shown"
+    )
+
+
+def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
+    yield from _doubts(cut, loss)
+    lacking = [segment for segment in loss.segments if segment.missing or segment.lost]
+    for segment in lacking[:WARNINGS_MAX]:
+        if segment.missing:
+            missing = counted(segment.missing, "byte")
+            yield f"segment {segment.name}: not shown: {missing} up to its seal"
+        for lost in segment.lost:
+            end = lost.offset + lost.length
+            yield (
+                f"segment {segment.name}: bytes {lost.offset} to {end} are lost: {lost.chunk} is "
+                f"{lost.reason}"
+            )
+    if len(lacking) > WARNINGS_MAX:
+        yield f"{len(lacking) - WARNINGS_MAX} more segments lack bytes"

@@ -1,0 +1,148 @@
+"""Maps of segments that stay true for a time: a pin first, then what there is behind it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from siltstone.container.models.segments import WriterInfo, writer_info
+from siltstone.container.reads.pins import FoundPin, make_pin, new_pin, remove_pin
+from siltstone.container.state.segment_map import BegunMap, SegmentMap
+from siltstone.core.environment import Environment
+from siltstone.core.errors import SiltstoneError, StoreError
+
+if TYPE_CHECKING:
+    from siltstone.container.reads.reads import Reading
+    from siltstone.core.storage.async_storage import AsyncChunkStorage
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 3
+"""How often a pin is made anew because the container was, which takes an operator each time."""
+
+Wanted = Callable[["Reading"], Sequence[tuple[str, int | None]]]
+"""Chooses segments, each with the offset at which it is to end; ``None`` means the flushed length.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedMaps:
+    """Segments of one container at one table version, whose chunks a pin keeps.
+
+    Attributes:
+        container: its index.
+        lineage: of its table log.
+        version: that was pinned; the maps show this one or a later one.
+        pin: key of the pin.
+        maps: of flushed bytes only.
+    """
+
+    container: int
+    lineage: bytes
+    version: int
+    pin: str
+    maps: tuple[SegmentMap, ...]
+
+
+class PinCalls:
+    """The part of a container, owned or not, that shows what is acknowledged when it is asked.
+
+    By its maps others read its chunks themselves.
+    """
+
+    async def _reading_now(self) -> Reading:
+        """All that is acknowledged at some moment after this call began."""
+        raise NotImplementedError
+
+    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
+        """The index of the container, long-term storage, and the environment."""
+        raise NotImplementedError
+
+    async def writers(self, name: str) -> list[WriterInfo]:
+        """The exactly-once writers of a segment by name. Raises ``SegmentNotFoundError``."""
+        replica = (reading := await self._reading_now()).replica
+        rows = replica.acknowledged_writers(reading.segment(name)).values()
+        return sorted(map(writer_info, rows), key=lambda writer: writer.name)
+
+    async def pinned_maps(self, wanted: Wanted, ttl_s: float) -> PinnedMaps | None:
+        """Map segments, and keep the chunks of their bytes for ``ttl_s`` seconds.
+
+        The pin is durable before the look at the rows that the maps are made of. Whatever they
+        name is dropped behind that look, if ever; so whoever deletes it lists pins later than that.
+
+        Args:
+            wanted: called with what there is now, perhaps twice.
+            ttl_s: above 0, from the moment on at which the owner sees the pin.
+
+        Returns:
+            ``None``, and nothing is pinned, when ``wanted`` chooses nothing.
+
+        Raises:
+            SegmentNotFoundError, SegmentTruncatedError, OffsetError: as ``wanted`` asks.
+            StoreError: the container was recovered with loss meanwhile, again and again.
+            ChunkError: the pin could not be written, or storage did not answer.
+        """
+        reading = await self._reading_now()
+        if not wanted(reading):
+            return None
+        async with self._behind_pin(reading, ttl_s) as (made, behind):
+            # All are of one moment: only then the log is asked for what is not flushed.
+            begun = [_flushed(behind, *one) for one in wanted(behind)]
+            return PinnedMaps(
+                container=self._pin_place()[0],
+                lineage=made.pin.lineage,
+                version=made.pin.version,
+                pin=made.name,
+                maps=tuple([await one.whole(behind.kept) for one in begun]),
+            )
+
+    @asynccontextmanager
+    async def _behind_pin(
+        self, reading: Reading, ttl_s: float
+    ) -> AsyncIterator[tuple[FoundPin, Reading]]:
+        """Pin what ``reading`` shows; give the block the pin, and what there is behind it.
+
+        When the look behind it fails, or shows another lineage, or the block fails, the pin is
+        given back at once: nobody knows of it.
+        """
+        index, storage, environment = self._pin_place()
+        for _ in range(_TRIES):
+            tables = reading.replica.tables
+            pin = new_pin(environment, tables.lineage, tables.applied_version, ttl_s)
+            made = await make_pin(storage, environment, index, pin)
+            async with AsyncExitStack() as stack:
+                stack.push_async_callback(_give_back, storage, made)
+                reading = await self._reading_now()
+                if reading.replica.tables.lineage == pin.lineage:
+                    yield made, reading
+                    stack.pop_all()
+                    return
+        raise StoreError(
+            "the container was made anew while it was pinned", container=index, tries=_TRIES
+        )
+
+    async def write_file_manifest(self, name: str, content: bytes) -> None:
+        """Write a file manifest, durably; nothing knows of it."""
+        await self._pin_place()[1].create(name, [content])
+
+    def uri_of(self, name: str) -> str | None:
+        """See ``chunk_care.Addresses``."""
+        return self._pin_place()[1].uri_of(name)
+
+
+async def _give_back(storage: AsyncChunkStorage, pin: FoundPin) -> None:
+    try:
+        await remove_pin(storage, pin)
+    except SiltstoneError as error:
+        logger.warning("%s stays until it expires: %s", pin.name, error)
+
+
+def _flushed(reading: Reading, name: str, end: int | None) -> BegunMap:
+    """Map a segment up to its flushed length, or to where it is to end."""
+    info = reading.info(name)
+    # What was truncated and is not flushed lies above the flushed length.
+    flushed = max(info.flushed_length, info.start_offset)
+    return reading.map(name, None, flushed if end is None else end)

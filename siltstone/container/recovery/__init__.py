@@ -1,0 +1,1 @@
+"""Going on after tier 1 or chunks were lost."""

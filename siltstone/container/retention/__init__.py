@@ -1,0 +1,1 @@
+"""Truncating the oldest bytes of segments by their rules."""

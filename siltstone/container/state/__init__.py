@@ -1,0 +1,1 @@
+"""What an owner knows in memory: segments, their tails, tables, frames."""

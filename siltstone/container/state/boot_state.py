@@ -1,0 +1,217 @@
+"""Where a boot starts from: what the journal says, and which index goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from siltstone.core.constants import TABLE_LOG_ID
+from siltstone.core.errors import LogLostError
+from siltstone.core.records.checkpoint import Checkpoint, IndexFile
+from siltstone.core.records.frame import Frame
+from siltstone.core.text import uuid_text
+from siltstone.journal.recovery import Recovered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Where a boot starts from.
+
+    Attributes:
+        lineage: 16 bytes.
+        recovered: what the journal says; ``None`` for a new container.
+        table_start: start of the table log on long-term storage.
+        table_end: end of the table log on long-term storage.
+        index_files: files of the index that the table log continues; empty for an empty index.
+        index_version: table version of these files.
+        index_crc: running CRC32C of the table log at ``index_version``.
+        warnings: what was passed over, for a person to read; empty when all is well.
+        repaired: something damaged was passed over that a new checkpoint would replace.
+    """
+
+    lineage: bytes
+    recovered: Recovered | None
+    table_start: int = 0
+    table_end: int = 0
+    index_files: tuple[IndexFile, ...] = ()
+    index_version: int = 0
+    index_crc: int = 0
+    warnings: tuple[str, ...] = ()
+    repaired: bool = False
+
+    def starting_at(self, checkpoint: Checkpoint) -> Found:
+        """The same, with the index of another checkpoint."""
+        return replace(
+            self,
+            index_files=checkpoint.index_files,
+            index_version=checkpoint.index_version,
+            index_crc=checkpoint.index_crc,
+        )
+
+    def starting_empty(self) -> Found:
+        """The same, with the empty index that the first table update continues."""
+        return replace(self, index_files=(), index_version=0, index_crc=0)
+
+    def warned(self, *warnings: str) -> Found:
+        """The same, with more to tell; what is known already is told once."""
+        return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
+
+
+def found(lineage: bytes, recovered: Recovered | None) -> Found:
+    """Take what a boot needs from what the journal says."""
+    if recovered is None:
+        return Found(lineage=lineage, recovered=None)
+    start = end = 0
+    for system in recovered.layouts:
+        if system.layout.segment_id == TABLE_LOG_ID:
+            start, end = system.layout.storage_start, system.layout.storage_length
+    where = Found(
+        lineage=lineage,
+        recovered=recovered,
+        table_start=start,
+        table_end=end,
+        warnings=recovered.warnings,
+        repaired=recovered.passed_over,
+    )
+    return where.starting_at(recovered.checkpoint)
+
+
+def check_lineage(where: Found, lineage: bytes | None) -> None:
+    """Refuse a log that is not the one that the journal speaks of.
+
+    Args:
+        where: what the journal says.
+        lineage: of the log; ``None`` when it is empty.
+
+    Raises:
+        LogLostError: it is another one; both are named.
+    """
+    recovered = where.recovered
+    if recovered is not None and lineage != where.lineage:
+        what = "the log is of another lineage" if lineage else "the log is empty"
+        raise LogLostError(
+            f"{what}: bring the right tier 1 back, or let siltstone recover say what is left",
+            found=uuid_text(lineage) if lineage else None,
+            expected=uuid_text(where.lineage),
+            journal=recovered.newest_file,
+        )
+
+
+def check_followed(followed: bytes, lineage: bytes) -> None:
+    """Refuse to go on with another history than the one that a reader has shown some of.
+
+    Args:
+        followed: the lineage that it began with.
+        lineage: of what it found now.
+
+    Raises:
+        LogLostError: they differ, as behind a recovery with loss.
+    """
+    if lineage != followed:
+        raise LogLostError(
+            "the container was recovered since this reader opened it, so what it showed may be "
+            "lost: open the store again",
+            found=uuid_text(lineage),
+            expected=uuid_text(followed),
+        )
+
+
+def check_log(where: Found, epoch: int, first: int, end: int) -> None:
+    """Refuse a log that is older than what long-term storage has seen.
+
+    Whoever writes to the journal has claimed his log before, in the same epoch. So a log without
+    that claim is a copy from before it, whatever was appended to the copy since.
+
+    Args:
+        where: what the journal says.
+        epoch: the newest one that the log was claimed in, asked for after the journal was read.
+        first: first index that the log keeps.
+        end: one above its newest index.
+
+    Raises:
+        LogLostError: frames that something durable relies on are not there.
+    """
+    recovered = where.recovered
+    if recovered is None:
+        return
+    if epoch < recovered.epoch:
+        raise LogLostError(
+            "the log was not claimed by the owner who wrote the journal: it is a copy, or there is"
+            " another one",
+            claimed=epoch,
+            expected=recovered.epoch,
+            journal=recovered.newest_file,
+        )
+    if first > recovered.safe_index:
+        raise LogLostError(
+            "the log begins behind what is needed",
+            first=first,
+            needed=recovered.safe_index,
+            journal=recovered.newest_file,
+        )
+    if end <= recovered.newest_index:
+        raise LogLostError(
+            "the log ends before an index that was acknowledged",
+            end=end,
+            acknowledged=recovered.newest_index,
+            journal=recovered.newest_file,
+        )
+
+
+def check_frames(where: Found, frames: Sequence[Frame]) -> None:
+    """Refuse a log whose frames of later epochs stand where acknowledged ones were.
+
+    Each claim of an older copy may leave a frame, so its end alone proves nothing.
+
+    Args:
+        where: what the journal says.
+        frames: every frame that the log keeps.
+
+    Raises:
+        LogLostError: the newest index that long-term storage has seen is that of another frame.
+    """
+    recovered = where.recovered
+    if recovered is None or not frames:
+        return
+    position = recovered.newest_index - frames[0].index
+    if 0 <= position < len(frames):
+        check_newest(where, frames[position].epoch)
+
+
+def check_newest(where: Found, epoch: int | None) -> None:
+    """Do as ``check_frames``, with the epoch of the frame at the newest index that is known.
+
+    ``None`` if the log has no such frame any more.
+    """
+    recovered = where.recovered
+    if recovered is not None and epoch is not None and epoch > recovered.epoch:
+        raise LogLostError(
+            "the log has another frame at an index that was acknowledged",
+            index=recovered.newest_index,
+            epoch=epoch,
+            acknowledged_in=recovered.epoch,
+            journal=recovered.newest_file,
+        )
+
+
+def check_begin(where: Found, first: int | None) -> None:
+    """Refuse frames that were read after the log was truncated behind what is needed.
+
+    Who has no claim reads beside the owner, and the first index that he asked for may be gone by
+    then: the owner flushes, says so in a journal file that the reader did not see, and truncates.
+
+    Args:
+        where: what the journal says.
+        first: index of the first frame that was read; ``None`` if there is none.
+
+    Raises:
+        LogLostError: frames are missing between what long-term storage has and these.
+    """
+    recovered = where.recovered
+    if recovered is not None and first is not None and first > recovered.safe_index:
+        raise LogLostError(
+            "the log was truncated behind what is needed",
+            first=first,
+            needed=recovered.safe_index,
+            journal=recovered.newest_file,
+        )

@@ -1,0 +1,183 @@
+"""What a boot needs of the frames of the tier-1 log, in memory that does not grow with them.
+
+The log is read twice. The first time, what is no append is kept; of appends no more than where they
+begin and end, roughly. When the tables say what was flushed, it is read again from the first append
+on that was not. Each time a frame is verified, taken and forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from siltstone.container.state.boot_state import Found, check_begin, check_newest
+from siltstone.container.state.exposed_bytes import Exposure
+from siltstone.container.state.logged_frame import LoggedFrame, logged
+from siltstone.core.constants import MIB
+from siltstone.core.environment import Environment, Pool
+from siltstone.core.fenced_log import FencedLog, LogReader
+from siltstone.core.records.frame import Frame
+from siltstone.core.records.piece import TIME, AppendHead, ControlKind, ControlPiece, TablePiece
+
+LOG_POOL: Final = Pool(name="log-boot", threads=4)
+
+_STRIDE: Final = 64
+"""Frames in which the appends to a segment are noted as one."""
+
+READS_MAX: Final = 5
+"""Reads of a log that an owner truncates meanwhile, before somebody gives up."""
+
+BATCH_BYTES_MAX: Final = 4 * MIB
+_BATCH_FRAMES_MAX: Final = 256
+"""Frames that are read on a thread before the loop applies them."""
+
+
+class LogScan:
+    """The first look at all frames that a log keeps.
+
+    Attributes:
+        first: index of the first frame; ``None`` when there is none.
+        newest: index of the newest one, else -1.
+        newest_epoch: its epoch, else 0.
+        frames: those that hold more than appends and times, without their appends.
+        exposure: what all frames brought.
+        replayed_ms: the latest time in them, milliseconds since 1970; 0 without any.
+
+    Args:
+        where: what the journal says.
+        environment: the clocks.
+    """
+
+    def __init__(self, where: Found, environment: Environment) -> None:
+        self.first: int | None = None
+        self.newest = -1
+        self.newest_epoch = 0
+        self.frames: list[LoggedFrame] = []
+        self.exposure = Exposure()
+        self.replayed_ms = 0
+        self._where = where
+        self._environment = environment
+        self._epoch_at_newest: int | None = None
+        self._starts: dict[int, tuple[array[int], array[int]]] = {}
+
+    def take(self, frame: Frame) -> None:
+        """Look at the next frame. Raises as ``logged``."""
+        recovered = self._where.recovered
+        if self.first is None:
+            self.first = frame.index
+        if recovered is not None and frame.index == recovered.newest_index:
+            self._epoch_at_newest = frame.epoch
+        self.newest, self.newest_epoch = frame.index, frame.epoch
+        whole = logged(frame)
+        time_s, made_ms = frame_times(whole, self._environment)
+        self.replayed_ms = max(self.replayed_ms, made_ms)
+        size = 0
+        kept = appended = changed = False
+        for piece in whole.pieces:
+            if isinstance(piece, AppendHead):
+                appended = True
+                size += piece.length
+                self._note(piece, frame.index)
+            elif isinstance(piece, TablePiece):
+                kept = changed = True
+            else:
+                kept = kept or piece.control is not ControlKind.TIME
+        if changed or appended:
+            self.exposure.add(frame.index, size, time_s)
+        if kept:
+            rest = tuple(piece for piece in whole.pieces if not isinstance(piece, AppendHead))
+            self.frames.append(LoggedFrame(frame.index, frame.crc, b"", rest))
+
+    def check(self) -> None:
+        """Refuse what ``check_begin`` and ``check_frames`` refuse. Raises ``LogLostError``."""
+        self.check_first(self.first)
+        check_newest(self._where, self._epoch_at_newest)
+
+    def check_first(self, first: int | None) -> None:
+        """Refuse a log that begins at ``first`` by now. Raises ``LogLostError``."""
+        check_begin(self._where, first)
+
+    def first_needed(self, flushed: Callable[[int], int | None]) -> int:
+        """The first index whose frame may hold bytes that are in no chunk; else beyond ``newest``.
+
+        ``flushed`` tells how much of a segment is in chunks, and ``None`` for one that is gone.
+        """
+        needed = self.newest + 1
+        for segment_id, (indexes, ends) in self._starts.items():
+            length = flushed(segment_id)
+            if length is None:
+                continue
+            for index, end in zip(indexes, ends, strict=True):
+                if index >= needed:
+                    break
+                if end > length:
+                    needed = index
+                    break
+        return needed
+
+    def _note(self, head: AppendHead, index: int) -> None:
+        found = self._starts.get(head.segment_id)
+        if found is None:
+            found = self._starts[head.segment_id] = array("q"), array("q")
+        indexes, ends = found
+        end = head.offset + head.length
+        if indexes and index - indexes[-1] < _STRIDE:
+            ends[-1] = max(ends[-1], end)
+        else:
+            indexes.append(index)
+            ends.append(end)
+
+
+def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, int]:
+    """When a frame was made: monotonic seconds, never in the future; milliseconds since 1970.
+
+    The second is 0, and the first is now, for a frame that does not say.
+    """
+    now_s = environment.monotonic()
+    for piece in frame.pieces:
+        if isinstance(piece, ControlPiece) and piece.control is ControlKind.TIME:
+            (made_ms,) = TIME.unpack(piece.payload)
+            return now_s - max(0.0, environment.time() - made_ms / 1000), made_ms
+    return now_s, 0
+
+
+def scan_frames(frames: Iterator[Frame], where: Found, environment: Environment) -> LogScan:
+    """Look at frames for the first time. Blocking; raises as reading them."""
+    scan = LogScan(where, environment)
+    for frame in frames:
+        scan.take(frame)
+    return scan
+
+
+def take_some(frames: Iterator[Frame]) -> list[Frame]:
+    """The next frames, about ``BATCH_BYTES_MAX`` of them, none at the end. Blocking."""
+    taken: list[Frame] = []
+    size = 0
+    for frame in islice(frames, _BATCH_FRAMES_MAX):
+        taken.append(frame)
+        size += frame.size
+        if size >= BATCH_BYTES_MAX:
+            break
+    return taken
+
+
+async def each_frame(
+    log: FencedLog | LogReader,
+    start: int,
+    environment: Environment,
+    apply: Callable[[LoggedFrame], object],
+    newest: int | None = None,
+) -> None:
+    """Read frames from ``start`` on, up to and with ``newest`` if it is given; apply each.
+
+    Raises as reading them, and as ``apply``.
+    """
+    frames = await environment.run_blocking(LOG_POOL, partial(log.read, start))
+    while batch := await environment.run_blocking(LOG_POOL, partial(take_some, frames)):
+        for frame in batch:
+            if newest is not None and frame.index > newest:
+                return
+            apply(logged(frame))

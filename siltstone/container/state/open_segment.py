@@ -1,0 +1,108 @@
+"""The in-memory state of a segment that is in use. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from siltstone.container.state.tail import Tail
+from siltstone.core.records.piece import WriterMark
+from siltstone.core.records.segment_state import SegmentState
+from siltstone.core.records.writer_row import WriterRow
+
+
+@dataclass(slots=True)
+class WriterMemory:
+    """An exactly-once writer as assigned."""
+
+    row: WriterRow
+
+
+class OpenSegment:
+    """One segment in use.
+
+    Attributes:
+        segment_id: its id.
+        name: its name.
+        state: the acknowledged state row.
+        writable: as assigned: neither sealed, nor deleted, nor held by a concat.
+        assigned: length including appends in flight.
+        length: acknowledged length.
+        flushed: how much of it lies in chunks.
+        tail: acknowledged bytes from ``flushed`` on.
+        piece: the piece of the batch being filled, if it is of that batch.
+        writers: exactly-once writers by number, once loaded.
+        joining: concats that are about to take its bytes; it keeps its name meanwhile.
+        held: appends wait while a concat needs the segment to stand still.
+        users: readers, waiters and operations that keep it in memory.
+        grown: notifies those who wait for more bytes; ``None`` while nobody does.
+    """
+
+    __slots__ = (
+        "assigned",
+        "flushed",
+        "grown",
+        "held",
+        "joining",
+        "length",
+        "name",
+        "piece",
+        "segment_id",
+        "state",
+        "tail",
+        "users",
+        "writable",
+        "writers",
+    )
+
+    def __init__(self, state: SegmentState, flushed: int) -> None:
+        self.segment_id = state.segment_id
+        self.name = state.name
+        self.state = state
+        self.writable = state.sealed_length is None and not state.deleted
+        self.assigned = flushed
+        self.length = flushed
+        self.flushed = flushed
+        self.tail = Tail()
+        self.piece: OpenPiece | None = None
+        self.writers: dict[int, WriterMemory] | None = None
+        self.held: asyncio.Event | None = None
+        self.users = 0
+        self.joining = 0
+        self.grown: asyncio.Event | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost if it were loaded from its rows again."""
+        return (
+            not self.tail
+            and self.assigned == self.length == self.flushed
+            and not self.users
+            and self.held is None
+            and self.grown is None
+        )
+
+    def notify(self) -> None:
+        """Wake those who wait for a change."""
+        if self.grown is not None:
+            self.grown.set()
+            self.grown = None
+
+    async def changed(self) -> None:
+        """Wait for the next change: more bytes, sealed, truncated or deleted."""
+        if self.grown is None:
+            self.grown = asyncio.Event()
+        await self.grown.wait()
+
+
+class OpenPiece:
+    """Appends of one segment in one batch, which is ``batch``: known by identity alone."""
+
+    __slots__ = ("batch", "marks", "offset", "parts", "segment")
+
+    def __init__(self, batch: object, segment: OpenSegment) -> None:
+        self.batch = batch
+        self.segment = segment
+        self.offset = segment.assigned
+        self.parts: list[bytes] = []
+        self.marks: dict[int, WriterMark] | None = None

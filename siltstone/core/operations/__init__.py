@@ -1,1 +1,0 @@
-"""The operations on segments in chunks: for each a pure plan and a short run."""

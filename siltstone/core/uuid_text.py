@@ -1,9 +1,0 @@
-"""How a uuid is shown: one form, wherever people and programs see it."""
-
-from __future__ import annotations
-
-
-def uuid_text(raw: bytes) -> str:
-    """Write sixteen bytes as a uuid, in lower case and with dashes."""
-    digits = raw.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

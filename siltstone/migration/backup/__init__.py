@@ -1,0 +1,1 @@
+"""Backups: made, verified, restored, expired."""

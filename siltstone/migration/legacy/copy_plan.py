@@ -1,0 +1,123 @@
+"""Which bytes go where when a legacy layout is copied: shares, sessions, runs, tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from siltstone.core.constants import MIB
+from siltstone.migration.legacy.findings import Finding, Piece
+from siltstone.migration.legacy.plan import PlannedSegment
+from siltstone.pipelines.work import in_groups
+
+SESSION_BYTES: Final = 256 * MIB
+"""What becomes visible in one step."""
+
+SESSION_SEGMENTS: Final = 500
+SESSION_FILES: Final = 20_000
+RUN_BYTES: Final = 32 * MIB
+"""What one task copies of a file at most: a killed migration does again what it was at."""
+
+GROUP_BYTES: Final = 8 * MIB
+"""Runs of several files are one task as long as they are no more than this together."""
+
+GROUP_RUNS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one session brings of a segment.
+
+    Attributes:
+        planned: the segment.
+        start: first offset, in the segment.
+        stop: end.
+    """
+
+    planned: PlannedSegment
+    start: int
+    stop: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the segment is made."""
+        return self.start == self.planned.finding.start
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the segment is whole then."""
+        return self.stop == self.planned.finding.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Bytes of one file that become chunks of their own.
+
+    Attributes:
+        segment: name in the store.
+        start: offset in the segment.
+        key: of the file.
+        offset: in the file.
+        length: bytes, at least 1.
+        physical: bytes that the file has; with others it has changed.
+    """
+
+    segment: str
+    start: int
+    key: str
+    offset: int
+    length: int
+    physical: int
+
+
+def sessions_of(lacking: Iterable[PlannedSegment], *, whole: bool) -> Iterator[list[Share]]:
+    """Cut what is lacking into sessions, in the order in which they have to become visible.
+
+    Args:
+        lacking: segments of one container.
+        whole: whether each segment has to come in one step.
+    """
+    session: list[Share] = []
+    length, files = 0, 0
+    for planned in lacking:
+        start, end = planned.position, planned.finding.length
+        while True:
+            stop = end if whole else min(end, start + SESSION_BYTES - length)
+            session.append(Share(planned=planned, start=start, stop=stop))
+            length += stop - start
+            files += len(planned.finding.pieces)
+            full = length >= SESSION_BYTES or files >= SESSION_FILES
+            if full or len(session) == SESSION_SEGMENTS:
+                yield session
+                session, length, files = [], 0, 0
+            if stop == end:
+                break
+            start = stop
+    if session:
+        yield session
+
+
+def runs_of(finding: Finding, segment: str, start: int, stop: int) -> Iterator[Run]:
+    """The runs of ``[start, stop)`` of a segment, none longer than a task's."""
+    for piece in finding.pieces:
+        yield from runs_of_piece(piece, segment, start, stop)
+
+
+def runs_of_piece(piece: Piece, segment: str, start: int, stop: int) -> Iterator[Run]:
+    """Those of them that lie in one file."""
+    begin, end = max(start, piece.start), min(stop, piece.start + piece.length)
+    for first in range(begin, end, RUN_BYTES):
+        yield Run(
+            segment=segment,
+            start=first,
+            key=piece.key,
+            offset=first - piece.start,
+            length=min(RUN_BYTES, end - first),
+            physical=piece.physical,
+        )
+
+
+def groups_of(runs: Iterable[Run]) -> Iterator[Sequence[Run]]:
+    """Cut runs into tasks: small ones share one."""
+    return in_groups(runs, lambda run: run.length, GROUP_BYTES, GROUP_RUNS)

@@ -1,0 +1,1 @@
+"""Moving the chunks of a store to another storage."""

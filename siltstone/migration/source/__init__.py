@@ -1,0 +1,1 @@
+"""Where what is migrated lies, shared by files and by legacy layouts."""

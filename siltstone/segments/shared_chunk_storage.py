@@ -1,0 +1,236 @@
+"""The segment layer of applications' segments, of which several may share one chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+from siltstone.core.chunk_storage import Buffer
+from siltstone.core.environment import Environment
+from siltstone.core.layout_store import PackingLayoutStore
+from siltstone.core.records.extent import Extent
+from siltstone.core.records.legacy_row import LegacyRow
+from siltstone.core.records.table_record import TableEntry
+from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.segments.concat import run_publish
+from siltstone.segments.concat_staging import Joining
+from siltstone.segments.legacy_files import SeenHeader
+from siltstone.segments.merge import Merge, Merging, reserve_merge, state_merge
+from siltstone.segments.pack import Run, run_pack
+from siltstone.segments.repack import REPACK_EXTENTS_MAX, run_repack
+from siltstone.segments.seal import seal_all
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+from siltstone.segments.settings import SegmentStorageSettings
+from siltstone.segments.verified_blocks import VerifiedBlocks
+from siltstone.segments.write_legacy import (
+    LegacyRows,
+    plan_next,
+    run_legacy_seal,
+    run_legacy_write,
+)
+
+
+class PackingSegmentStorage(ChunkedSegmentStorage):
+    """A ``ChunkedSegmentStorage`` that can put bytes of several segments into one chunk.
+
+    It is made like that one, of layouts that can state a pack.
+    """
+
+    def __init__(
+        self,
+        storage: AsyncChunkStorage,
+        layouts: PackingLayoutStore,
+        environment: Environment,
+        settings: SegmentStorageSettings,
+        blocks: VerifiedBlocks | None = None,
+    ) -> None:
+        super().__init__(storage, layouts, environment, settings, blocks)
+        self._packing_layouts = layouts
+
+    async def write_packed(self, runs: Sequence[Run]) -> int:
+        """Put bytes of several segments, at their flushed lengths, into one new chunk.
+
+        One ``create``, then one transaction for every few hundred runs. Each transaction is whole:
+        the chunk's references are the extents that name it. Passed over is a segment that was
+        deleted, was truncated beyond its run, is at another flushed length, has extents of a concat
+        that was not shown, or is being changed by another call; and all are where fewer than two
+        are left. ``write`` is for those.
+
+        Args:
+            runs: of different segments; together no more than a chunk takes.
+
+        Returns:
+            How many of the runs are flushed now.
+
+        Raises:
+            ValueError: the runs are more than a chunk takes.
+            ChunkError: storage failed, several times if the outcome was unknown; no flushed length
+                has changed.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+                When the log was full, the runs of earlier transactions are flushed.
+        """
+        length = sum(run.length for run in runs)
+        if length > self._context.chunk_bytes:
+            raise ValueError(f"{length} bytes are more than a chunk takes")
+        async with self._locks.hold_free(run.segment_id for run in runs) as held:
+            mine = [run for run in runs if run.segment_id in held]
+            taken = sum(run.length for run in mine)
+            with self._context.storage.metrics.timed("pack", length=taken):
+                packed = await run_pack(self._context, self._packing_layouts, mine)
+        capabilities = self._context.storage.capabilities
+        if capabilities.append and capabilities.seal:
+            await seal_all(self._context.storage, packed.closed, self._context.mishaps)
+        return packed.count
+
+    def legacy_end(self, row: LegacyRow, segment_id: int, end: int) -> int:
+        """Up to where one ``write_legacy`` takes the bytes from the flushed length to ``end``."""
+        return plan_next(self._context, row, segment_id, end)[1][-1].end
+
+    async def write_legacy(
+        self,
+        row: LegacyRow,
+        segment_id: int,
+        offset: int,
+        buffers: Sequence[Buffer],
+        *,
+        until: int,
+        seen: SeenHeader,
+        rows: LegacyRows,
+        writers: tuple[WriterRow, ...] = (),
+        extra: tuple[TableEntry, ...] = (),
+    ) -> int:
+        """Put bytes at the flushed length into files of a legacy layout, durably, and state it.
+
+        Args:
+            row: of the segment.
+            segment_id: the segment; no other one shares its last file.
+            offset: where the bytes begin; the flushed length.
+            buffers: the bytes, up to what ``legacy_end`` said.
+            until: the acknowledged length.
+            seen: how the header was when it was compared last; kept from call to call.
+            rows: how rows are stated; a row alone before new files are begun.
+            writers: writer rows as of the end of these bytes.
+            extra: entries that go with the transaction.
+
+        Returns:
+            The new flushed length.
+
+        Raises:
+            LegacyChangedError: somebody else wrote to the layout; nothing was written.
+            LostDataError: a file has lost bytes; nothing was written.
+            SegmentNotFoundError: the segment was deleted; nothing was committed.
+            ChunkError: storage failed; the same call may be made again.
+            LogError: whether it took place is unknown, this owner must stop.
+        """
+        length = sum(map(len, buffers))
+        async with self.lock(segment_id):
+            with self._timed("write", segment_id, length):
+                return await run_legacy_write(
+                    self._context,
+                    row,
+                    segment_id,
+                    offset,
+                    buffers,
+                    until,
+                    seen,
+                    rows,
+                    writers,
+                    extra,
+                )
+
+    async def seal_legacy(
+        self, row: LegacyRow, segment_id: int, seen: SeenHeader, rows: LegacyRows
+    ) -> None:
+        """Let the files of a sealed segment, whose bytes are all flushed, say that it is sealed.
+
+        Raises as ``write_legacy``; repeatable.
+        """
+        async with self.lock(segment_id):
+            await run_legacy_seal(self._context, row, segment_id, seen, rows)
+
+    async def repack(self, extents: Sequence[Extent]) -> int:
+        """Copy bytes of several segments from mostly dead chunks into one new chunk.
+
+        Reads and writes of the segments go on meanwhile. What changed meanwhile stays where it is,
+        and so does what a segment holds that is being changed when the copy is stated.
+
+        Args:
+            extents: at most ``REPACK_EXTENTS_MAX``; together no more than a chunk takes.
+
+        Returns:
+            How many extents lie in the new chunk.
+
+        Raises:
+            ValueError: they are more than that.
+            ChunkError, CorruptDataError: some could not be read, and stay; or the new chunk could
+                not be written, and all stay.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+        """
+        length = sum(extent.length for extent in extents)
+        if length > self._context.chunk_bytes or len(extents) > REPACK_EXTENTS_MAX:
+            raise ValueError(
+                f"{len(extents)} extents of {length} bytes are more than a chunk takes"
+            )
+        with self._context.storage.metrics.timed("repack", length=length):
+            return await run_repack(self._context, self._packing_layouts, self._locks, extents)
+
+    async def publish(
+        self, joinings: Sequence[Joining], entries: Callable[[], Sequence[TableEntry]]
+    ) -> None:
+        """Join hidden segments to others, all in one transaction, with ``entries``.
+
+        Args:
+            joinings: at least one, each with another target and another source. A source of more
+                than ``CONCAT_EXTENTS_MAX`` extents was placed before; see ``place``.
+            entries: gives what goes with the transaction. Called when it is assigned, and again if
+                that one had no room; what it raises is raised here, and nothing was done.
+
+        Raises:
+            SegmentNotFoundError: a target was deleted; nothing was done.
+            SegmentSealedError: a target is sealed; nothing was done.
+            OffsetError: a target has another flushed length; nothing was done.
+            LogError: whether it took place is unknown, this owner must stop.
+        """
+        ids = sorted({one for each in joinings for one in (each.target_id, each.source_id)})
+        async with AsyncExitStack() as stack:
+            for segment_id in ids:
+                await stack.enter_async_context(self.lock(segment_id))
+            await run_publish(self._context, self._packing_layouts, joinings, entries)
+
+    async def reserve_merge(self, merge: Merge) -> Merging:
+        """Reserve a name for what others shall write, and say what they write there.
+
+        Nothing is known of that name until ``state_merge`` or ``abandon_merge``.
+        """
+        return await reserve_merge(self._context, self._packing_layouts, merge)
+
+    async def state_merge(self, merge: Merge, merging: Merging, sums: Sequence[int]) -> int:
+        """Let a chunk that others wrote stand for extents that are still as they were.
+
+        Args:
+            merge: what was merged.
+            merging: what ``reserve_merge`` said of it.
+            sums: of the blocks of the new chunk, as it was written.
+
+        Returns:
+            How many extents it stands for; with none it was abandoned.
+
+        Raises:
+            LostDataError: the chunk is not there, or has another length; it was abandoned.
+            LogError: from a transaction: whether it took place is unknown, this owner must stop.
+        """
+        return await state_merge(
+            self._context, self._packing_layouts, self._locks, merge, merging, sums
+        )
+
+    def abandon_merge(self, merging: Merging) -> None:
+        """Nobody will ever state this chunk, which may exist."""
+        self._context.memory.abandon([merging.new])
+
+    def takes_append(self, segment_id: int) -> bool:
+        """Whether the segment's next bytes are likely to be appended to a chunk of its own.
+
+        Answered from memory, since it is asked for many segments before any of them is written.
+        """
+        return self._context.memory.has_open_chunk(segment_id)

@@ -1,0 +1,1 @@
+"""Verbs about a whole store: init, doctor, inspection, recovery."""

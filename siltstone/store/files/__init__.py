@@ -1,0 +1,1 @@
+"""Segments that are published as files."""

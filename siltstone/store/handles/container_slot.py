@@ -1,0 +1,74 @@
+"""The place of one container in a store: what its handles hold at the moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+from siltstone.core.errors import StoreError
+from siltstone.store.handles.stand_ins import refusing_container
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+
+
+class Handle(Protocol):
+    """A segment, table or writer: anything that calls a container."""
+
+    _container: Container
+
+    def __hash__(self) -> int: ...
+
+
+class ContainerSlot:
+    """Holds a container and knows the living handles to it, so that all can be given another.
+
+    Thread-safe, since handles are made by any thread.
+
+    Attributes:
+        index: of the container.
+        container: what serves its calls now.
+        epoch: of the newest owner that this store was, or of what a reader saw first.
+    """
+
+    def __init__(self, index: int, container: Container, epoch: int) -> None:
+        self.index = index
+        self.epoch = epoch
+        self.container = container
+        self._handles: WeakSet[Handle] = WeakSet()
+        self._lock = threading.Lock()
+
+    def bind_handle(self, handle: Handle) -> None:
+        """Give a new handle its container, now and whenever that is exchanged."""
+        with self._lock:
+            handle._container = self.container
+            self._handles.add(handle)
+
+    def bind(self, container: Container) -> None:
+        """Let every call from now on go to ``container``."""
+        with self._lock:
+            self.container = container
+            for handle in list(self._handles):
+                handle._container = container
+
+    def bind_after_fork(self, container: Container) -> None:
+        """``bind`` in a forked child, where the lock may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+        self.bind(container)
+
+
+def all_slots(here: Iterable[ContainerSlot], count: int) -> tuple[ContainerSlot, ...]:
+    """The slots of all containers by their indexes; those that are not open here refuse calls."""
+    found = {slot.index: slot for slot in here}
+    opened = ",".join(map(str, found))
+    return tuple(found.get(index) or _elsewhere(index, opened) for index in range(count))
+
+
+def _elsewhere(index: int, opened: str) -> ContainerSlot:
+    make_error = partial(
+        StoreError, "the container is not open here", container=index, opened=opened
+    )
+    return ContainerSlot(index, refusing_container(make_error), 0)

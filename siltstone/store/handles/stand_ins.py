@@ -1,0 +1,76 @@
+"""Stand-ins for a container that can not serve, or not write.
+
+A handle holds the container itself, so that an append costs two frames of Python. Everything that
+may happen to a store meanwhile (closed, fenced, being opened again, forked) is done by giving its
+handles another object to hold; no call on the way checks a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from siltstone.core.errors import ReadOnlyError, SiltstoneError
+
+if TYPE_CHECKING:
+    from siltstone.container.container import Container
+    from siltstone.container.reader.read_container import ReadContainer
+
+WRITING_VERBS: Final = frozenset(
+    {
+        "adoptions",
+        "append",
+        "append_as",
+        "append_many",
+        "begin_legacy",
+        "checkpoint",
+        "collect",
+        "compaction",
+        "commit",
+        "concat",
+        "create",
+        "create_table",
+        "delete",
+        "end_legacy",
+        "flush",
+        "frame_data_max",
+        "imports",
+        "keep_sums",
+        "make",
+        "record_sums",
+        "register_writer",
+        "rename",
+        "seal",
+        "truncate",
+        "update",
+    }
+)
+"""What only an owner of a container has."""
+
+
+class _ReadOnlyContainer:
+    def __init__(self, reader: ReadContainer) -> None:
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WRITING_VERBS:
+            raise ReadOnlyError("the store was opened read-only", verb=name)
+        return getattr(self._reader, name)
+
+
+class _RefusingContainer:
+    def __init__(self, make_error: Callable[[], SiltstoneError]) -> None:
+        self._make_error = make_error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._make_error()
+
+
+def read_only_container(reader: ReadContainer) -> Container:
+    """Return a container that reads as ``reader`` does and refuses with ``ReadOnlyError``."""
+    return cast("Container", _ReadOnlyContainer(reader))
+
+
+def refusing_container(make_error: Callable[[], SiltstoneError]) -> Container:
+    """Return a container of which every use raises a new error of ``make_error``."""
+    return cast("Container", _RefusingContainer(make_error))

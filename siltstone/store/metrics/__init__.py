@@ -1,0 +1,1 @@
+"""Metrics and spans for the systems that gather them."""

@@ -1,0 +1,1 @@
+"""The settings of a store: file, model, units, what is in effect."""

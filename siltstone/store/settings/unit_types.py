@@ -1,0 +1,21 @@
+"""Types of settings that people write with a unit, apart from the units: they bring pydantic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from siltstone.store.settings.units import parse_size, parse_time
+
+
+def _rate(value: int) -> int:
+    if not value:
+        raise ValueError("must be above 0; leave it out for no limit")
+    return value
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(json_schema_extra={"unit": "size"})]
+Rate = Annotated[Size, AfterValidator(_rate)]
+"""Bytes a second."""
+Time = Annotated[float, BeforeValidator(parse_time), Field(json_schema_extra={"unit": "time"})]

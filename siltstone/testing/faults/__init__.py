@@ -1,0 +1,1 @@
+"""Storage, logs, files and networks that fail as they are told to."""

@@ -1,0 +1,82 @@
+"""A reader pins what it shows: nothing of that is deleted while the pin lives."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from siltstone.container.reader.read_container import ReadContainer
+from siltstone.container.reads.pins import list_pins
+from tests.unit.container.container_world import Owner, World, pattern, with_settings, world
+
+SETTINGS = with_settings(garbage_delay_s=10.0, garbage_interval_s=1e6)
+
+
+def play(story: Callable[[World, Owner, ReadContainer], Awaitable[None]]) -> None:
+    async def whole(made: World) -> None:
+        owner = await made.open()
+        await owner.container.create("a")
+        await owner.container.append("a", pattern(1, 9_000))
+        await owner.container.flush()
+        reader = await made.open_reader()
+        await story(made, owner, reader)
+        await reader.close()
+        await made.check(owner)
+        await owner.container.close()
+
+    with world(settings=SETTINGS) as made:
+        made.run(whole(made))
+
+
+async def drop_all(owner: Owner) -> None:
+    await owner.container.truncate("a", (await owner.container.info("a")).length)
+    await owner.container.collect()
+    await owner.container.flush()
+
+
+def names(made: World) -> list[str]:
+    return made.names("data/")
+
+
+def test_what_is_shown_behind_a_pin_stays() -> None:
+    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+        # The reader has not looked since: only the pin's own look shows these.
+        await owner.container.append("a", pattern(2, 20_000))
+        await owner.container.flush()
+        pin = await reader.pin(100)
+        shown = {chunk.chunk for chunk in await reader.chunks("a")}
+        await drop_all(owner)
+        await made.environment.sleep(50)
+        assert await owner.container.garbage.run() == 0
+        assert shown <= set(names(made))
+        await made.environment.sleep(100)
+        assert pin.pin.expires_ms < made.environment.time() * 1000
+        assert await owner.container.garbage.run() == len(shown)
+
+    play(story)
+
+
+def test_a_pin_that_is_renewed_holds_on_and_leaves_one_object() -> None:
+    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+        pin = await reader.pin(30)
+        await drop_all(owner)
+        for _ in range(4):
+            await made.environment.sleep(20)
+            pin = await reader.renew(pin, 30)
+            assert await owner.container.garbage.run() == 0
+        assert made.names("system/pins/") == [pin.name]
+
+    play(story)
+
+
+def test_what_a_pin_held_goes_when_it_is_given_back() -> None:
+    async def story(made: World, owner: Owner, reader: ReadContainer) -> None:
+        pin = await reader.pin(1e6)
+        await drop_all(owner)
+        await made.environment.sleep(50)
+        assert await owner.container.garbage.run() == 0
+        await reader.unpin(pin)
+        await reader.unpin(pin)
+        assert not await list_pins(reader._storage, 0)
+        assert await owner.container.garbage.run() == 1
+
+    play(story)

@@ -1,0 +1,245 @@
+"""Where a boot starts from, and which logs it refuses: a table of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from siltstone.container.state.boot_state import (
+    Found,
+    check_begin,
+    check_frames,
+    check_lineage,
+    check_log,
+    found,
+)
+from siltstone.core.constants import TABLE_LOG_ID
+from siltstone.core.errors import LogLostError
+from siltstone.core.records.checkpoint import Checkpoint, IndexFile, SystemLayout
+from siltstone.core.records.frame import KIND_BATCH, Frame
+from siltstone.core.records.layout import Layout
+from siltstone.core.text import uuid_text
+from siltstone.journal.recovery import Recovered
+
+LINEAGE = bytes(range(16))
+OTHER = bytes(16)
+NEWEST_FILE = "the newest file of the journal"
+EPOCH, SAFE, NEWEST = 5, 20, 30
+
+
+def checkpoint(version: int) -> Checkpoint:
+    return Checkpoint(
+        lineage=LINEAGE,
+        epoch=EPOCH,
+        sequence=0,
+        system=(),
+        index_files=(IndexFile(file_name="f", chunk_name=f"index {version}", length=1, crc=1),),
+        index_version=version,
+        index_crc=version + 1,
+        replay_index=0,
+        safe_index=0,
+        newest_index=0,
+    )
+
+
+def system(segment_id: int, start: int, end: int) -> SystemLayout:
+    layout = Layout(segment_id=segment_id, storage_start=start, storage_length=end)
+    return SystemLayout(layout=layout, extents=(), chunks=(), sums=())
+
+
+RECOVERED = Recovered(
+    container=0,
+    epoch=EPOCH,
+    stated_epoch=EPOCH,
+    checkpoint=checkpoint(100),
+    checkpoint_file="the checkpoint",
+    newest_file=NEWEST_FILE,
+    batches=0,
+    layouts=(system(TABLE_LOG_ID, 40, 140), system(TABLE_LOG_ID + 1, 1, 2)),
+    safe_index=SAFE,
+    newest_index=NEWEST,
+    next_sequence=0,
+    highest_epoch=EPOCH,
+    owners=1,
+    passed_over=True,
+    warnings=("a warning",),
+)
+
+
+@pytest.fixture
+def where() -> Found:
+    """Of a container with a journal."""
+    return found(LINEAGE, RECOVERED)
+
+
+@pytest.fixture
+def new() -> Found:
+    """Of a new container."""
+    return found(LINEAGE, None)
+
+
+def frame(index: int, epoch: int) -> Frame:
+    return Frame(
+        kind=KIND_BATCH,
+        lineage=LINEAGE,
+        epoch=epoch,
+        index=index,
+        previous_crc=0,
+        count=1,
+        body=b"",
+        crc=0,
+    )
+
+
+def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: Found) -> None:
+    assert (
+        Found(
+            lineage=LINEAGE,
+            recovered=RECOVERED,
+            table_start=40,
+            table_end=140,
+            index_files=RECOVERED.checkpoint.index_files,
+            index_version=100,
+            index_crc=101,
+            warnings=("a warning",),
+            repaired=True,
+        )
+        == where
+    )
+    without = found(LINEAGE, replace(RECOVERED, layouts=(), passed_over=False, warnings=()))
+    assert (without.table_start, without.table_end) == (0, 0)
+    assert (without.repaired, without.warnings) == (False, ())
+
+
+def test_a_new_container_starts_with_nothing(new: Found) -> None:
+    assert Found(lineage=LINEAGE, recovered=None) == new
+    assert (new.index_files, new.index_version, new.index_crc) == ((), 0, 0)
+    assert (new.table_start, new.table_end, new.repaired) == (0, 0, False)
+
+
+def test_another_index_changes_nothing_else(where: Found) -> None:
+    older = checkpoint(60)
+    at = where.starting_at(older)
+    assert (at.index_files, at.index_version, at.index_crc) == (older.index_files, 60, 61)
+    assert at.starting_at(RECOVERED.checkpoint) == where
+    empty = where.starting_empty()
+    assert (empty.index_files, empty.index_version, empty.index_crc) == ((), 0, 0)
+    assert empty.starting_at(RECOVERED.checkpoint) == where
+
+
+def test_a_warning_is_told_once(where: Found) -> None:
+    warned = where.warned("another", "a warning").warned("another")
+    assert warned.warnings == ("a warning", "another")
+    assert replace(warned, warnings=where.warnings) == where
+
+
+def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None:
+    check_lineage(where, LINEAGE)
+    for lineage in (LINEAGE, OTHER, None):
+        check_lineage(new, lineage)
+
+
+@pytest.mark.parametrize(
+    ("lineage", "message"),
+    [
+        (OTHER, "of another lineage: {help} found={OTHER} expected={LINEAGE}"),
+        (None, "empty: {help} expected={LINEAGE}"),
+    ],
+)
+def test_a_log_of_another_lineage_is_refused(
+    where: Found, lineage: bytes | None, message: str
+) -> None:
+    with pytest.raises(LogLostError) as caught:
+        check_lineage(where, lineage)
+    told = message.format(
+        help="bring the right tier 1 back, or let siltstone recover say what is left",
+        OTHER=uuid_text(OTHER),
+        LINEAGE=uuid_text(LINEAGE),
+    )
+    assert str(caught.value) == f"the log is {told} journal={NEWEST_FILE}"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "end"),
+    [(EPOCH, SAFE, NEWEST + 1), (EPOCH + 1, 0, NEWEST + 1), (EPOCH, SAFE - 1, NEWEST + 9)],
+)
+def test_a_log_that_holds_what_is_needed_is_accepted(
+    where: Found, epoch: int, first: int, end: int
+) -> None:
+    check_log(where, epoch, first, end)
+
+
+def test_a_new_container_needs_nothing_of_its_log(new: Found) -> None:
+    check_log(new, 0, 10**6, 0)
+    check_frames(new, [frame(0, EPOCH + 9)])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "end", "message"),
+    [
+        (
+            EPOCH - 1,
+            SAFE,
+            NEWEST + 1,
+            "the log was not claimed by the owner who wrote the journal: it is a copy, or there is "
+            "another one claimed=4 expected=5",
+        ),
+        (
+            EPOCH,
+            SAFE + 1,
+            NEWEST + 1,
+            "the log begins behind what is needed first=21 needed=20",
+        ),
+        (
+            EPOCH,
+            SAFE,
+            NEWEST,
+            "the log ends before an index that was acknowledged end=30 acknowledged=30",
+        ),
+    ],
+)
+def test_a_log_that_lacks_something_is_refused(
+    where: Found, epoch: int, first: int, end: int, message: str
+) -> None:
+    with pytest.raises(LogLostError) as caught:
+        check_log(where, epoch, first, end)
+    assert str(caught.value) == f"{message} journal={NEWEST_FILE}"
+
+
+@pytest.mark.parametrize("first", [0, SAFE, NEWEST - 1, NEWEST])
+@pytest.mark.parametrize("count", [1, 11, 40])
+@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH, EPOCH + 1])
+def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
+    where: Found, first: int, count: int, epoch: int
+) -> None:
+    frames = [
+        frame(index, epoch if index == NEWEST else EPOCH + (index > NEWEST))
+        for index in range(first, first + count)
+    ]
+    if epoch <= EPOCH or not first <= NEWEST < first + count:
+        check_frames(where, frames)
+        return
+    with pytest.raises(LogLostError) as caught:
+        check_frames(where, frames)
+    assert str(caught.value) == (
+        "the log has another frame at an index that was acknowledged "
+        f"index=30 epoch=6 acknowledged_in=5 journal={NEWEST_FILE}"
+    )
+
+
+def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: Found) -> None:
+    check_frames(where, [])
+    check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
+
+
+def test_frames_that_begin_behind_the_safe_index_are_refused(where: Found) -> None:
+    check_begin(where, None)
+    check_begin(where, SAFE)
+    with pytest.raises(LogLostError) as caught:
+        check_begin(where, SAFE + 1)
+    assert str(caught.value) == (
+        "the log was truncated behind what is needed "
+        f"first={SAFE + 1} needed={SAFE} journal={NEWEST_FILE}"
+    )
+    check_begin(replace(where, recovered=None), SAFE + 1)

@@ -1,0 +1,134 @@
+"""The bridge to blocking calls: deadlines, cancelling, and what the caller may conclude."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
+from siltstone.core.chunk_storage import ChunkStorage
+from siltstone.core.environment import SystemEnvironment
+from siltstone.core.errors import ChunkNotFoundError, ChunkUnavailableError, Outcome
+from siltstone.core.storage.async_storage import AsyncChunkStorage
+
+
+class Gate:
+    """A blocking call that lasts until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+        self.left = threading.Event()
+
+    def __call__(self, _: ChunkStorage) -> str:
+        self.entered.set()
+        assert self.open.wait(120), "the test lets every call go"
+        self.left.set()
+        return "done"
+
+
+def is_healthy(storage: AsyncChunkStorage) -> bool:
+    """What the storage says now; it may say otherwise a moment later."""
+    return storage.healthy
+
+
+def run(
+    scenario: Callable[[AsyncChunkStorage], object], *, threads: int = 2, deadline_s: float = 120.0
+) -> None:
+    async def body() -> None:
+        environment = SystemEnvironment()
+        storage = AsyncChunkStorage(
+            MemoryChunkStorage(), environment, threads=threads, deadline_s=deadline_s
+        )
+        try:
+            work = scenario(storage)
+            assert asyncio.iscoroutine(work)
+            await work
+        finally:
+            await asyncio.to_thread(environment.close)
+
+    asyncio.run(body())
+
+
+def test_a_call_returns_its_result_or_its_error() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        await storage.create("a", [b"x"])
+        assert (await storage.stat("a")).length == 1
+        with pytest.raises(ChunkNotFoundError):
+            await storage.stat("b")
+
+    run(scenario)
+
+
+def test_a_late_call_is_answered_with_an_unknown_outcome_and_makes_the_pool_unhealthy() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        gates = [Gate(), Gate()]
+        results = await asyncio.gather(
+            *(storage.run("write", "a", gate) for gate in gates), return_exceptions=True
+        )
+        for result in results:
+            assert isinstance(result, ChunkUnavailableError)
+            assert result.outcome is Outcome.UNKNOWN
+        assert not is_healthy(storage)
+        for gate in gates:
+            gate.open.set()
+        for _ in range(10_000):
+            if is_healthy(storage):
+                break
+            await asyncio.sleep(0.001)
+        assert is_healthy(storage)
+
+    run(scenario, deadline_s=0.05)
+
+
+def test_a_cancelled_caller_leaves_only_when_its_call_has_ended() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        gate = Gate()
+        caller = asyncio.ensure_future(storage.run("write", "a", gate))
+        await asyncio.to_thread(gate.entered.wait, 120)
+        for _ in range(3):
+            caller.cancel()
+            await asyncio.sleep(0.005)
+            assert not caller.done()
+        gate.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert gate.left.is_set()
+
+    run(scenario)
+
+
+@pytest.mark.slow
+def test_a_cancelled_caller_leaves_at_the_deadline_of_a_call_that_hangs() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        gate = Gate()
+        caller = asyncio.ensure_future(storage.run("write", "a", gate))
+        await asyncio.to_thread(gate.entered.wait, 120)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert not gate.left.is_set()
+        gate.open.set()
+
+    run(scenario, deadline_s=2.0)  # it is cancelled long before that
+
+
+def test_a_call_that_finds_no_thread_in_time_was_never_sent() -> None:
+    async def scenario(storage: AsyncChunkStorage) -> None:
+        first, second = Gate(), Gate()
+        busy = asyncio.ensure_future(storage.run("write", "a", first))
+        await asyncio.to_thread(first.entered.wait, 120)
+        waiting = asyncio.ensure_future(storage.run("write", "b", second))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting  # it leaves at once, for nothing was sent
+        first.open.set()
+        assert await busy == "done"
+        await storage.list("")
+        assert not second.entered.is_set()
+
+    run(scenario, threads=1)

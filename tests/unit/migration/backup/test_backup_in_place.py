@@ -1,0 +1,105 @@
+"""Backups of objects in place: their names may mean other bytes at another time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.cli.main import run
+from siltstone.migration.backup.admin import collect_backups, remove_backups
+from siltstone.migration.backup.create import create_backup
+from siltstone.migration.backup.place import BackupPlace
+from siltstone.migration.backup.restore import restore_backup
+from siltstone.migration.backup.verify import verify_backups
+from tests.unit.migration.backups import Died, damage
+from tests.unit.migration.backups import tmp_path as tmp_path
+
+CONTENTS = (b"first!", b"second", b"a third one")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a new store that collects garbage at once."""
+    settings = siltstone.init(tmp_path / "store", containers=2)
+    with settings.open("a") as file:
+        file.write("\ngarbage:\n  delay: 0s\n")
+    return settings.parent
+
+
+def drop(folder: Path) -> None:
+    with siltstone.open(folder) as store:
+        store.segment("a").delete()
+        for _ in range(3):
+            store.flush()
+            store.collect()
+
+
+def adopt(folder: Path, data: bytes, *more: str) -> None:
+    file = folder / "chunks" / "old" / "file"
+    if file.exists():
+        drop(folder)
+        assert run(["--store", str(folder), "adoption", "release", "files"]) == 0
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(data)
+    assert run(["--store", str(folder), "import", "a", str(file), "--in-place", *more]) == 0
+
+
+def write_on(folder: Path, data: bytes) -> None:
+    """Let the store make a segment anew in a legacy layout, whose names are those of offsets."""
+    layout = folder / "chunks" / "old"
+    if layout.exists():
+        drop(folder)
+    else:
+        layout.mkdir()
+        (layout / "b$header").write_text("maxsize=99&")
+        command = ["--store", str(folder), "migrate", "legacy", str(layout), "--mode", "code_only"]
+        assert run(command) == 0
+    with siltstone.open(folder) as store:
+        store.create("a").append(data)
+        store.flush()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["with sums", "without sums", "code_only"])
+def test_a_name_that_comes_again_has_bytes_of_its_own_in_each_generation(
+    folder: Path, tmp_path: Path, way: str
+) -> None:
+    place = tmp_path / "place"
+    for data in CONTENTS:
+        if way == "code_only":
+            write_on(folder, data)
+        else:
+            adopt(folder, data, *(["--no-verify"] if way == "without sums" else []))
+        assert create_backup(folder, place).copied_bytes == len(data)
+        assert create_backup(folder, place).copied_bytes == 0
+    remove_backups(place, [2, 3, 4])
+    assert collect_backups(place).size >= len(CONTENTS[1])
+    assert verify_backups(place).findings == ()
+    for generation, data in ((1, CONTENTS[0]), (5, CONTENTS[2])):
+        restored = tmp_path / f"{generation}"
+        restore_backup(place, restored, generation)
+        with siltstone.open(restored) as store:
+            assert store.segment("a").read(0, 99) == data
+
+
+@pytest.mark.slow
+def test_what_is_left_of_an_object_without_sums_is_copied_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Died
+
+    place = tmp_path / "place"
+    adopt(folder, CONTENTS[0], "--no-verify")
+    with monkeypatch.context() as patch:
+        patch.setattr(BackupPlace, "state", die)
+        with pytest.raises(Died):
+            create_backup(folder, place)
+    damage(next(place.rglob("file.c*")), 3)
+    report = create_backup(folder, place)
+    assert (report.found_fragments, report.copied_fragments) == (0, 1)
+    restore_backup(place, tmp_path / "new")
+    with siltstone.open(tmp_path / "new") as store:
+        assert store.segment("a").read(0, 99) == CONTENTS[0]
