@@ -30,7 +30,7 @@ from siltstone.pipelines.copy_segments import copy
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
-from siltstone.pipelines.work import OK, Outcome
+from siltstone.pipelines.work import OK, ItemOutcome
 
 MIB: Final = 2**20
 GOAL: Final = 0.8
@@ -158,7 +158,7 @@ def copied(source: Path, target: Path) -> None:
         check(copy(view, owned, LocalExecutor(), view.segments()))
 
 
-def check(outcomes: Iterable[Outcome]) -> None:
+def check(outcomes: Iterable[ItemOutcome]) -> None:
     """See that all of a job is well."""
     for outcome in outcomes:
         if outcome.status != OK:

@@ -29,7 +29,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import ScrubItem, plan_scrub, scrub
 from siltstone.pipelines.store_view import StoreView, store_view
-from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed
+from siltstone.pipelines.work import OK, Executor, ItemOutcome, Step, packed
 
 KIB, MIB = 2**10, 2**20
 READ_BYTES: Final = 4 * MIB
@@ -183,7 +183,7 @@ class Nothing:
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
-        yield lambda item: Outcome(subject=item.name, status=OK, length=item.length)
+        yield lambda item: ItemOutcome(subject=item.name, status=OK, length=item.length)
 
 
 def nothing(executor: Executor, items: list[ScrubItem]) -> int:

@@ -16,7 +16,7 @@ from siltstone.cli.interrupts import GOES_ON, Interrupted, Terminated
 from siltstone.cli.output import print_json, progress_bar, say
 from siltstone.cli.path_text import PathText
 from siltstone.cli.read_commands import OFFSET
-from siltstone.cli.record_cuts import Cutter, Lines, Pieces, Prefixed, record_groups
+from siltstone.cli.record_cuts import Lines, Pieces, Prefixed, RecordCutter, record_groups
 from siltstone.cli.session import Session, json_option, pass_session, takeover_option
 from siltstone.store.handles.streams import PIECE_BYTES, PartialAppendError, StreamProgress
 
@@ -93,7 +93,7 @@ def _append(
         return
     size_max = target.append_bytes_max
     size = min(PIECE_BYTES, size_max)
-    cutters: dict[str | None, Callable[[], Cutter]] = {
+    cutters: dict[str | None, Callable[[], RecordCutter]] = {
         None: lambda: Pieces(size),
         "lines": lambda: Lines(size_max),
         "prefixed": lambda: Prefixed(size_max),

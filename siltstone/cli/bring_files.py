@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from siltstone.migration.files.import_files import ImportChoices
-    from siltstone.migration.files.import_plan import PlannedSegment
+    from siltstone.migration.files.import_plan import PlannedFileSegment
     from siltstone.pipelines.work import Executor
     from siltstone.store.store import Store
 
@@ -31,7 +31,7 @@ plan_option = click.option(
 def told_imports(
     session: Session,
     store: Store,
-    planned: Sequence[PlannedSegment],
+    planned: Sequence[PlannedFileSegment],
     choices: ImportChoices,
     executor: Executor | None,
     *,
@@ -59,7 +59,7 @@ def told_imports(
                     say(f"{made.segment}: {counted(made.length, 'byte')} of {files}{there}")
 
 
-def show_plan(planned: Sequence[PlannedSegment], *, as_json: bool) -> None:
+def show_plan(planned: Sequence[PlannedFileSegment], *, as_json: bool) -> None:
     """Show which file would become which bytes of which segment."""
     rows = []
     for segment in planned:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from siltstone.migration.legacy.plan import MigrationPlan
-    from siltstone.pipelines.work import Executor, Outcome
+    from siltstone.pipelines.work import Executor, ItemOutcome
 
 
 @goes_on()
@@ -56,7 +56,7 @@ def bring_migration(
 
 
 def tell_brought(
-    session: Session, plan: MigrationPlan, outcomes: Generator[Outcome], *, as_json: bool
+    session: Session, plan: MigrationPlan, outcomes: Generator[ItemOutcome], *, as_json: bool
 ) -> Counter[str]:
     """Let a plan be carried out, and tell what becomes of each segment; return how many of each."""
     from siltstone.pipelines.work import OK, SAME

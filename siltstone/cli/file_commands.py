@@ -27,7 +27,7 @@ from siltstone.core.text import counted
 from siltstone.migration.files.name_rule import PATH
 
 if TYPE_CHECKING:
-    from siltstone.migration.files.import_plan import PlannedSegment
+    from siltstone.migration.files.import_plan import PlannedFileSegment
     from siltstone.store.store import Store
 
 
@@ -113,7 +113,7 @@ def import_(
 
 def _plan(
     session: Session, segment: str, sources: tuple[str, ...], *, in_place: bool, objects: bool
-) -> list[PlannedSegment]:
+) -> list[PlannedFileSegment]:
     from siltstone.migration.files.import_plan import local_root, plan_files, plan_objects
     from siltstone.store.assemble import storage_of
 

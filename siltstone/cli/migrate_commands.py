@@ -31,7 +31,7 @@ from siltstone.core.text import counted
 
 if TYPE_CHECKING:
     from siltstone.migration.legacy.locate import Located
-    from siltstone.pipelines.work import Outcome
+    from siltstone.pipelines.work import ItemOutcome
     from siltstone.store.store import Store
 
 MODES = ("no_upgrade", "code_only", "layout_upgrade", "install_new")
@@ -277,7 +277,7 @@ def finalise(
 def _end(
     session: Session,
     verb: str,
-    work: Callable[[Located, Store], Generator[Outcome]],
+    work: Callable[[Located, Store], Generator[ItemOutcome]],
     folder: str,
     sealed: Path | None,
     *,

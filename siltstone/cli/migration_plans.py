@@ -13,7 +13,7 @@ from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
     from siltstone.container.models.segments import SegmentInfo
-    from siltstone.migration.legacy.plan import MigrationPlan, PlannedSegment
+    from siltstone.migration.legacy.plan import MigrationPlan, PlannedLegacySegment
 
 
 def known_segments(session: Session, under: str) -> dict[str, SegmentInfo]:
@@ -49,7 +49,7 @@ def show_plan(plan: MigrationPlan, *, as_json: bool) -> None:
     print_table(("action", "segment", "start", "length", "state", "files", "note"), rows)
 
 
-def _fields(planned: PlannedSegment) -> dict[str, Any]:
+def _fields(planned: PlannedLegacySegment) -> dict[str, Any]:
     finding = planned.finding
     return {
         "segment": planned.name,

@@ -44,7 +44,7 @@ class Named(click.types.StringParamType):
         return [CompletionItem(name) for name in names if name not in given]
 
 
-class Place(click.types.StringParamType):
+class PathOrAddress(click.types.StringParamType):
     """A path, or an address of another kind, so that ``click.Path`` would refuse it.
 
     Args:
@@ -109,10 +109,10 @@ ADOPTION: Final = Named(_in_store(_adoptions))
 BINDING: Final = Named(_plugins("siltstone.bindings"))
 LOG: Final = Named(_plugins("siltstone.tier1"))
 VERB: Final = Named(_verbs)
-FOLDER: Final = Place("dir")
-FILE: Final = Place("file")
+FOLDER: Final = PathOrAddress("dir")
+FILE: Final = PathOrAddress("file")
 
-_EVERYWHERE: Final[dict[str, Named | Place]] = {
+_EVERYWHERE: Final[dict[str, Named | PathOrAddress]] = {
     "segment": SEGMENT,
     "segments": SEGMENT,
     "binding": BINDING,
@@ -127,7 +127,7 @@ _EVERYWHERE: Final[dict[str, Named | Place]] = {
 _NEW: Final = {("create", "segment"), ("import", "segment"), ("rename", "new_name")}
 """Names of what is not there yet, by verb and parameter."""
 
-_ONLY: Final[dict[tuple[str, str], Named | Place]] = {
+_ONLY: Final[dict[tuple[str, str], Named | PathOrAddress]] = {
     ("adoption finalise", "name"): ADOPTION,
     ("adoption release", "name"): ADOPTION,
     ("concat", "source"): SEGMENT,
@@ -160,7 +160,7 @@ def complete_names(command: click.Command, verb: str) -> None:
             parameter.type = known
 
 
-def named_type(verb: str, parameter: str) -> Named | Place | None:
+def named_type(verb: str, parameter: str) -> Named | PathOrAddress | None:
     """What a parameter of a verb is the name of; ``None`` for anything else."""
     if (verb.removeprefix("spark "), parameter) in _NEW:
         return None

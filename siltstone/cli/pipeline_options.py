@@ -19,7 +19,7 @@ from siltstone.cli.path_text import PathText
 from siltstone.cli.session import Session
 
 if TYPE_CHECKING:
-    from siltstone.pipelines.work import Executor, Outcome
+    from siltstone.pipelines.work import Executor, ItemOutcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,12 +99,12 @@ def open_executor(
 def told(
     session: Session,
     label: str,
-    outcomes: Generator[Outcome],
+    outcomes: Generator[ItemOutcome],
     total: int,
     *,
     as_json: bool,
     quiet: frozenset[str],
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Pass outcomes on, and write them: each with ``--json``, else those that are not ``quiet``.
 
     However it ends, the job has ended as well.
@@ -128,7 +128,7 @@ def told(
             yield outcome
 
 
-def joined(known: Iterable[Outcome], found: Generator[Outcome]) -> Generator[Outcome]:
+def joined(known: Iterable[ItemOutcome], found: Generator[ItemOutcome]) -> Generator[ItemOutcome]:
     """What is known before a job, and then what the job finds; closing it ends the job."""
     yield from known
     yield from found
@@ -137,7 +137,7 @@ def joined(known: Iterable[Outcome], found: Generator[Outcome]) -> Generator[Out
 def told_counts(
     session: Session,
     label: str,
-    outcomes: Generator[Outcome],
+    outcomes: Generator[ItemOutcome],
     total: int,
     *,
     as_json: bool,

@@ -12,7 +12,7 @@ PREFIX_BYTES: Final = 4
 """The length before a record, big-endian; the record has so many bytes behind it."""
 
 
-class Cutter(Protocol):
+class RecordCutter(Protocol):
     """Gives the records of a stream, of which it is told the bytes as they come."""
 
     def take(self, data: bytes) -> list[bytes]:
@@ -130,7 +130,7 @@ class Prefixed:
         return size
 
 
-def record_groups(stream: io.RawIOBase, cutter: Cutter, size: int) -> Iterator[list[bytes]]:
+def record_groups(stream: io.RawIOBase, cutter: RecordCutter, size: int) -> Iterator[list[bytes]]:
     """Yield the records of a stream in groups of up to ``size`` bytes, or of one that has more.
 
     What has arrived on a pipe is not kept back for what may follow. Raises ``OSError``, and what

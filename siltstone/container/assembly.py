@@ -15,19 +15,19 @@ from siltstone.container.changes.transactions import Committer
 from siltstone.container.changes.updater import Updater
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import LogCare, Pipeline
 from siltstone.container.compact.optimiser import Optimiser
 from siltstone.container.flush.checkpoint_cleanup import Tidying
 from siltstone.container.flush.checkpointer import Checkpointer
 from siltstone.container.flush.legacy_writer import LegacyWriter
-from siltstone.container.flush.segment_flusher import StorageWriter
-from siltstone.container.flush.table_log_flusher import TableWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
+from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.garbage.collector import Collector
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.garbage.import_sweep import ImportSweep
-from siltstone.container.garbage.sweeper import Ground, Sweeper
+from siltstone.container.garbage.sweeper import Sweeper, SweepScope
 from siltstone.container.health.metrics_reporter import Measuring
 from siltstone.container.health.monitor import Gauge, HealthMonitor
 from siltstone.container.health.space import SpaceWatch
@@ -42,7 +42,7 @@ from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.retention.retention import Retention
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.container.state.replica import log_held_by
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
@@ -59,14 +59,14 @@ from siltstone.metadata.rows import Rows
 class Works(Protocol):
     """Background work that goes on until it is cancelled."""
 
-    trouble: Trouble
+    backoff: Backoff
 
     async def run(self) -> None:
         """Work."""
         ...
 
 
-class Parts:
+class OwnerParts:
     """Everything that an owned container consists of; ``build`` finishes it."""
 
     def __init__(
@@ -138,12 +138,12 @@ class Parts:
         self.segments = packing_storage(storage, layouts, environment, settings)
         self.policy = settings.resolved(storage.capabilities)
         self.legacy = LegacyWriter(pipeline, self.segments)
-        self.storage_writer = StorageWriter(
+        self.storage_writer = SegmentFlusher(
             pipeline, self.segments, environment, settings, self.policy, self.pressure, self.legacy
         )
-        self.joins = Joins(pipeline, self.segments)
+        self.joins = ConcatGuard(pipeline, self.segments)
         fence = Fence(pipeline, storage, self.container)
-        self.table_writer = TableWriter(
+        self.table_writer = TableLogFlusher(
             pipeline,
             self.system,
             self.journal,
@@ -181,7 +181,7 @@ class Parts:
     def _build_sweeper(self, rows: Rows, fence: Fence) -> None:
         environment, settings, storage = self.environment, self.settings, self.storage
         pipeline = self.pipeline
-        self.ground = Ground(
+        self.ground = SweepScope(
             container=self.container,
             epoch=self.journal.epoch,
             rows_now=lambda: rows,
@@ -248,10 +248,10 @@ class Parts:
             space=space,
         )
         for writer in (self.storage_writer, self.table_writer, self.checkpointer):
-            writer.trouble.held = lambda: storage.silent
+            writer.backoff.suspended = lambda: storage.silent
         for cleaner in (self.collector, self.sweeper, self.checkpointer.tidying):
-            cleaner.trouble.held = lambda: self.health.failing
-        self.optimiser.trouble.held = lambda: self.health.strained
+            cleaner.backoff.suspended = lambda: self.health.failing
+        self.optimiser.backoff.suspended = lambda: self.health.strained
 
     def _full(self) -> bool:
         """Whether a flush failed for lack of room, and none succeeded since."""
@@ -261,7 +261,7 @@ class Parts:
             (self.table_writer, bool(replica.table_tail)),
         )
         return any(
-            isinstance(writer.trouble.error, ChunkStorageFullError) and more
+            isinstance(writer.backoff.error, ChunkStorageFullError) and more
             for writer, more in waiting
         )
 
@@ -361,8 +361,8 @@ class Parts:
         replica = self.pipeline.replica
         now = self.environment.monotonic()
         dirty = list(replica.dirty.values())
-        kinds = [part.trouble for part in self.working] + [self.checkpointer.tidying.trouble]
-        troubles = [trouble.error for trouble in kinds if trouble.error is not None]
+        kinds = [part.backoff for part in self.working] + [self.checkpointer.tidying.backoff]
+        troubles = [backoff.error for backoff in kinds if backoff.error is not None]
         mishaps = (self.segments.mishaps, self.system.mishaps)
         troubles += [each.seal_error for each in mishaps if each.seal_error is not None]
         return ContainerStats(

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from siltstone.container.check.checker import Present, check_container
+from siltstone.container.check.checker import ContainerSnapshot, check_container
 from siltstone.container.check.examine import examine_chunks
-from siltstone.container.models.check import ChunkState, Wish
+from siltstone.container.models.check import CheckOptions, ChunkState
 from siltstone.container.models.segments import ContainerStats, Finding
 from siltstone.container.reads.row_pages import RowPage, row_page
 from siltstone.core.records.keys import RowKind
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import Parts
+    from siltstone.container.assembly import OwnerParts
     from siltstone.container.reads.reads import Reading
     from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
-_DEEP = Wish()
+_DEEP = CheckOptions()
 
 
 class CheckCalls:
     """What an owned container tells of its own state; a part of ``Container``."""
 
-    _parts: Parts
+    _parts: OwnerParts
 
     def _reading(self) -> Reading:
         raise NotImplementedError
@@ -32,7 +32,7 @@ class CheckCalls:
         """The container at a glance."""
         raise NotImplementedError
 
-    async def check(self, wish: Wish = _DEEP) -> AsyncIterator[Finding]:
+    async def check(self, wish: CheckOptions = _DEEP) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
         if not wish.after:
             for warning in self.stats().warnings:
@@ -56,10 +56,10 @@ class CheckCalls:
         index = self._parts.container
         return row_page(self._reading(), index, start, limit, kind=kind, segment=segment)
 
-    async def _present(self) -> Present:
+    async def _present(self) -> ContainerSnapshot:
         parts = self._parts
         checkpoints = parts.journal.checkpoints
-        return Present(
+        return ContainerSnapshot(
             reading=self._reading(),
             segments=parts.segments,
             system=parts.system,

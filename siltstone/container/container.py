@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from siltstone.container.assembly import Parts
+from siltstone.container.assembly import OwnerParts
 from siltstone.container.boot.claim import Claimed, bridged, claim
 from siltstone.container.check_calls import CheckCalls
 from siltstone.container.close.owner_end import end_owner
@@ -55,7 +55,7 @@ from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.claim import Claim, encode_claim
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
-from siltstone.segments.page_cache_reads import Place
+from siltstone.segments.page_cache_reads import ReadPlace
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
     def __init__(
         self,
         claimed: Claimed,
-        parts: Parts,
+        parts: OwnerParts,
     ) -> None:
         self._parts = parts
         self._claimed = claimed
@@ -222,7 +222,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         except LostDataError as error:
             raise await self._judged(error) from error
 
-    def place(self, name: str, offset: int, end: int) -> Place | None:
+    def place(self, name: str, offset: int, end: int) -> ReadPlace | None:
         """Where flushed bytes lie, if a read near them was answered since a row changed.
 
         On any thread.
@@ -388,7 +388,7 @@ async def open_container(
         claimed = await claim(
             log, chunks, environment, container, owner=owner, takeover=takeover, confirm=confirm
         )
-        parts = Parts(claimed, container, log, chunks, environment, settings)
+        parts = OwnerParts(claimed, container, log, chunks, environment, settings)
         await parts.build(claimed, index_folder)
         opened = Container(claimed, parts)
         await opened._boot(owner)

@@ -12,7 +12,7 @@ from siltstone.container.models.segments import SegmentInfo, WriterInfo
 from siltstone.core.records.segment_state import SegmentState
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import Parts
+    from siltstone.container.assembly import OwnerParts
     from siltstone.container.imports.adoptions import Adoptions
     from siltstone.container.imports.sessions import Imports
     from siltstone.container.models.legacy import LegacyLayout, LegacySegment
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class StateCalls:
     """What an owned container does with segments but for their bytes; a part of ``Container``."""
 
-    _parts: Parts
+    _parts: OwnerParts
 
     def _timed(self, verb: str) -> AbstractContextManager[None]:
         return self._parts.storage.metrics.timed(verb)

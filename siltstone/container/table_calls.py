@@ -9,14 +9,14 @@ from siltstone.container.models.tables import UpdatePage
 from siltstone.container.state.table_snapshots import LivingSnapshot
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import Parts
+    from siltstone.container.assembly import OwnerParts
     from siltstone.container.reads.reads import Reading
 
 
 class TableCalls:
     """What an owned container does with tables; a part of ``Container``."""
 
-    _parts: Parts
+    _parts: OwnerParts
 
     def _reading(self) -> Reading:
         raise NotImplementedError

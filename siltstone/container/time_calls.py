@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from siltstone.container.retention.retention import Retention
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import Parts
+    from siltstone.container.assembly import OwnerParts
     from siltstone.container.reads.reads import Reading
 
 
 class TimeCalls:
     """What an owned container knows of the age of bytes; a part of ``Container``."""
 
-    _parts: Parts
+    _parts: OwnerParts
 
     def _reading(self) -> Reading:
         raise NotImplementedError

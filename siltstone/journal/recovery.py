@@ -22,7 +22,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal_file import FileKind, JournalFile, read_journal_file
 from siltstone.journal.listed_epochs import ListedEpochs, listed_epochs
 from siltstone.journal.pinned_state import Pinned
-from siltstone.journal.replay import Replayed, replay
+from siltstone.journal.replay import JournalReplay, replay
 from siltstone.journal.retention import file_epoch, journal_number
 
 LISTING_PAGE = 1_000
@@ -358,7 +358,7 @@ def recovered(
     container: int,
     epoch: int,
     files: Sequence[JournalFile],
-    replayed: Replayed,
+    replayed: JournalReplay,
     listed: ListedEpochs,
     warnings: Sequence[str],
     *,

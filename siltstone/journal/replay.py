@@ -13,7 +13,7 @@ from siltstone.journal.pinned_state import Pinned, apply_change, check_system_la
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class JournalReplay:
     """The end of a replay. Fields are those of ``Recovered``."""
 
     checkpoint: Checkpoint
@@ -25,7 +25,7 @@ class Replayed:
     warnings: tuple[str, ...]
 
 
-def replay(epoch: int, files: Sequence[JournalFile]) -> Replayed:
+def replay(epoch: int, files: Sequence[JournalFile]) -> JournalReplay:
     """Apply the batches in ``files[1:]`` to the whole checkpoint that ``files[0]`` is.
 
     A checkpoint among the later files is a damaged one and is passed over, loudly. A file may end
@@ -46,7 +46,7 @@ def replay(epoch: int, files: Sequence[JournalFile]) -> Replayed:
 
 def replay_to_damage(
     epoch: int, files: Sequence[JournalFile]
-) -> tuple[Replayed, CorruptDataError | None]:
+) -> tuple[JournalReplay, CorruptDataError | None]:
     """Apply the batches up to the first that does not fit; return why it does not, if there is one.
 
     The state may be older than what was stated, so only a recovery that may lose something uses it.
@@ -102,9 +102,9 @@ class _Replay:
             if file.kind is FileKind.BATCHES:
                 torn = file
 
-    def result(self) -> Replayed:
+    def result(self) -> JournalReplay:
         """The state so far."""
-        return Replayed(
+        return JournalReplay(
             checkpoint=self._checkpoint,
             batches=len(self._applied),
             layouts=self._layouts,

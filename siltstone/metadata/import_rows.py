@@ -13,7 +13,7 @@ from siltstone.core.records.import_batch_row import (
 from siltstone.core.records.import_row import ImportRow, decode_import_row, encode_import_row
 from siltstone.core.records.keys import (
     METADATA_TABLE,
-    ImportPart,
+    ImportRowPart,
     RowKind,
     after_prefix,
     import_batch_key,
@@ -26,9 +26,9 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.metadata.index_rows import Entry
 from siltstone.metadata.tables import Tables
 
-_FIRST = bytes((RowKind.IMPORT, ImportPart.SESSION))
-_END = bytes((RowKind.IMPORT, ImportPart.CHUNK))
-_CHUNKS_END = bytes((RowKind.IMPORT, ImportPart.CHUNK + 1))
+_FIRST = bytes((RowKind.IMPORT, ImportRowPart.SESSION))
+_END = bytes((RowKind.IMPORT, ImportRowPart.CHUNK))
+_CHUNKS_END = bytes((RowKind.IMPORT, ImportRowPart.CHUNK + 1))
 
 
 def put_import(row: ImportRow) -> TableEntry:

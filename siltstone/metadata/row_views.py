@@ -17,7 +17,7 @@ from siltstone.core.records.import_batch_row import decode_import_batch_row
 from siltstone.core.records.import_row import decode_import_row
 from siltstone.core.records.keys import (
     CounterKind,
-    ImportPart,
+    ImportRowPart,
     RowKind,
     adoption_of,
     extent_of,
@@ -78,7 +78,7 @@ def _counter(key: bytes) -> str:
 
 def _import_name(key: bytes) -> Fields:
     part, name = import_of(key)
-    return {"chunk" if part == ImportPart.CHUNK else "name": name}
+    return {"chunk" if part == ImportRowPart.CHUNK else "name": name}
 
 
 def _writer_name(key: bytes) -> Fields:
@@ -162,7 +162,7 @@ def row_view(key: bytes, value: bytes) -> tuple[str, Fields]:
 def _value_fields(kind: RowKind, key: bytes, value: bytes) -> Fields:
     if kind in _NUMBERS:
         return {_NUMBERS[kind]: decode_number(kind, value)}
-    if kind is RowKind.IMPORT and import_of(key)[0] == ImportPart.CHUNK:
+    if kind is RowKind.IMPORT and import_of(key)[0] == ImportRowPart.CHUNK:
         return {"chunk_id": decode_number(kind, value)}
     if kind is RowKind.BLOCK_SUMS:
         return {"sums": [f"{crc:08x}" for crc in decode_block_sums(_id(key), _group(key), value)]}

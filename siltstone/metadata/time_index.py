@@ -32,7 +32,7 @@ no older than what was there. A search looks at each run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class TimedBytes:
     """Bytes of a segment that were appended at one time.
 
     Attributes:
@@ -50,7 +50,7 @@ def plan_times(
     segment_id: int,
     known: Sequence[TimeRow],
     begin: int,
-    appended: Iterable[Appended],
+    appended: Iterable[TimedBytes],
     end: int,
     start: int = 0,
 ) -> list[TableEntry]:
@@ -112,7 +112,7 @@ class _Plan:
         if row is not None and row.fall > start:
             self._fall, self._falls = row.fall, row.falls
 
-    def pass_over(self, parts: Sequence[Appended], begin: int, end: int) -> None:
+    def pass_over(self, parts: Sequence[TimedBytes], begin: int, end: int) -> None:
         """Take the appends in order; what is not below ``end`` does not count."""
         latest_ms, last_ms, last_offset = self._latest_ms, self._last_ms, self._last_offset
         for part in parts:
@@ -129,7 +129,7 @@ class _Plan:
                 latest_ms = time_ms
         self._latest_ms = latest_ms
 
-    def _end_step(self, part: Appended, *, falls: bool) -> None:
+    def _end_step(self, part: TimedBytes, *, falls: bool) -> None:
         """Let a row say what lies below an append that is too far away, or of another clock."""
         if part.offset > self._last_offset:
             self._put(part.offset)
@@ -192,7 +192,7 @@ def joined_times(
     """
     if not length:
         return []
-    joined = Appended(begin, begin + length, time_ms)
+    joined = TimedBytes(begin, begin + length, time_ms)
     known = newest_times(tables, segment_id, begin)
     return plan_times(segment_id, known, begin, [joined], joined.end, start)
 
@@ -257,7 +257,7 @@ def offset_before(
     segment_id: int,
     start: int,
     flushed: int,
-    tail: Iterable[Appended],
+    tail: Iterable[TimedBytes],
     time_ms: int,
     now_ms: int,
 ) -> int:

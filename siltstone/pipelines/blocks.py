@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy
 import pyarrow
 
-from siltstone.pipelines.byte_source import Stretch
+from siltstone.pipelines.byte_source import BufferStretch
 from siltstone.pipelines.event_starts import Numbers
 
 
@@ -38,7 +38,7 @@ class BlockRun:
 
 
 def read_block_runs(
-    read: Callable[[bytes, int], Stretch], start: int, stop: int, block_bytes: int
+    read: Callable[[bytes, int], BufferStretch], start: int, stop: int, block_bytes: int
 ) -> Iterator[BlockRun]:
     """Yield ``[start, stop)`` in blocks from ``start`` on; the last may be shorter.
 

@@ -24,7 +24,7 @@ LOOK_UPS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class BufferStretch:
     """Some bytes inside a buffer, which belongs to the receiver.
 
     Attributes:
@@ -71,7 +71,7 @@ class ByteSource:
         self._window = window
         self._look_up = look_up
 
-    def read(self, kept: bytes, offset: int) -> Stretch:
+    def read(self, kept: bytes, offset: int) -> BufferStretch:
         """Return ``kept`` and behind it bytes from ``offset`` on, at least one of them.
 
         The more is kept, the more is read: a line longer than one read costs no more than a few
@@ -106,15 +106,15 @@ class ByteSource:
         assert gone is not None, "only a chunk that is gone leads to another look-up"
         raise LostDataError("chunk does not exist any more", where=gone.chunk) from gone
 
-    def _from_tail(self, kept: bytes, offset: int) -> Stretch:
+    def _from_tail(self, kept: bytes, offset: int) -> BufferStretch:
         begin = offset - self._window.tail_offset
         part = memoryview(self._window.tail)[begin : begin + self._length(kept, offset)]
         buffer = bytearray(len(kept) + len(part))
         buffer[: len(kept)] = kept
         buffer[len(kept) :] = part
-        return Stretch(buffer=buffer, begin=0, end=len(buffer))
+        return BufferStretch(buffer=buffer, begin=0, end=len(buffer))
 
-    def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
+    def _from_chunk(self, run: ChunkRun, kept: bytes, offset: int) -> BufferStretch:
         if not run.sums:
             return self._unverified(run, kept, offset)
         blocks = run.blocks_at(offset, self._length(kept, offset))
@@ -128,9 +128,9 @@ class ByteSource:
             read_blocks(self._storage, blocks, view[start:buffer_end])
             view[begin - len(kept) : begin] = kept
         length = blocks.length if self._stop is None else min(blocks.length, self._stop - offset)
-        return Stretch(buffer=buffer, begin=begin - len(kept), end=begin + length)
+        return BufferStretch(buffer=buffer, begin=begin - len(kept), end=begin + length)
 
-    def _unverified(self, run: ChunkRun, kept: bytes, offset: int) -> Stretch:
+    def _unverified(self, run: ChunkRun, kept: bytes, offset: int) -> BufferStretch:
         """Bytes in place that have no sums."""
         length = min(self._length(kept, offset), run.end - offset)
         buffer = bytearray(len(kept) + length)
@@ -139,7 +139,7 @@ class ByteSource:
             read_exactly(
                 self._storage, run.chunk, run.chunk_offset + offset - run.start, view[len(kept) :]
             )
-        return Stretch(buffer=buffer, begin=0, end=len(buffer))
+        return BufferStretch(buffer=buffer, begin=0, end=len(buffer))
 
     def _room(self, length: int) -> bytearray:
         """A buffer of at least so many bytes; fresh memory costs as much as reading."""

@@ -25,7 +25,7 @@ from siltstone.core.errors import (
 )
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.segments.merge import Merge, Merging, write_merge
 from siltstone.store.settings.effective import load_settings
@@ -95,7 +95,7 @@ def compact(
     rules: CompactionRules | None = None,
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Merge what is worth it in every container, and yield what became of each new chunk.
 
     Args:
@@ -128,7 +128,7 @@ def compact(
 
 def _round(
     store: OwnedStore, executor: Executor, rules: CompactionRules, rate: int | None
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     planned: dict[str, _Planned] = {}
     items: list[MergeItem] = []
     for index, container in enumerate(store.containers):
@@ -183,7 +183,7 @@ def chosen_rules(
     )
 
 
-def _stated(store: OwnedStore, one: _Planned, outcome: Outcome) -> Outcome:
+def _stated(store: OwnedStore, one: _Planned, outcome: ItemOutcome) -> ItemOutcome:
     compaction = one.container.compaction
     if outcome.status != OK:
         store.loop.run(compaction.abandon(one.merging))
@@ -196,19 +196,19 @@ def _stated(store: OwnedStore, one: _Planned, outcome: Outcome) -> Outcome:
         )
     except LostDataError as error:
         # Not of the store's bytes: a worker wrote somewhere else.
-        return Outcome(subject=outcome.subject, status=FAILED, message=str(error))
+        return ItemOutcome(subject=outcome.subject, status=FAILED, message=str(error))
     if not count:
-        return Outcome(subject=outcome.subject, status=CHANGED, message="it changed meanwhile")
+        return ItemOutcome(subject=outcome.subject, status=CHANGED, message="it changed meanwhile")
     how = "joined" if one.merging.native else "copied"
     return replace(outcome, message=f"{count} runs {how}", detail=b"")
 
 
-def _written(storage: ChunkStorage, check: bool, item: MergeItem) -> Outcome:
+def _written(storage: ChunkStorage, check: bool, item: MergeItem) -> ItemOutcome:
     name = item.merging.new.name
     try:
         sums = write_merge(storage, item.merging, check=check)
     except CorruptDataError as error:
-        return Outcome(subject=name, status=DAMAGED, message=str(error))
+        return ItemOutcome(subject=name, status=DAMAGED, message=str(error))
     except SiltstoneError as error:
-        return Outcome(subject=name, status=FAILED, message=str(error))
-    return Outcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))
+        return ItemOutcome(subject=name, status=FAILED, message=str(error))
+    return ItemOutcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))

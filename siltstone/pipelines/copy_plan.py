@@ -33,7 +33,7 @@ GROUP_PARTS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class CopyOrigin:
     """What a segment of the target is a copy of.
 
     Attributes:
@@ -53,16 +53,16 @@ class Origin:
         return f"{self.store}/{self.segment_id}/{self.base}/{self.lineage}"
 
 
-def origin_of(text: str) -> Origin | None:
+def origin_of(text: str) -> CopyOrigin | None:
     """What an attribute says; ``None`` when it is not ours."""
     match text.split("/"):
         case [store, number, base, lineage] if number.isdecimal() and base.isdecimal():
-            return Origin(store=store, segment_id=int(number), base=int(base), lineage=lineage)
+            return CopyOrigin(store=store, segment_id=int(number), base=int(base), lineage=lineage)
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class MissingRange:
     """What the target lacks of one segment.
 
     Attributes:
@@ -97,15 +97,15 @@ def problem_of(info: SegmentInfo, target: SegmentInfo, store: str) -> str | int:
     return offset
 
 
-def sessions_of(lacks: Sequence[Lack]) -> Iterator[list[Lack]]:
+def sessions_of(lacks: Sequence[MissingRange]) -> Iterator[list[MissingRange]]:
     """Cut what is lacking into sessions, in the order in which they have to become visible."""
-    session: list[Lack] = []
+    session: list[MissingRange] = []
     length = 0
     for lack in lacks:
         start = lack.start
         while start < lack.stop:
             stop = min(lack.stop, start + SESSION_BYTES - length)
-            session.append(Lack(info=lack.info, start=start, stop=stop))
+            session.append(MissingRange(info=lack.info, start=start, stop=stop))
             length += stop - start
             start = stop
             if length == SESSION_BYTES or len(session) == SESSION_SEGMENTS:
@@ -115,10 +115,10 @@ def sessions_of(lacks: Sequence[Lack]) -> Iterator[list[Lack]]:
         yield session
 
 
-def groups_of(parts: Sequence[Lack]) -> Iterator[Sequence[Lack]]:
+def groups_of(parts: Sequence[MissingRange]) -> Iterator[Sequence[MissingRange]]:
     """Cut a session into tasks: small parts share one."""
     cut = (
-        Lack(info=part.info, start=start, stop=min(part.stop, start + PART_BYTES))
+        MissingRange(info=part.info, start=start, stop=min(part.stop, start + PART_BYTES))
         for part in parts
         for start in range(part.start, part.stop, PART_BYTES)
     )

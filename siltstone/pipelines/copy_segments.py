@@ -30,7 +30,7 @@ from siltstone.core.errors import (
 )
 from siltstone.pipelines.copy_plan import (
     UNREADABLE,
-    Lack,
+    MissingRange,
     groups_of,
     problem_of,
     sessions_of,
@@ -51,7 +51,7 @@ from siltstone.pipelines.work import (
     OK,
     SAME,
     Executor,
-    Outcome,
+    ItemOutcome,
     PipelineError,
     packed,
 )
@@ -71,7 +71,7 @@ def copy(
     segments: Sequence[SegmentInfo],
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Copy what the target lacks of ``segments``, and seal there what is sealed here.
 
     Args:
@@ -97,21 +97,23 @@ def copy(
         raise CapabilityError(
             "a store that writes a legacy layout takes no copies: finalise its migration first"
         )
-    lacks: dict[int, list[Lack]] = {}
+    lacks: dict[int, list[MissingRange]] = {}
     done: list[SegmentInfo] = []
     for info, found in starts(view, target, segments):
-        if isinstance(found, Outcome):
+        if isinstance(found, ItemOutcome):
             yield found
         elif found < info.length:
             index = container_of(info.name, len(target.containers))
-            lacks.setdefault(index, []).append(Lack(info=info, start=found, stop=info.length))
+            lacks.setdefault(index, []).append(
+                MissingRange(info=info, start=found, stop=info.length)
+            )
         else:
             done.append(info)
     for info in done:
         yield (
-            Outcome(subject=info.name, status=SAME)
+            ItemOutcome(subject=info.name, status=SAME)
             if _sealed(target, info)
-            else Outcome(subject=info.name, status=OK, message="sealed")
+            else ItemOutcome(subject=info.name, status=OK, message="sealed")
         )
     for index, some in lacks.items():
         spoilt: set[str] = set()
@@ -146,8 +148,8 @@ def _sealed(target: OwnedStore, info: SegmentInfo) -> bool:
 
 
 def _told(
-    target: OwnedStore, lacks: Sequence[Lack], failures: Mapping[str, Outcome]
-) -> Iterator[Outcome]:
+    target: OwnedStore, lacks: Sequence[MissingRange], failures: Mapping[str, ItemOutcome]
+) -> Iterator[ItemOutcome]:
     """What became of the parts of a session; seals the copies that are whole."""
     yield from failures.values()
     for lack in lacks:
@@ -156,7 +158,7 @@ def _told(
                 _sealed(target, lack.info)
             message = f"{lack.start} to {lack.stop}"
             length = lack.stop - lack.start
-            yield Outcome(subject=lack.info.name, status=OK, length=length, message=message)
+            yield ItemOutcome(subject=lack.info.name, status=OK, length=length, message=message)
 
 
 def _session(
@@ -164,9 +166,9 @@ def _session(
     target: OwnedStore,
     index: int,
     executor: Executor,
-    lacks: list[Lack],
+    lacks: list[MissingRange],
     rate: int | None,
-) -> dict[str, Outcome]:
+) -> dict[str, ItemOutcome]:
     """Copy what one session brings and lacks yet, and commit it; return what can not come."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
@@ -193,7 +195,7 @@ def _session(
                 target_uuid=target.uuid,
                 rate=rate,
             )
-            failures: dict[str, Outcome] = {}
+            failures: dict[str, ItemOutcome] = {}
             if items:
                 with closing(executor.run(work, packed(items, executor.workers))) as outcomes:
                     failures = _sort_out(outcomes, items, came, noted)
@@ -217,7 +219,7 @@ def _session(
     return failures
 
 
-def _facts(view: StoreView, lacks: Sequence[Lack]) -> Iterator[object]:
+def _facts(view: StoreView, lacks: Sequence[MissingRange]) -> Iterator[object]:
     """What tells a session from any that brings other bytes."""
     yield view.uuid
     for lack in lacks:
@@ -226,7 +228,10 @@ def _facts(view: StoreView, lacks: Sequence[Lack]) -> Iterator[object]:
 
 
 def _items(
-    view: StoreView, ticket: ImportTicket, groups: Sequence[Sequence[Lack]], noted: NotedRanges
+    view: StoreView,
+    ticket: ImportTicket,
+    groups: Sequence[Sequence[MissingRange]],
+    noted: NotedRanges,
 ) -> list[CopyItem]:
     """The tasks of a session, without what came before."""
     items = []
@@ -242,11 +247,11 @@ def _items(
 
 
 def _sort_out(
-    outcomes: Iterable[Outcome], items: Sequence[CopyItem], came: Came, noted: NotedRanges
-) -> dict[str, Outcome]:
+    outcomes: Iterable[ItemOutcome], items: Sequence[CopyItem], came: Came, noted: NotedRanges
+) -> dict[str, ItemOutcome]:
     """Add chunks that come to those of their segment, note them; return segments that failed."""
     names = {item.subject: {part.segment for part in item.parts} for item in items}
-    failures: dict[str, Outcome] = {}
+    failures: dict[str, ItemOutcome] = {}
     for outcome in outcomes:
         if outcome.status != OK:
             for segment in names[outcome.subject]:
@@ -255,14 +260,14 @@ def _sort_out(
         for segment, start, chunks, problem in pickle.loads(outcome.detail):
             came.setdefault(segment, []).append((start, chunks))
             if problem:
-                failures[segment] = Outcome(subject=segment, status=UNREADABLE, message=problem)
+                failures[segment] = ItemOutcome(subject=segment, status=UNREADABLE, message=problem)
             else:
                 noted.add((segment, start), chunks)
     return failures
 
 
 def _in_order(
-    lack: Lack, came: Sequence[tuple[int, tuple[ImportedChunk, ...]]]
+    lack: MissingRange, came: Sequence[tuple[int, tuple[ImportedChunk, ...]]]
 ) -> tuple[ImportedChunk, ...]:
     """The chunks of a segment. Raises ``PipelineError`` unless they are all that was asked for."""
     chunks: list[ImportedChunk] = []

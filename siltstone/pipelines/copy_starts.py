@@ -14,13 +14,20 @@ from typing import Final
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.constants import container_of
 from siltstone.core.errors import AttributeLimitError, CorruptDataError, SegmentNotFoundError
-from siltstone.pipelines.copy_plan import CONFLICT, MARK, UNREADABLE, Origin, origin_of, problem_of
+from siltstone.pipelines.copy_plan import (
+    CONFLICT,
+    MARK,
+    UNREADABLE,
+    CopyOrigin,
+    origin_of,
+    problem_of,
+)
 from siltstone.pipelines.copy_recovered import difference_since
 from siltstone.pipelines.import_sessions import NotedRanges
 from siltstone.pipelines.last_block import block_before, last_block, sums_of
 from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import Outcome
+from siltstone.pipelines.work import ItemOutcome
 
 AT_ONCE: Final = 256
 """Segments of which the last blocks are compared at a time."""
@@ -43,7 +50,7 @@ class Start:
 
 def starts(
     view: StoreView, target: OwnedStore, segments: Sequence[SegmentInfo]
-) -> Iterator[tuple[SegmentInfo, Outcome | int]]:
+) -> Iterator[tuple[SegmentInfo, ItemOutcome | int]]:
     """Yield from which offset of the source each copy goes on, or what keeps it from that.
 
     Copies that are missing are made, without bytes.
@@ -54,7 +61,7 @@ def starts(
         known = [(info, start) for info, start in found if isinstance(start, Start)]
         refused = _differences(view, target, known)
         for info, start in found:
-            if isinstance(start, Outcome):
+            if isinstance(start, ItemOutcome):
                 yield info, start
             else:
                 yield info, refused.get(info.name, start.offset)
@@ -62,7 +69,7 @@ def starts(
 
 def _differences(
     view: StoreView, target: OwnedStore, known: Sequence[tuple[SegmentInfo, Start]]
-) -> dict[str, Outcome]:
+) -> dict[str, ItemOutcome]:
     """What keeps copies from going on whose last block is another one than the source's."""
     compared = [(info, start) for info, start in known if start.low < start.offset]
     ours = view.sums([(info, start.low, start.offset) for info, start in compared])
@@ -77,14 +84,16 @@ def _differences(
     for (info, start), our, their in zip(compared, ours, theirs, strict=True):
         damage = next((one for one in (our, their) if isinstance(one, CorruptDataError)), None)
         if damage is not None:
-            refused[info.name] = Outcome(subject=info.name, status=UNREADABLE, message=str(damage))
+            refused[info.name] = ItemOutcome(
+                subject=info.name, status=UNREADABLE, message=str(damage)
+            )
         elif our != their and isinstance(our, int) and isinstance(their, int):
             message = (
                 f"the source has other bytes than the copy between {start.low} and {start.offset}: "
                 "its tier 1 was put back to an older copy, or it is another store; "
                 "remove the copy, and repeat"
             )
-            refused[info.name] = Outcome(subject=info.name, status=CONFLICT, message=message)
+            refused[info.name] = ItemOutcome(subject=info.name, status=CONFLICT, message=message)
     return refused
 
 
@@ -117,7 +126,7 @@ def target_info(target: OwnedStore, name: str) -> SegmentInfo | None:
         return None
 
 
-def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> Outcome | Start:
+def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> ItemOutcome | Start:
     """Make the segment in the target if it is not there; return where the copy goes on."""
     there = target_info(target, info.name)
     if there is not None:
@@ -126,14 +135,14 @@ def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> Outcome
             try:
                 found = difference_since(view, target, info, there) or found
             except CorruptDataError as error:
-                return Outcome(subject=info.name, status=UNREADABLE, message=str(error))
+                return ItemOutcome(subject=info.name, status=UNREADABLE, message=str(error))
         if isinstance(found, str):
-            return Outcome(subject=info.name, status=CONFLICT, message=found)
+            return ItemOutcome(subject=info.name, status=CONFLICT, message=found)
         origin = origin_of(there.attributes[MARK])
         assert origin is not None, "it is known as a copy"
         low = block_before(max(info.start_offset, origin.base + there.start_offset), found)
         return Start(offset=found, low=low, base=origin.base)
-    origin = Origin(
+    origin = CopyOrigin(
         store=view.uuid,
         segment_id=info.segment_id,
         base=info.start_offset,
@@ -144,5 +153,5 @@ def _prepared(view: StoreView, target: OwnedStore, info: SegmentInfo) -> Outcome
     try:
         target.loop.run(container.create(info.name, exist_ok=False, attributes=attributes))
     except AttributeLimitError as error:
-        return Outcome(subject=info.name, status=CONFLICT, message=str(error))
+        return ItemOutcome(subject=info.name, status=CONFLICT, message=str(error))
     return Start(offset=info.start_offset, low=info.start_offset, base=info.start_offset)

@@ -12,7 +12,7 @@ from siltstone.container.models.imports import ImportedChunk, ImportTicket
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.errors import CorruptDataError, SiltstoneError
 from siltstone.pipelines.segment_ranges import SegmentRange, read_range
-from siltstone.pipelines.work import FAILED, OK, Outcome, Step, share_of
+from siltstone.pipelines.work import FAILED, OK, ItemOutcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
 
@@ -71,7 +71,9 @@ class CopyWork:
             yield partial(_copied, self, storage, target)
 
 
-def _copied(work: CopyWork, storage: ChunkStorage, target: ImportTarget, item: CopyItem) -> Outcome:
+def _copied(
+    work: CopyWork, storage: ChunkStorage, target: ImportTarget, item: CopyItem
+) -> ItemOutcome:
     made: list[tuple[str, int, tuple[ImportedChunk, ...], str]] = []
     try:
         with ImportWriter(target, item.ticket, partition=item.number, attempt=0) as writer:
@@ -86,5 +88,5 @@ def _copied(work: CopyWork, storage: ChunkStorage, target: ImportTarget, item: C
                 else:
                     made.append((part.segment, part.start, chunks, ""))
     except (SiltstoneError, OSError) as error:
-        return Outcome(subject=item.subject, status=FAILED, message=str(error))
-    return Outcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))
+        return ItemOutcome(subject=item.subject, status=FAILED, message=str(error))
+    return ItemOutcome(subject=item.subject, status=OK, length=item.size, detail=pickle.dumps(made))

@@ -16,7 +16,7 @@ import numpy
 
 from siltstone.core.constants import MIB
 from siltstone.events import MalformedEventError
-from siltstone.pipelines.byte_source import Stretch
+from siltstone.pipelines.byte_source import BufferStretch
 from siltstone.pipelines.event_starts import Numbers, find_events
 
 
@@ -76,7 +76,7 @@ CUT_OFF = "event is cut off"
 
 
 def read_event_runs(
-    read: Callable[[bytes, int], Stretch],
+    read: Callable[[bytes, int], BufferStretch],
     start: int,
     stop: int,
     end: int,

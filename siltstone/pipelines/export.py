@@ -41,7 +41,7 @@ from siltstone.pipelines.work import (
     OK,
     SAME,
     Executor,
-    Outcome,
+    ItemOutcome,
     PipelineError,
     Step,
     packed,
@@ -166,7 +166,7 @@ def export(
     items: Sequence[ExportItem],
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Write files and yield what became of each: ``ok``, ``same``, ``unreadable`` or ``failed``.
 
     A file appears whole or not at all, and one that is there stays as it is: what was killed is
@@ -187,11 +187,11 @@ def _missing(
             yield from cut_at_grid(low, high, file_bytes)
 
 
-def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
+def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> ItemOutcome:
     try:
         path = place_of(item.target) / item.name
         if path.exists():
-            return Outcome(subject=item.name, status=SAME, length=item.size)
+            return ItemOutcome(subject=item.name, status=SAME, length=item.size)
         with draft_of(path) as draft:
             if item.head.form is Form.PARQUET:
                 _write_parquet(store, storage, item, draft)
@@ -199,10 +199,10 @@ def _exported(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
                 _write_bytes(draft, read_range(store, storage, item.part))
             status = OK if publish(draft, path) else SAME
     except CorruptDataError as error:
-        return Outcome(subject=item.name, status=UNREADABLE, message=str(error))
+        return ItemOutcome(subject=item.name, status=UNREADABLE, message=str(error))
     except (SiltstoneError, OSError) as error:
-        return Outcome(subject=item.name, status=FAILED, message=str(error))
-    return Outcome(subject=item.name, status=status, length=item.size)
+        return ItemOutcome(subject=item.name, status=FAILED, message=str(error))
+    return ItemOutcome(subject=item.name, status=status, length=item.size)
 
 
 def _write_bytes(draft: Path, pieces: Iterable[memoryview]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from siltstone.core.closed_on_exit import Closing
 from siltstone.core.errors import SettingsError
 from siltstone.core.posix import SystemFileCalls, write_fully
-from siltstone.pipelines.work import Outcome
+from siltstone.pipelines.work import ItemOutcome
 
 VERSION: Final = 1
 
@@ -65,7 +65,7 @@ class KeptOutcomes(Closing):
         if head != self._head:
             raise SettingsError(f"{path} is of another job: {head}, not {self._head}")
 
-    def keep(self, outcome: Outcome) -> None:
+    def keep(self, outcome: ItemOutcome) -> None:
         """Note that this item is done."""
         self.done[outcome.subject] = outcome.length
         self.counts[outcome.status] += 1

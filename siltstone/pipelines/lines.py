@@ -12,7 +12,7 @@ from typing import Final
 
 from siltstone.core.constants import GIB
 from siltstone.core.errors import CapabilityError
-from siltstone.pipelines.byte_source import Stretch
+from siltstone.pipelines.byte_source import BufferStretch
 
 LINE_BYTES_MAX: Final = GIB
 """A row of Spark holds less than 2 GiB, and a line is copied a few times."""
@@ -21,7 +21,12 @@ NEWLINE: Final = b"\n"
 
 
 def read_lines(
-    read: Callable[[bytes, int], Stretch], start: int, stop: int, end: int, *, at_line_start: bool
+    read: Callable[[bytes, int], BufferStretch],
+    start: int,
+    stop: int,
+    end: int,
+    *,
+    at_line_start: bool,
 ) -> Iterator[tuple[int, memoryview]]:
     """Yield the lines that begin in ``[start, stop)``: some whole lines at a time.
 
@@ -70,7 +75,7 @@ def read_lines(
         yield offset - len(kept), memoryview(kept)
 
 
-def first_line(read: Callable[[bytes, int], Stretch], start: int, stop: int, end: int) -> int:
+def first_line(read: Callable[[bytes, int], BufferStretch], start: int, stop: int, end: int) -> int:
     """Offset of the first line that begins at or behind ``start``; ``stop`` when none does before.
 
     The byte before ``start`` exists, and so it can be read.

@@ -14,7 +14,7 @@ from siltstone.core.constants import KIB
 from siltstone.core.environment import Pool, SystemEnvironment
 from siltstone.core.errors import SettingsError
 from siltstone.core.pauses import Stop
-from siltstone.pipelines.work import Item, Outcome, Step, Work
+from siltstone.pipelines.work import Item, ItemOutcome, Step, Work
 from siltstone.store.blocking.background_loop import BackgroundLoop
 
 THREADS_MAX: Final = 256
@@ -62,7 +62,7 @@ class LocalExecutor:
         """See ``Executor``."""
         return self._threads
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         """See ``Executor``."""
         with work.open() as step:
             yield from on_threads(step, packs, self._threads)
@@ -71,7 +71,7 @@ class LocalExecutor:
         """Nothing is kept between runs."""
 
 
-def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Generator[Outcome]:
+def on_threads(step: Step, packs: Iterable[Sequence[Item]], threads: int) -> Generator[ItemOutcome]:
     """Do packs on so many threads, and yield what became of their items."""
     environment = SystemEnvironment()
     loop = BackgroundLoop(name="siltstone-pipeline")
@@ -92,10 +92,10 @@ async def _results(
     step: Step,
     packs: Iterator[Sequence[Item]],
     threads: int,
-) -> AsyncIterator[list[Outcome]]:
+) -> AsyncIterator[list[ItemOutcome]]:
     pool = Pool(name="siltstone-pipeline", threads=threads)
-    done: set[asyncio.Future[list[Outcome]]] = set()
-    running: set[asyncio.Future[list[Outcome]]] = set()
+    done: set[asyncio.Future[list[ItemOutcome]]] = set()
+    running: set[asyncio.Future[list[ItemOutcome]]] = set()
     turns = _Turns(threads)
     pack = next(packs, None)
     try:
@@ -157,7 +157,7 @@ class _Turns:
         """Whether it has small items, and those before had nothing to wait for."""
         return not self.waited and sum(item.size for item in pack) <= _SMALL_BYTES * len(pack)
 
-    def do_alone(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+    def do_alone(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
         """Do a pack of small items alone, and see whether the thread had to wait for storage."""
         before = getrusage(RUSAGE_THREAD).ru_nvcsw
         outcomes = _do(stop, step, pack)
@@ -165,7 +165,7 @@ class _Turns:
         self.waited |= waits * _WAITED_SHARE >= len(pack)
         return outcomes
 
-    def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+    def do(self, stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
         """Do a pack beside others, where threads wait for each other too."""
         start, busy = time.monotonic(), time.thread_time()
         outcomes = _do(stop, step, pack)
@@ -174,7 +174,7 @@ class _Turns:
         return outcomes
 
 
-def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
+def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
     """The same as long as somebody waits for it. Raises ``StoppedError``."""
     outcomes = []
     for item in pack:
@@ -183,6 +183,6 @@ def _do(stop: Stop, step: Step, pack: Sequence[Item]) -> list[Outcome]:
     return outcomes
 
 
-def do_pack(step: Step, pack: Sequence[Item]) -> list[Outcome]:
+def do_pack(step: Step, pack: Sequence[Item]) -> list[ItemOutcome]:
     """Do one pack, item by item."""
     return [step(item) for item in pack]

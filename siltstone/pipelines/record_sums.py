@@ -22,7 +22,7 @@ from siltstone.pipelines.owned_store import OwnedStore
 from siltstone.pipelines.scrub import READ_BYTES, unread_status
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.work import OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.segments.invariants import check_chunk
 
@@ -86,7 +86,7 @@ def record_sums(
     items: Sequence[SumsItem],
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Read objects and record their sums; from then on reads compare with what was read now.
 
     Args:
@@ -116,13 +116,13 @@ def record_sums(
             yield replace(outcome, detail=b"")
 
 
-def _summed(storage: ChunkStorage, item: SumsItem) -> Outcome:
+def _summed(storage: ChunkStorage, item: SumsItem) -> ItemOutcome:
     name = item.chunk.name
     try:
         sums = _sums_of(storage, item.chunk)
     except SiltstoneError as error:
-        return Outcome(subject=name, status=unread_status(error), message=str(error))
-    return Outcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))
+        return ItemOutcome(subject=name, status=unread_status(error), message=str(error))
+    return ItemOutcome(subject=name, status=OK, length=item.size, detail=pack_sums(tuple(sums)))
 
 
 def _sums_of(storage: ChunkStorage, chunk: Chunk) -> list[int]:

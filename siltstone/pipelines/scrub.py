@@ -23,7 +23,7 @@ from siltstone.core.storage.block_reads import chunk_parts, read_blocks
 from siltstone.core.storage.cached import uncached
 from siltstone.pipelines.store_view import StoreView
 from siltstone.pipelines.window import pack_sums, unpack_sums
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 MISSING: Final = "missing"
@@ -112,7 +112,7 @@ def scrub(
     items: Sequence[ScrubItem] | None = None,
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Read every chunk and yield what it was like.
 
     What seems wrong is looked up again at the end, and is ``gone`` if nothing names it any more.
@@ -129,7 +129,7 @@ def scrub(
     """
     planned = plan_scrub(view.chunk_rows()) if items is None else items
     work = ScrubWork(store=view.path, uuid=view.uuid, rate=rate)
-    suspects: list[Outcome] = []
+    suspects: list[ItemOutcome] = []
     with closing(executor.run(work, packed(planned, executor.workers))) as outcomes:
         for outcome in outcomes:
             if outcome.status in DAMAGE:
@@ -140,14 +140,16 @@ def scrub(
         yield from _judged(view, suspects)
 
 
-def _judged(view: StoreView, suspects: Sequence[Outcome]) -> Iterator[Outcome]:
+def _judged(view: StoreView, suspects: Sequence[ItemOutcome]) -> Iterator[ItemOutcome]:
     """What is named still is damaged: no name is used twice, and committed bytes never change."""
     named = {row.chunk.name for row in view.chunk_rows(again=True)}
     for outcome in suspects:
         if outcome.subject in named:
             yield outcome
         else:
-            yield Outcome(subject=outcome.subject, status=GONE, message="it was dropped meanwhile")
+            yield ItemOutcome(
+                subject=outcome.subject, status=GONE, message="it was dropped meanwhile"
+            )
 
 
 def unread_status(error: SiltstoneError) -> str:
@@ -170,17 +172,17 @@ class _Buffer(local):
         self.view = memoryview(bytearray(READ_BYTES))
 
 
-def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> Outcome:
+def _scrubbed(storage: ChunkStorage, buffer: _Buffer, item: ScrubItem) -> ItemOutcome:
     try:
         if item.in_place:
             _check_length(storage, item)
         if not item.sums:
-            return Outcome(subject=item.name, status=UNVERIFIED, message="it has no sums")
+            return ItemOutcome(subject=item.name, status=UNVERIFIED, message="it has no sums")
         if not _reads_well(storage, buffer.view, item):
             _read_all(storage, buffer.view, item)
     except SiltstoneError as error:
-        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
-    return Outcome(subject=item.name, status=OK, length=item.length)
+        return ItemOutcome(subject=item.name, status=unread_status(error), message=str(error))
+    return ItemOutcome(subject=item.name, status=OK, length=item.length)
 
 
 def _check_length(storage: ChunkStorage, item: ScrubItem) -> None:

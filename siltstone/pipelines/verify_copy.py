@@ -28,7 +28,7 @@ from siltstone.pipelines.work import (
     OK,
     PACK_BYTES_MAX,
     Executor,
-    Outcome,
+    ItemOutcome,
     Step,
     packed,
     share_of,
@@ -88,7 +88,7 @@ class VerifyCopyWork:
 
 def plan_verify_copy(
     view: StoreView, copy: StoreView, segments: Sequence[SegmentInfo]
-) -> tuple[list[ComparedItem], list[Outcome]]:
+) -> tuple[list[ComparedItem], list[ItemOutcome]]:
     """Plan the comparison of ``segments`` with those of the same names in ``copy``.
 
     A segment that was copied from a truncated one begins at 0, and its bytes are compared with
@@ -97,24 +97,24 @@ def plan_verify_copy(
     segment.
     """
     items: list[ComparedItem] = []
-    known: list[Outcome] = []
+    known: list[ItemOutcome] = []
     for info in segments:
         try:
             there = copy.segments([info.name])[0]
         except SegmentNotFoundError as error:
-            known.append(Outcome(subject=info.name, status=MISSING, message=str(error)))
+            known.append(ItemOutcome(subject=info.name, status=MISSING, message=str(error)))
             continue
         base = _base(info, there, view.uuid)
         if base is None:
             message = "it is a copy of another segment"
-            known.append(Outcome(subject=info.name, status=DIFFERS, message=message))
+            known.append(ItemOutcome(subject=info.name, status=DIFFERS, message=message))
             continue
         try:
             if base + there.length > info.length:
                 info = view.now(info)  # both may have grown since it was looked at
             items += list(_pairs(view, copy, info, there, base))
         except (SegmentNotFoundError, SegmentTruncatedError) as error:
-            known.append(Outcome(subject=info.name, status=TRUNCATED, message=str(error)))
+            known.append(ItemOutcome(subject=info.name, status=TRUNCATED, message=str(error)))
             continue
         known += _ends(info, there, base)
     return items, known
@@ -139,7 +139,7 @@ def verify_copy(
     items: Sequence[ComparedItem],
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Compare ranges and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
     ``unreadable`` says that bytes of one of the stores are damaged, by its own checksums.
@@ -168,38 +168,38 @@ def _base(info: SegmentInfo, there: SegmentInfo, store: str) -> int | None:
     return origin.base
 
 
-def _ends(info: SegmentInfo, there: SegmentInfo, base: int) -> Iterator[Outcome]:
+def _ends(info: SegmentInfo, there: SegmentInfo, base: int) -> Iterator[ItemOutcome]:
     end = base + there.length
     if end > info.length:
         message = f"it ends at {end}, and the source at {info.length}"
-        yield Outcome(subject=info.name, status=DIFFERS, message=message)
+        yield ItemOutcome(subject=info.name, status=DIFFERS, message=message)
     if end < info.length:
         message = f"the source has {counted(info.length - end, 'byte')} more"
-        yield Outcome(subject=info.name, status=BEHIND, message=message)
+        yield ItemOutcome(subject=info.name, status=BEHIND, message=message)
     if base + there.start_offset < info.start_offset:
         message = f"the source begins at {info.start_offset}"
-        yield Outcome(subject=info.name, status=TRUNCATED, message=message)
+        yield ItemOutcome(subject=info.name, status=TRUNCATED, message=message)
     if base + there.start_offset > max(info.start_offset, base):
         message = f"it begins at {there.start_offset}"
-        yield Outcome(subject=info.name, status=MISSING, message=message)
+        yield ItemOutcome(subject=info.name, status=MISSING, message=message)
 
 
 def _compared(
     work: VerifyCopyWork, source: ChunkStorage, target: ChunkStorage, item: ComparedItem
-) -> Outcome:
+) -> ItemOutcome:
     subject = item.ours.subject
     try:
         offset = _difference(
             read_range(work.source, source, item.ours), read_range(work.target, target, item.theirs)
         )
     except CorruptDataError as error:
-        return Outcome(subject=subject, status=UNREADABLE, message=str(error))
+        return ItemOutcome(subject=subject, status=UNREADABLE, message=str(error))
     except (SiltstoneError, OSError) as error:
-        return Outcome(subject=subject, status=FAILED, message=str(error))
+        return ItemOutcome(subject=subject, status=FAILED, message=str(error))
     if offset is not None:
         message = f"bytes differ from {item.ours.start + offset} on"
-        return Outcome(subject=subject, status=DIFFERS, message=message)
-    return Outcome(subject=subject, status=OK, length=item.size)
+        return ItemOutcome(subject=subject, status=DIFFERS, message=message)
+    return ItemOutcome(subject=subject, status=OK, length=item.size)
 
 
 def _difference(ours: Iterator[memoryview], theirs: Iterator[memoryview]) -> int | None:

@@ -34,7 +34,7 @@ from siltstone.pipelines.export_layout import (
 from siltstone.pipelines.export_place import Place, opened, place_of, target_of
 from siltstone.pipelines.segment_ranges import gaps, last_line_end, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 DIFFERS: Final = "differs"
@@ -71,7 +71,7 @@ class VerifyExportWork:
 
 def plan_verify_export(
     view: StoreView, folder: Path | str, names: Sequence[str] = ()
-) -> tuple[list[ExportItem], list[Outcome]]:
+) -> tuple[list[ExportItem], list[ItemOutcome]]:
     """Plan the comparison of every file in ``folder``; return it with what is known without it.
 
     Known are ranges that no file holds, ``missing``; what the store has more of, ``behind``; what
@@ -88,7 +88,7 @@ def plan_verify_export(
         SegmentNotFoundError: nothing of a segment was exported.
     """
     items: list[ExportItem] = []
-    known: list[Outcome] = []
+    known: list[ItemOutcome] = []
     target = target_of(folder)
     root = place_of(target)
     if not root.exists():
@@ -102,7 +102,7 @@ def plan_verify_export(
         head = read_head(place)
         info = _live(view, name)
         if info is None or (head.store, head.segment_id) != (view.uuid, info.segment_id):
-            known.append(Outcome(subject=name, status=DIFFERS, message="the store has it not"))
+            known.append(ItemOutcome(subject=name, status=DIFFERS, message="the store has it not"))
             continue
         try:
             found, more = _plan_segment(view, info, place, target, head)
@@ -120,7 +120,7 @@ def verify_export(
     items: Sequence[ExportItem],
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Compare files and yield ``ok``, ``differs``, ``unreadable`` or ``failed`` for each.
 
     ``unreadable`` says that the store's own bytes are damaged. ``rate`` is how many bytes of the
@@ -139,10 +139,10 @@ def _live(view: StoreView, name: str) -> SegmentInfo | None:
 
 def _plan_segment(
     view: StoreView, info: SegmentInfo, place: Place, target: str, head: ExportHead
-) -> tuple[list[ExportItem], list[Outcome]]:
+) -> tuple[list[ExportItem], list[ItemOutcome]]:
     """The files of a segment; raises when that was truncated or deleted a moment ago."""
     items: list[ExportItem] = []
-    known: list[Outcome] = []
+    known: list[ItemOutcome] = []
     ranges = exported_ranges(place, head)
     if any(stop > info.length for _, stop in ranges):
         info = view.now(info)  # an export may have written more since it was looked at
@@ -167,11 +167,11 @@ def _plan_segment(
     return items, known
 
 
-def _outcome(subject: str, status: str, message: str) -> Outcome:
-    return Outcome(subject=subject, status=status, message=message)
+def _outcome(subject: str, status: str, message: str) -> ItemOutcome:
+    return ItemOutcome(subject=subject, status=status, message=message)
 
 
-def _compared(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
+def _compared(store: str, storage: ChunkStorage, item: ExportItem) -> ItemOutcome:
     try:
         if item.head.form is Form.PARQUET:
             message = _parquet_difference(store, storage, item)
@@ -183,7 +183,7 @@ def _compared(store: str, storage: ChunkStorage, item: ExportItem) -> Outcome:
         return _outcome(item.name, FAILED, str(error))
     if message:
         return _outcome(item.name, DIFFERS, message)
-    return Outcome(subject=item.name, status=OK, length=item.size)
+    return ItemOutcome(subject=item.name, status=OK, length=item.size)
 
 
 def _bytes_difference(store: str, storage: ChunkStorage, item: ExportItem) -> str:

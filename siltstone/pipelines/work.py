@@ -49,7 +49,7 @@ class Item(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ItemOutcome:
     """What became of one item.
 
     Attributes:
@@ -67,7 +67,7 @@ class Outcome:
     detail: bytes = b""
 
 
-Step = Callable[[Any], Outcome]
+Step = Callable[[Any], ItemOutcome]
 
 
 class Work(Protocol):
@@ -105,7 +105,7 @@ class Executor(Protocol):
         """How many tasks run at a time, about."""
         ...
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         """Do the work on every item and yield what became of each, in any order.
 
         The packs are taken as they are needed. Closing it ends the work early; whoever may be ended

@@ -57,7 +57,7 @@ def _last_border(borders: Sequence[int], limit: int) -> int:
     return borders[index - 1] if index else -1
 
 
-class Cutter:
+class BufferCutter:
     """Slices of a sequence of buffers as if it were one, without copying.
 
     Args:

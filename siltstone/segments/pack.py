@@ -40,7 +40,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PackedRun:
     """The next bytes of one segment.
 
     Attributes:
@@ -66,22 +66,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRun:
     """A run and its offset in the shared chunk."""
 
-    run: Run
+    run: PackedRun
     chunk_offset: int
 
 
-def place(runs: Sequence[Run]) -> list[Placed]:
+def place(runs: Sequence[PackedRun]) -> list[PlacedRun]:
     """Put runs one behind the other."""
     offsets = accumulate((run.length for run in runs), initial=0)
-    return [Placed(run, offset) for run, offset in zip(runs, offsets, strict=False)]
+    return [PlacedRun(run, offset) for run, offset in zip(runs, offsets, strict=False)]
 
 
-def in_slices(placed: Sequence[Placed], rows_max: int = ROWS_PER_SLICE) -> list[list[Placed]]:
+def in_slices(placed: Sequence[PlacedRun], rows_max: int = ROWS_PER_SLICE) -> list[list[PlacedRun]]:
     """Cut into transactions of at most ``rows_max`` rows, but at least one run each."""
-    slices: list[list[Placed]] = []
+    slices: list[list[PlacedRun]] = []
     room = 0
     for each in placed:
         rows = _ROWS_OF_RUN + len(each.run.writers) + len(each.run.extra)
@@ -94,7 +94,7 @@ def in_slices(placed: Sequence[Placed], rows_max: int = ROWS_PER_SLICE) -> list[
 
 
 def takes(
-    run: Run,
+    run: PackedRun,
     state: SegmentState | None,
     layout: Layout,
     chunk_of: Callable[[int], Chunk | None],
@@ -112,7 +112,7 @@ def takes(
 
 
 def plan_packed(
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedRun],
     chunk: Chunk,
     sums: tuple[BlockSumsPatch, ...],
     *,
@@ -157,7 +157,7 @@ def _closing(layout: Layout, chunk_of: Callable[[int], Chunk | None]) -> tuple[C
 
 
 def _change(
-    each: Placed, layout: Layout, chunk_id: int, closing: tuple[Chunk, ...]
+    each: PlacedRun, layout: Layout, chunk_id: int, closing: tuple[Chunk, ...]
 ) -> LayoutChange:
     run = each.run
     extent = Extent(
@@ -191,7 +191,9 @@ class Packed:
     closed: list[Chunk] = field(default_factory=list)
 
 
-async def run_pack(context: Context, layouts: PackingLayoutStore, runs: Sequence[Run]) -> Packed:
+async def run_pack(
+    context: Context, layouts: PackingLayoutStore, runs: Sequence[PackedRun]
+) -> Packed:
     """See ``PackingSegmentStorage.write_packed``. The caller holds the locks of all segments."""
     needed = [
         run
@@ -205,7 +207,7 @@ async def run_pack(context: Context, layouts: PackingLayoutStore, runs: Sequence
     new, sums = await create_chunk(context, lambda: layouts.new_shared_chunk(len(needed)), buffers)
     found = patches(new.chunk_id, 0, sums)
 
-    def plan(some: list[Placed], chunk: Chunk) -> tuple[LayoutChange, ...]:
+    def plan(some: list[PlacedRun], chunk: Chunk) -> tuple[LayoutChange, ...]:
         return plan_packed(
             some,
             chunk,

@@ -34,7 +34,7 @@ Share = Callable[[Callable[[], None]], Callable[[], None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadPlace:
     """Where readable bytes ``[start, end)`` of a segment lie, all in one chunk.
 
     Attributes:
@@ -98,7 +98,7 @@ class NearReads:
         self._verifies = mode != "never"
         self._remembers = mode == "remembered" and context.storage.capabilities.append
 
-    def find(self, segment_id: int, offset: int) -> Place | None:
+    def find(self, segment_id: int, offset: int) -> ReadPlace | None:
         """The place of the byte at ``offset``, as the rows say now; ``None`` if it is not shown."""
         context = self._context
         state = context.layouts.state(segment_id)
@@ -115,9 +115,9 @@ class NearReads:
         if not start <= offset < end or extent.chunk_offset + extent.length > chunk.length:
             return None
         shift = extent.chunk_offset - extent.start
-        return Place(segment_id, start, end, shift, chunk, {}, self)
+        return ReadPlace(segment_id, start, end, shift, chunk, {}, self)
 
-    def learn(self, place: Place, offset: int, end: int) -> None:
+    def learn(self, place: ReadPlace, offset: int, end: int) -> None:
         """Look the sums up that a read of ``[offset, end)`` of the place needs."""
         if not self._verifies:
             return
@@ -127,7 +127,9 @@ class NearReads:
             if group not in place.sums:
                 place.sums[group] = self._context.layouts.sums(place.chunk.chunk_id, group)
 
-    def read_one(self, place: Place, begin: int, buffer: memoryview | bytearray, most: int) -> bool:
+    def read_one(
+        self, place: ReadPlace, begin: int, buffer: memoryview | bytearray, most: int
+    ) -> bool:
         """Fill ``buffer`` from ``begin`` in the chunk; verify at most ``most`` bytes of blocks."""
         chunk = place.chunk
         known = self._known(chunk, begin, begin + len(buffer))
@@ -137,7 +139,7 @@ class NearReads:
                 return version is not None
         return self._read_verified(place, begin, memoryview(buffer), most)
 
-    def read_parts(self, place: Place, begin: int, view: memoryview, share: Share) -> bool:
+    def read_parts(self, place: ReadPlace, begin: int, view: memoryview, share: Share) -> bool:
         """Fill ``view`` from ``begin`` in the chunk, part by part, maybe on two threads."""
         todo = iter(list(plan_extent(place.chunk, begin, begin + len(view), 0, _PART_BYTES)))
         failed: list[bool] = []
@@ -178,7 +180,7 @@ class NearReads:
             return self._blocks.version(chunk.name, begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))
         return None
 
-    def _read_verified(self, place: Place, begin: int, view: memoryview, most: int) -> bool:
+    def _read_verified(self, place: ReadPlace, begin: int, view: memoryview, most: int) -> bool:
         """Like ``read_one``, whatever is remembered."""
         chunk, end = place.chunk, begin + len(view)
         if not self._verifies:
@@ -207,7 +209,7 @@ class NearReads:
         return True
 
 
-def _sums(place: Place, first: int, stop: int) -> tuple[int, ...] | None:
+def _sums(place: ReadPlace, first: int, stop: int) -> tuple[int, ...] | None:
     """Sums of blocks ``[first, stop)`` of the chunk, if they were looked up."""
     found: tuple[int, ...] = ()
     while (block := first + len(found)) < stop:

@@ -17,7 +17,7 @@ from siltstone.segments.concat import run_publish
 from siltstone.segments.concat_staging import Joining
 from siltstone.segments.legacy_files import SeenHeader
 from siltstone.segments.merge import Merge, Merging, reserve_merge, state_merge
-from siltstone.segments.pack import Run, run_pack
+from siltstone.segments.pack import PackedRun, run_pack
 from siltstone.segments.repack import REPACK_EXTENTS_MAX, run_repack
 from siltstone.segments.seal import seal_all
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
@@ -48,7 +48,7 @@ class PackingSegmentStorage(ChunkedSegmentStorage):
         super().__init__(storage, layouts, environment, settings, blocks)
         self._packing_layouts = layouts
 
-    async def write_packed(self, runs: Sequence[Run]) -> int:
+    async def write_packed(self, runs: Sequence[PackedRun]) -> int:
         """Put bytes of several segments, at their flushed lengths, into one new chunk.
 
         One ``create``, then one transaction for every few hundred runs. Each transaction is whole:

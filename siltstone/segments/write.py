@@ -25,7 +25,7 @@ from siltstone.core.records.layout import Layout
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.storage.block_sums import block_count, extend_sums, patches
-from siltstone.segments.chunk_cuts import Cutter, Step, plan_steps
+from siltstone.segments.chunk_cuts import BufferCutter, Step, plan_steps
 from siltstone.segments.chunk_writes import create_chunk, read_back
 from siltstone.segments.concat_staging import unplace_all
 from siltstone.segments.context import Context
@@ -34,7 +34,7 @@ from siltstone.segments.trim import drop_all, run_skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class TailChunk:
     """The chunk that a segment ends in, if its next bytes may go there too.
 
     Attributes:
@@ -66,7 +66,7 @@ class Written:
 def plan_commit(
     layout: Layout,
     last_chunk: Chunk | None,
-    tail: Tail | None,
+    tail: TailChunk | None,
     written: Sequence[Written],
     *,
     epoch: int,
@@ -136,7 +136,7 @@ async def run_write(
     """See ``ChunkedSegmentStorage.write``. The caller holds the segment's lock."""
     state = context.live_state(segment_id)
     context.layout_ending_at(state, offset)
-    cutter = Cutter(buffers, offset)
+    cutter = BufferCutter(buffers, offset)
     if cutter.end == offset:
         return offset
     if state.start_offset >= cutter.end:
@@ -162,7 +162,7 @@ async def run_write(
     return cutter.end
 
 
-def find_tail(context: Context, segment_id: int) -> Tail | None:
+def find_tail(context: Context, segment_id: int) -> TailChunk | None:
     """Return the chunk that the segment's next bytes may be appended to, if there is one."""
     layout = context.layouts.layout(segment_id)
     if layout.last_chunk_id == 0:
@@ -181,7 +181,7 @@ def find_tail(context: Context, segment_id: int) -> Tail | None:
         return None
     if extent.chunk_offset + extent.length != chunk.length:
         return None
-    return Tail(chunk=chunk, extent=extent)
+    return TailChunk(chunk=chunk, extent=extent)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,9 +190,9 @@ class _Writing:
 
     context: Context
     layout: Layout
-    cutter: Cutter
+    cutter: BufferCutter
     cuts: Sequence[int]
-    tail: Tail | None
+    tail: TailChunk | None
     written: list[Written] = field(default_factory=list)
     made: list[NewChunk] = field(default_factory=list)
 
@@ -247,7 +247,7 @@ class _Writing:
         if self.tail and self.written and self.written[0].step.append:
             self.context.memory.spoil(self.tail.chunk.chunk_id)
 
-    async def _append(self, tail: Tail, step: Step) -> Written | None:
+    async def _append(self, tail: TailChunk, step: Step) -> Written | None:
         """Append to the open chunk; ``None`` when the bytes must go to a new one."""
         context, chunk = self.context, tail.chunk
         first = chunk.length // BLOCK_BYTES

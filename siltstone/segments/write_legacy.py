@@ -20,7 +20,7 @@ from siltstone.core.records.legacy_row import LegacyRow
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.core.storage.block_sums import block_count, extend_sums, patches
-from siltstone.segments.chunk_cuts import Cutter
+from siltstone.segments.chunk_cuts import BufferCutter
 from siltstone.segments.chunk_writes import read_back
 from siltstone.segments.context import Context
 from siltstone.segments.legacy_files import (
@@ -177,7 +177,7 @@ async def run_legacy_write(
 ) -> int:
     """See ``PackingSegmentStorage.write_legacy``. The caller holds the segment's lock."""
     layout = context.layout_ending_at(context.live_state(segment_id), offset)
-    cutter = Cutter(buffers, offset)
+    cutter = BufferCutter(buffers, offset)
     last, parts = plan_next(context, row, segment_id, cutter.end)
     assert parts[-1].end == cutter.end, "the caller asked how much one call takes"
     await _check(context, row, last, offset, until, seen)

@@ -51,7 +51,7 @@ class SegmentSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the schema that the user asked for. Spark calls it by keyword."""
         options = parse_options(self.options)
-        return SegmentReader(options, arrow_schema(options, schema))
+        return SegmentSourceReader(options, arrow_schema(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A stream of the schema that the user asked for. Spark calls it by keyword."""
@@ -62,9 +62,9 @@ class SegmentSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a data frame. It opens an import session, so no task runs in vain."""
-        from siltstone.spark.sink import SegmentWriter
+        from siltstone.spark.sink import SegmentSinkWriter
 
-        return SegmentWriter(parse_write_options(self.options, overwrite=overwrite), schema)
+        return SegmentSinkWriter(parse_write_options(self.options, overwrite=overwrite), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer of the batches of a stream."""
@@ -73,7 +73,7 @@ class SegmentSource(DataSource):
         return SegmentStreamWriter(parse_write_options(self.options, overwrite=overwrite), schema)
 
 
-class SegmentReader(DataSourceReader):
+class SegmentSourceReader(DataSourceReader):
     """Plans ranges in the driver and reads some of them in each task.
 
     It is pickled with every task, and holds neither handles nor secrets. There is no

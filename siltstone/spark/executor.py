@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from siltstone.core.errors import SettingsError, SiltstoneError
 from siltstone.pipelines.local_executor import THREADS_MAX, do_pack, on_threads
-from siltstone.pipelines.work import Item, Outcome, PipelineError, Step, Work
+from siltstone.pipelines.work import Item, ItemOutcome, PipelineError, Step, Work
 from siltstone.spark.worker_memory import settle
 
 PACKS_PER_CORE: Final = 8
@@ -93,7 +93,7 @@ class SparkExecutor:
             self._workers = max(1, _partitions(self._spark))
         return self._workers
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         """See ``Executor``."""
         source = iter(packs)
         while some := list(islice(source, PACKS_PER_CORE * self.workers)):
@@ -104,7 +104,7 @@ class SparkExecutor:
         if self._stops:
             self._spark.stop()
 
-    def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[Outcome]:
+    def _wave(self, work: Work, packs: Sequence[Sequence[Item]]) -> Iterator[ItemOutcome]:
         # Where the work has a rate no more tasks than workers may be in flight.
         waves = 1 if work.rate is not None else -(-len(packs) // (PACKS_PER_TASK * self.workers))
         tasks = min(len(packs), waves * self.workers)
@@ -126,7 +126,7 @@ class SparkExecutor:
             raise PipelineError(f"{came} outcomes came of {sent} items")
         for row in rows:
             for subject, status, length, message, detail in pickle.loads(row.outcomes):
-                yield Outcome(
+                yield ItemOutcome(
                     subject=subject, status=status, length=length, message=message, detail=detail
                 )
 
@@ -185,13 +185,13 @@ def do_packs(work: Work, threads: int, openings: int, packs: Iterable[bytes]) ->
         yield _row((), broken=f"{type(error).__name__}: {error}")
 
 
-def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[Outcome]:
+def _done(step: Step, threads: int, pack: Sequence[Item]) -> list[ItemOutcome]:
     if threads > 1:
         return list(on_threads(step, [(item,) for item in pack], threads))
     return do_pack(step, pack)
 
 
-def _row(outcomes: Sequence[Outcome], broken: str = "") -> Row:
+def _row(outcomes: Sequence[ItemOutcome], broken: str = "") -> Row:
     facts = [(o.subject, o.status, o.length, o.message, o.detail) for o in outcomes]
     return Row(count=len(facts), outcomes=pickle.dumps(facts), broken=broken)
 

@@ -13,7 +13,7 @@ from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.pipelines.last_block import Bytes, block_before, sums_of
 from siltstone.pipelines.open_store import OpenStore
-from siltstone.spark.stream_offsets import LastRead, Position, Positions
+from siltstone.spark.stream_offsets import LastRead, Positions, StreamPosition
 
 Infos = Mapping[str, SegmentInfo]
 """The segments that there are, by name."""
@@ -69,9 +69,9 @@ class LastReads:
 
     async def noted(
         self, store: OpenStore, infos: Infos, before: Positions, positions: Positions
-    ) -> dict[str, Position]:
+    ) -> dict[str, StreamPosition]:
         """The same positions with the sums of what is before them; one that stays is the same."""
-        result: dict[str, Position] = {}
+        result: dict[str, StreamPosition] = {}
         ranges: list[Bytes] = []
         for name, position in positions.items():
             known, info = before.get(name), infos[name]

@@ -30,7 +30,7 @@ from siltstone.core.errors import Outcome, SettingsError, SiltstoneError
 from siltstone.spark.columns import VALUE
 from siltstone.spark.key_text import check_key
 from siltstone.spark.ownership import END_WAIT_S, PLAN_WAIT_S, owned
-from siltstone.spark.task_writer import Written, write_task
+from siltstone.spark.task_writer import TaskOutput, write_task
 from siltstone.spark.write_options import Outputs, WriteOptions
 from siltstone.spark.write_session import WriteSession, open_session
 
@@ -67,7 +67,7 @@ def check_columns(options: WriteOptions, schema: StructType) -> DataType | None:
 
 
 def publish(
-    options: WriteOptions, session: WriteSession, written: Sequence[Written], batch: int | None
+    options: WriteOptions, session: WriteSession, written: Sequence[TaskOutput], batch: int | None
 ) -> None:
     """Give to segments what these tasks brought, in one step. Repeatable.
 
@@ -130,7 +130,7 @@ def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatc
 
 
 def _outputs(
-    options: WriteOptions, session: WriteSession, written: Sequence[Written]
+    options: WriteOptions, session: WriteSession, written: Sequence[TaskOutput]
 ) -> Iterator[ImportOutput]:
     """What each segment gets: the chunks of the partitions in their order."""
     found: dict[str, list[ImportedChunk]] = {}
@@ -160,11 +160,11 @@ def give_up(options: WriteOptions, ticket: ImportTicket) -> None:
         return
 
 
-def _written(messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
-    return [message for message in messages if isinstance(message, Written)]
+def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskOutput]:
+    return [message for message in messages if isinstance(message, TaskOutput)]
 
 
-class SegmentWriter(DataSourceArrowWriter):
+class SegmentSinkWriter(DataSourceArrowWriter):
     """Writes a data frame. Made when the job is planned; then pickled to its tasks and its end."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -172,7 +172,7 @@ class SegmentWriter(DataSourceArrowWriter):
         self._options = options
         self._session = open_session(options, LIFETIME, anew=True)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskOutput:
         """Write the rows of one task."""
         return write_task(self._options, self._session, self._key_type, iterator)
 
@@ -206,7 +206,7 @@ class SegmentStreamWriter(DataSourceStreamArrowWriter):
                 raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
         return self.__dict__
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskOutput:
         """Write the rows of one task."""
         assert self._session is not None, "it came here pickled"
         return write_task(self._options, self._session, self._key_type, iterator)

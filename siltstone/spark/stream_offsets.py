@@ -29,7 +29,7 @@ class LastRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class StreamPosition:
     """How far one segment was read.
 
     Attributes:
@@ -48,7 +48,7 @@ class Position:
     last: LastRead | None = None
 
 
-Positions = Mapping[str, Position]
+Positions = Mapping[str, StreamPosition]
 """Positions by segment name."""
 
 
@@ -65,7 +65,7 @@ def offset_of(positions: Positions, lineages: Lineages) -> dict[str, Any]:
     }
 
 
-def _fields(position: Position) -> dict[str, Any]:
+def _fields(position: StreamPosition) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "id": position.segment_id,
         "offset": position.offset,
@@ -78,7 +78,7 @@ def _fields(position: Position) -> dict[str, Any]:
     return fields
 
 
-def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
+def positions_of(offset: Mapping[str, Any]) -> dict[str, StreamPosition]:
     """What ``offset_of`` made.
 
     Raises:
@@ -89,7 +89,7 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, Position]:
         if offset["version"] > VERSION:
             raise FormatError.of_version("offset of a stream", offset["version"], VERSION)
         return {
-            name: Position(
+            name: StreamPosition(
                 segment_id=int(one["id"]),
                 offset=int(one["offset"]),
                 done=bool(one["done"]),

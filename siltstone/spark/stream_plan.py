@@ -26,7 +26,7 @@ from siltstone.spark.ranges import RecordRange, SegmentSpan
 from siltstone.spark.record_ends import BlockEnds, EventEnds, LineEnds, RecordEnds, batch_end
 from siltstone.spark.resolve import append_borders, plan_tasks
 from siltstone.spark.stream_offsets import (
-    Position,
+    StreamPosition,
     lineages_of,
     offset_of,
     positions_of,
@@ -130,7 +130,7 @@ class StreamPlan:
 
     async def _first_positions(
         self, infos: Mapping[str, SegmentInfo], store: OpenStore
-    ) -> dict[str, Position]:
+    ) -> dict[str, StreamPosition]:
         for name in self._options.read.segments:
             if name not in infos:
                 raise SegmentNotFoundError("no such segment", segment=name)
@@ -144,18 +144,20 @@ class StreamPlan:
             elif self._options.starting is Starting.LATEST:
                 ends = await self._ends(store, info, info.start_offset, info.length)
                 offset = await ends.last(info.start_offset, info.length)
-            positions[name] = Position(segment_id=info.segment_id, offset=offset, first=offset)
+            positions[name] = StreamPosition(
+                segment_id=info.segment_id, offset=offset, first=offset
+            )
         return positions
 
     async def _next_positions(
         self,
         infos: Mapping[str, SegmentInfo],
-        start: Mapping[str, Position],
+        start: Mapping[str, StreamPosition],
         max_bytes: int | None,
         max_rows: int | None,
         store: OpenStore,
-    ) -> dict[str, Position]:
-        positions: dict[str, Position] = {}
+    ) -> dict[str, StreamPosition]:
+        positions: dict[str, StreamPosition] = {}
         reach: dict[str, int] = {}
         for name in sorted(start.keys() | infos.keys()):
             position = self._position(name, start.get(name), infos.get(name))
@@ -185,8 +187,8 @@ class StreamPlan:
         }
 
     def _position(
-        self, name: str, known: Position | None, info: SegmentInfo | None
-    ) -> Position | None:
+        self, name: str, known: StreamPosition | None, info: SegmentInfo | None
+    ) -> StreamPosition | None:
         """Where the next batch of a segment begins; ``None`` when it is not read any more."""
         skip = self._options.on_truncation is OnTruncation.SKIP
         if known is not None and (info is None or info.segment_id != known.segment_id):
@@ -199,7 +201,7 @@ class StreamPlan:
             if self._targets is not None and name not in self._targets:
                 return None
             begin = info.start_offset
-            return Position(segment_id=info.segment_id, offset=begin, first=begin)
+            return StreamPosition(segment_id=info.segment_id, offset=begin, first=begin)
         return replace(known, offset=_begin(known, info, skip=skip))
 
     def _gone(self, name: str) -> SegmentNotFoundError:
@@ -208,7 +210,7 @@ class StreamPlan:
         what = "the segment was deleted" if asked else "the options leave out the segment"
         return SegmentNotFoundError(f"{what}, and {_GONE}", segment=name)
 
-    def _reach(self, info: SegmentInfo, position: Position) -> int:
+    def _reach(self, info: SegmentInfo, position: StreamPosition) -> int:
         """How far a segment may be read now."""
         if self._targets is None:
             return info.length
@@ -281,7 +283,7 @@ async def _lineages(store: OpenStore, names: Iterable[str]) -> dict[int, str]:
     return found
 
 
-async def _followed(offset: Mapping[str, Any], store: OpenStore) -> dict[str, Position]:
+async def _followed(offset: Mapping[str, Any], store: OpenStore) -> dict[str, StreamPosition]:
     """The positions of an offset, if the store still has the history in which they were read.
 
     The offsets of what a recovery lost are given to other bytes: none of them would be read, and
@@ -303,7 +305,7 @@ async def _followed(offset: Mapping[str, Any], store: OpenStore) -> dict[str, Po
     return positions
 
 
-def _begun(start: Position | None, until: Position) -> Position | None:
+def _begun(start: StreamPosition | None, until: StreamPosition) -> StreamPosition | None:
     """Where the batch begins that ends at ``until``; ``None`` where nothing tells.
 
     Spark notes no start of the first batch and asks for it anew when that is planned again.
@@ -315,7 +317,7 @@ def _begun(start: Position | None, until: Position) -> Position | None:
     return start
 
 
-def _begin(known: Position, info: SegmentInfo, *, skip: bool) -> int:
+def _begin(known: StreamPosition, info: SegmentInfo, *, skip: bool) -> int:
     if known.offset > info.length:
         raise _behind_the_stream(info, known.offset)
     if known.offset >= info.start_offset:

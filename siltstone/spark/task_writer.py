@@ -32,7 +32,7 @@ ANSI_PROPERTY: Final = "spark.sql.ansi.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written(WriterCommitMessage):
+class TaskOutput(WriterCommitMessage):
     """What a task made.
 
     Attributes:
@@ -54,7 +54,7 @@ def write_task(
     session: WriteSession,
     key_type: DataType | None,
     batches: Iterator[pyarrow.RecordBatch],
-) -> Written:
+) -> TaskOutput:
     """Write the rows of one task straight to long-term storage.
 
     Raises:
@@ -81,7 +81,7 @@ def write_task(
             parts.write(batch)
         made = tuple(parts.finish())
         names = [options.segment_of(name) for name, _ in made]
-        return Written(session=session.of(names), partition=partition, query=query, parts=made)
+        return TaskOutput(session=session.of(names), partition=partition, query=query, parts=made)
 
 
 class _Parts:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
 from siltstone.container.health.monitor import ContainerHealth, closed_health
-from siltstone.container.models.check import Wish
+from siltstone.container.models.check import CheckOptions
 from siltstone.container.models.segments import (
     CommitResult,
     Condition,
@@ -321,7 +321,7 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         first = after.container if after else 0
         for slot in (slot for slot in self._here if slot.index >= first):
             again = after is not None and after.container == slot.index
-            wish = Wish(
+            wish = CheckOptions(
                 deep=deep, after=after.chunk_id if after and again else 0, progress=progress
             )
             async for finding in slot.container.check(wish):

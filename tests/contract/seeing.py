@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Generator, Iterable, Sequence
 
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import Item, Outcome, Work
+from siltstone.pipelines.work import Item, ItemOutcome, Work
 
 
 class Seeing:
@@ -17,7 +17,7 @@ class Seeing:
     def __init__(self) -> None:
         self.seen = b""
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         kept = [list(pack) for pack in packs]
         self.seen += pickle.dumps((work, kept))
         yield from LocalExecutor(4).run(work, kept)

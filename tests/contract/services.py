@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from siltstone.bindings.memory.bucket import Bucket, Chunk
+from siltstone.bindings.memory.bucket import Bucket, StoredChunk
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.bindings.nfs.chunk_storage import NfsChunkStorage
 from siltstone.core.chunk_storage import ChunkStorage
@@ -72,7 +72,7 @@ class BucketService:
 
     def outside_write(self, name: str, content: bytes) -> None:
         with self.bucket.lock:
-            chunk = Chunk(
+            chunk = StoredChunk(
                 content=bytearray(content),
                 version=self.bucket.next_version(),
                 modified_s=time.time(),

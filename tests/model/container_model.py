@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from siltstone.container.models.segments import SegmentInfo, TableValue
-from siltstone.segments.page_cache_reads import Place
+from siltstone.segments.page_cache_reads import ReadPlace
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Verbs(Protocol):
 
     async def read(self, name: str, offset: int, length: int) -> bytes: ...
 
-    def place(self, name: str, offset: int, end: int) -> Place | None: ...
+    def place(self, name: str, offset: int, end: int) -> ReadPlace | None: ...
 
     async def list_segments(
         self, prefix: str = "", start_after: str = "", limit: int = 1_000

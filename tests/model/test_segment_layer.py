@@ -34,7 +34,7 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.extent import Extent
 from siltstone.segments.concat_staging import Joining
-from siltstone.segments.pack import Run
+from siltstone.segments.pack import PackedRun
 from siltstone.segments.rewrite_plan import MergeRules, RelocationRules, Rewrite
 from siltstone.segments.segment_storage import SegmentStorageSettings
 from tests.unit.segments.segment_world import Call, Fault, World
@@ -157,7 +157,9 @@ class SegmentLayer(RuleBasedStateMachine):
             if not length or model.start > len(model.data) or segment_id in self.sealed:
                 continue
             added, end = self.bytes(length), len(model.data)
-            runs.append(Run(segment_id=segment_id, offset=end, length=len(added), buffers=(added,)))
+            runs.append(
+                PackedRun(segment_id=segment_id, offset=end, length=len(added), buffers=(added,))
+            )
         limit = self.world.storage.capabilities.chunk_bytes_max
         length = sum(run.length for run in runs)
         if not 0 < length <= min(limit, CHUNK_BYTES * self.scale):

@@ -72,8 +72,8 @@ AGE_MUTANTS = (
     Mutant(
         "bytes that are joined are as old as their source",
         "metadata/time_index.py",
-        "joined = Appended(begin, begin + length, time_ms)",
-        "joined = Appended(begin, begin + length, 0)",
+        "joined = TimedBytes(begin, begin + length, time_ms)",
+        "joined = TimedBytes(begin, begin + length, 0)",
     ),
     Mutant(
         "a time is looked for among flushed bytes only",

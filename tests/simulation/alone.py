@@ -14,7 +14,7 @@ from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.container.boot.claim import bridged
 from siltstone.container.models.recovery_report import RecoveryState
 from siltstone.container.recovery.lossy_recovery import _Recovering
-from siltstone.container.recovery.recovered_state import Cut
+from siltstone.container.recovery.recovered_state import RecoveredCut
 from siltstone.core.errors import SiltstoneError
 from siltstone.journal.recovery import EPOCH_END
 from siltstone.segments.invariants import check_chunk, check_references
@@ -71,7 +71,7 @@ async def _check(world: World, process: Process, copy: Bucket, index: int) -> No
         await chunks.close()
 
 
-def _check_cut(cut: Cut, storage: MemoryChunkStorage) -> None:
+def _check_cut(cut: RecoveredCut, storage: MemoryChunkStorage) -> None:
     rows = cut.replica.rows
     found, extents = all_chunks(rows), all_extents(rows)
     check_references(found, extents)

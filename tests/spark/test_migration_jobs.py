@@ -32,7 +32,7 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.record_sums import plan_sums, record_sums
 from siltstone.pipelines.scrub import scrub
 from siltstone.pipelines.store_view import store_view
-from siltstone.pipelines.work import OK, Executor, Item, Outcome, Step, Work
+from siltstone.pipelines.work import OK, Executor, Item, ItemOutcome, Step, Work
 from siltstone.spark.executor import SparkExecutor
 from tests.unit.migration.backups import damage, noise
 from tests.unit.pipelines.stores import make_store
@@ -54,7 +54,7 @@ class Dying:
     def open(self, openings: int = 1) -> Iterator[Step]:
         with self.work.open(openings) as step:
 
-            def dying(item: Item) -> Outcome:
+            def dying(item: Item) -> ItemOutcome:
                 outcome = step(item)
                 context = TaskContext.get()
                 if context is not None and context.attemptNumber() == 0:
@@ -72,7 +72,7 @@ class Killing:
         self.workers = self.inner.workers
         self.runs = 0
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         self.runs += 1
         return self.inner.run(Dying(work=work) if self.runs == 1 else work, packs)
 
@@ -126,14 +126,14 @@ def test_a_backup_is_the_same_on_threads_and_in_tasks_that_are_killed(
     }
 
 
-def brought(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
+def brought(folder: Path, old: Path, executor: Executor) -> list[ItemOutcome]:
     with located(str(old), folder) as place, siltstone.open(folder) as store:
         layout = examine(place.place)
         plan = plan_migration(layout, {}, migration=place.migration, way=Way.COPY, under="")
         return list(bring(plan, place.for_workers(store.uuid), store, executor, None))
 
 
-def compared(folder: Path, old: Path, executor: Executor) -> list[Outcome]:
+def compared(folder: Path, old: Path, executor: Executor) -> list[ItemOutcome]:
     with located(str(old), folder) as place, store_view(folder) as view:
         found = list(verify(place, view, executor))
     return sorted(found, key=lambda outcome: outcome.subject)

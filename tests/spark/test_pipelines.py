@@ -25,7 +25,7 @@ from siltstone.pipelines.scrub import DAMAGED, MISSING, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import plan_verify_export, verify_export
-from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, Step, share_of
+from siltstone.pipelines.work import OK, Executor, ItemOutcome, PipelineError, Step, share_of
 from siltstone.spark.executor import SparkExecutor
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
@@ -60,7 +60,7 @@ def jobs(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
     return cast("SparkSession", FramesAlone(spark))
 
 
-def outcomes(folder: Path, executor: Executor) -> list[Outcome]:
+def outcomes(folder: Path, executor: Executor) -> list[ItemOutcome]:
     with store_view(folder) as view:
         return sorted(scrub(view, executor), key=lambda outcome: outcome.subject)
 
@@ -105,10 +105,10 @@ class Failing:
         if self.error == "settings":
             raise SettingsError("siltstone.yaml:3: ${KEY} is not set")
 
-        def step(item: Number) -> Outcome:
+        def step(item: Number) -> ItemOutcome:
             if self.error == "defect" and item.value == 7:
                 raise RuntimeError("this is a defect")
-            return Outcome(subject=f"{item.value}", status=OK, length=item.value)
+            return ItemOutcome(subject=f"{item.value}", status=OK, length=item.value)
 
         yield step
 
@@ -147,7 +147,7 @@ class Sharing:
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
         opening = uuid4().hex
-        yield lambda item: Outcome(
+        yield lambda item: ItemOutcome(
             subject=opening, status=OK, length=share_of(self.rate, openings) or 0
         )
 

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 import siltstone
 from siltstone import events
 from siltstone.spark.data_source import SegmentSource
-from siltstone.spark.sink import SegmentStreamWriter, SegmentWriter
-from siltstone.spark.task_writer import Written
+from siltstone.spark.sink import SegmentSinkWriter, SegmentStreamWriter
+from siltstone.spark.task_writer import TaskOutput
 from siltstone.spark.write_options import parse_write_options
 from tests.spark.own_streams import OwnStreamSource
 from tests.unit.spark.sink_world import Sink, new_sink
@@ -64,12 +64,12 @@ def test_a_data_frame_is_written_in_the_order_of_its_partitions(
     assert sink.content("keys/1") == numbers(20)[1::2]
 
 
-class DyingWriter(SegmentWriter):
+class DyingWriter(SegmentSinkWriter):
     """Its tasks die when their work is done, as often as is said."""
 
     deaths = 1
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskOutput:
         message = super().write(iterator)
         context = TaskContext.get()
         assert context is not None
@@ -120,8 +120,8 @@ def test_a_job_that_fails_publishes_nothing_and_leaves_nothing(
     assert sink.left() == []
 
 
-class SparingWriter(SegmentWriter):
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+class SparingWriter(SegmentSinkWriter):
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskOutput:
         message = super().write(iterator)
         if not gc.get_freeze_count():
             raise RuntimeError("imports are looked through for garbage")

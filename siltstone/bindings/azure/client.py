@@ -45,7 +45,7 @@ def _is_told(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Unexpected return type")
 
 
-class Adapter(TimedAdapter, HTTPAdapter):
+class PooledAdapter(TimedAdapter, HTTPAdapter):
     """Keeps as many connections as the settings say, and sends large blocks."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +67,7 @@ def make_session(settings: AzureSettings) -> requests.Session:
     # Done anew for each client; a logger keeps one.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_signatures)
     logging.getLogger(GUESSES).addFilter(_is_told)
-    adapter = Adapter(
+    adapter = PooledAdapter(
         settings.deadline_s,
         pool_connections=4,
         pool_maxsize=settings.connections,

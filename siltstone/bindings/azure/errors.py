@@ -34,31 +34,31 @@ from siltstone.core.remote.answers import (
     DISAGREEMENTS,
     NOT_APPLIED,
     UNKNOWN,
-    Answer,
+    Meaning,
     error_of,
     no_answer,
 )
 
-_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
-_LEASED: Final = Answer(ChunkAccessDeniedError, "somebody holds a lease on the blob")
-_SEALED: Final = Answer(ChunkAccessDeniedError, "the chunk is sealed")
-_PROTECTED: Final = Answer(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
-_THROTTLED: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
-_FULL: Final = Answer(ChunkStorageFullError, "no room, or the quota is used up")
-_CORRUPT: Final = Answer(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
-_NO_CONTAINER: Final = Answer(ChunkUnavailableError, "the container does not exist")
-_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
-_KIND: Final = Answer(ChunkUnavailableError, "the blob is of another kind, so not of this store")
-_BUSY: Final = Answer(ChunkUnavailableError, "the blob can not be used now")
-_REPLACED: Final = Answer(ChunkUnavailableError, "the blob was replaced meanwhile")
-_EXISTS: Final = Answer(ChunkExistsError, "chunk exists")
-_BROKEN: Final = Answer(ChunkUnavailableError, "the service failed", UNKNOWN)
-_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request")
-_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
-_NO_ANSWER: Final = Answer(ChunkUnavailableError, "this is no answer of the service", UNKNOWN)
+_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
+_LEASED: Final = Meaning(ChunkAccessDeniedError, "somebody holds a lease on the blob")
+_SEALED: Final = Meaning(ChunkAccessDeniedError, "the chunk is sealed")
+_PROTECTED: Final = Meaning(ChunkAccessDeniedError, "a policy or a snapshot protects the blob")
+_THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
+_FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
+_CORRUPT: Final = Meaning(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
+_NO_CONTAINER: Final = Meaning(ChunkUnavailableError, "the container does not exist")
+_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_KIND: Final = Meaning(ChunkUnavailableError, "the blob is of another kind, so not of this store")
+_BUSY: Final = Meaning(ChunkUnavailableError, "the blob can not be used now")
+_REPLACED: Final = Meaning(ChunkUnavailableError, "the blob was replaced meanwhile")
+_EXISTS: Final = Meaning(ChunkExistsError, "chunk exists")
+_BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
+_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request")
+_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
+_NO_ANSWER: Final = Meaning(ChunkUnavailableError, "this is no answer of the service", UNKNOWN)
 
-BY_STATUS: Final[dict[int, Answer]] = {
+BY_STATUS: Final[dict[int, Meaning]] = {
     401: _CREDENTIALS,
     403: _DENIED,
     404: _NO_CHUNK,
@@ -69,7 +69,7 @@ BY_STATUS: Final[dict[int, Answer]] = {
 }
 """All other answers from 400 on are refusals, those from 500 on failures that may have begun."""
 
-BY_CODE: Final[dict[str, Answer]] = {
+BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(("BlobNotFound", "ResourceNotFound"), _NO_CHUNK),
     **dict.fromkeys(("BlobAlreadyExists", "ResourceAlreadyExists"), _EXISTS),
     **dict.fromkeys(
@@ -145,7 +145,7 @@ def headers_of(error: HttpResponseError) -> Mapping[str, str]:
     return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
-def meaning(status: int, code: str, operation: str) -> Answer:
+def meaning(status: int, code: str, operation: str) -> Meaning:
     """Return what an answer means to a verb."""
     if status < 400:
         return _NO_ANSWER if status < 300 else _REFUSED

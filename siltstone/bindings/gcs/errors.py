@@ -40,7 +40,7 @@ from siltstone.core.errors import (
 from siltstone.core.remote.answers import (
     DISAGREEMENTS,
     UNKNOWN,
-    Answer,
+    Meaning,
     error_of,
     no_answer,
 )
@@ -68,22 +68,22 @@ class ReplacedError(ChunkUnavailableError):
     """An object is not the one that was looked at before."""
 
 
-_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
-_BILLING: Final = Answer(ChunkAccessDeniedError, "nobody pays for the bucket, or for this request")
-_ELSEWHERE: Final = Answer(ChunkAccessDeniedError, "the service, or the bucket, is elsewhere")
-_THROTTLED: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
-_FULL: Final = Answer(ChunkStorageFullError, "no room, or the quota is used up")
-_NO_BUCKET: Final = Answer(ChunkUnavailableError, "the bucket does not exist")
-_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
-_CONFLICT: Final = Answer(ChunkUnavailableError, "another request changes the same key")
-_BROKEN: Final = Answer(ChunkUnavailableError, "the service failed", UNKNOWN)
-_LATE: Final = Answer(ChunkUnavailableError, "the request did not arrive in time", UNKNOWN)
-_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request")
-_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
-_GONE: Final = Answer(ChunkUnavailableError, "the upload is over", UNKNOWN)
+_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
+_BILLING: Final = Meaning(ChunkAccessDeniedError, "nobody pays for the bucket, or for this request")
+_ELSEWHERE: Final = Meaning(ChunkAccessDeniedError, "the service, or the bucket, is elsewhere")
+_THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
+_FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
+_NO_BUCKET: Final = Meaning(ChunkUnavailableError, "the bucket does not exist")
+_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_CONFLICT: Final = Meaning(ChunkUnavailableError, "another request changes the same key")
+_BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
+_LATE: Final = Meaning(ChunkUnavailableError, "the request did not arrive in time", UNKNOWN)
+_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request")
+_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
+_GONE: Final = Meaning(ChunkUnavailableError, "the upload is over", UNKNOWN)
 
-BY_STATUS: Final[dict[int, Answer]] = {
+BY_STATUS: Final[dict[int, Meaning]] = {
     **dict.fromkeys((301, 302, 303, 307), _ELSEWHERE),
     401: _CREDENTIALS,
     402: _BILLING,
@@ -92,7 +92,7 @@ BY_STATUS: Final[dict[int, Answer]] = {
     408: _LATE,
     409: _CONFLICT,
     410: _GONE,
-    412: Answer(ChunkExistsError, "chunk exists"),
+    412: Meaning(ChunkExistsError, "chunk exists"),
     429: _THROTTLED,
     499: _GONE,
     503: _THROTTLED._replace(outcome=UNKNOWN),
@@ -103,7 +103,7 @@ BY_STATUS: Final[dict[int, Answer]] = {
 FIXED: Final = frozenset({404, 412, 416, 429})
 """These say all there is, whatever the reason."""
 
-BY_CODE: Final[dict[str, Answer]] = {
+BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded", "slowDown"), _THROTTLED),
     **dict.fromkeys(("quotaExceeded", "dailyLimitExceeded"), _FULL),
     **dict.fromkeys(("authError", "expired", "required", "invalidCredentials"), _CREDENTIALS),
@@ -125,7 +125,7 @@ BEFORE_SENDING: Final = (
 )
 
 
-def meaning(status: int, code: str, text: str = "") -> Answer:
+def meaning(status: int, code: str, text: str = "") -> Meaning:
     """Return what an answer means. ``text`` tells a bucket from an object, and a name's fault."""
     if status == 404 and "bucket" in text and "not exist" in text:
         return _NO_BUCKET

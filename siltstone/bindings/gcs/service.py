@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from requests import Response
 
 from siltstone.bindings.gcs.client import make_client
-from siltstone.bindings.gcs.session import GOOGLE, Session
+from siltstone.bindings.gcs.session import GOOGLE, PooledSession
 from siltstone.bindings.gcs.settings import GcsSettings
 from siltstone.core.remote.body import Body
 from siltstone.core.remote.deadline import Deadline
@@ -35,7 +35,7 @@ class Service(RemoteClient):
         )
         self.settings = settings
         self.client = make_client(settings)
-        self.session = cast("Session", self.client._http)
+        self.session = cast("PooledSession", self.client._http)
         self.bucket = self.client.bucket(settings.bucket)
 
     def send(

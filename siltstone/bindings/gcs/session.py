@@ -31,11 +31,11 @@ ANSWER_BYTES_MAX: Final = 64 * MIB
 UNAUTHORIZED: Final = 401
 
 
-class Adapter(TimedAdapter, HTTPAdapter):
+class TrickleAdapter(TimedAdapter, HTTPAdapter):
     """Ends an answer whose head trickles, too."""
 
 
-class Session(AuthorizedSession):
+class PooledSession(AuthorizedSession):
     """Connections and credentials, for threads at a time.
 
     Args:
@@ -58,7 +58,9 @@ class Session(AuthorizedSession):
         self.proxies = get_environ_proxies(settings.endpoint or GOOGLE)
         self.verify = _trusted(settings)
         for scheme in ("https://", "http://"):
-            adapter = Adapter(settings.deadline_s, pool_maxsize=settings.connections, max_retries=0)
+            adapter = TrickleAdapter(
+                settings.deadline_s, pool_maxsize=settings.connections, max_retries=0
+            )
             self.mount(scheme, adapter)
 
     @contextmanager
@@ -116,10 +118,10 @@ def _read(response: Response, deadline: Deadline) -> None:
     response.raw.release_conn()
 
 
-def make_session(credentials: Credentials, settings: GcsSettings) -> Session:
+def make_session(credentials: Credentials, settings: GcsSettings) -> PooledSession:
     """Return a session; nothing is sent."""
     is_fixed = settings.token is not None or isinstance(credentials, AnonymousCredentials)
-    return Session(credentials, settings, is_renewable=not is_fixed)
+    return PooledSession(credentials, settings, is_renewable=not is_fixed)
 
 
 def _trusted(settings: GcsSettings) -> str | bool:

@@ -23,7 +23,7 @@ HANGING_MAX: Final = 64
 """So many threads may be lost to calls that hang; then nothing more is sent."""
 
 
-class StoppedError(Exception):
+class CallStoppedError(Exception):
     """The storage was closed before the call began."""
 
 
@@ -121,7 +121,7 @@ class Calls:
         self._running.add(turn)
         try:
             if self._is_closing:
-                raise StoppedError("the storage was closed")
+                raise CallStoppedError("the storage was closed")
             if len(self._hanging) >= HANGING_MAX:
                 raise DeadlineError("too many calls never ended")
             start_thread(partial(self._run, turn, work, answer), answer.ended.release)

@@ -28,7 +28,7 @@ PATHS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FileWriter:
     """A client for changes of one file.
 
     Attributes:
@@ -60,7 +60,7 @@ class Clients:
         """A client for calls that open no file for writing."""
         return self._at(0)
 
-    def writer(self, path: str) -> Writer:
+    def writer(self, path: str) -> FileWriter:
         """A client whose name was not left alone at a file.
 
         Raises:
@@ -74,7 +74,7 @@ class Clients:
                 chunk=path.rpartition("/")[2],
                 operation="write",
             )
-        return Writer(number, self._at(number))
+        return FileWriter(number, self._at(number))
 
     def closer(self, path: str) -> RawClient:
         """A client to end the lease of a file with, which any can; best one of a new connection."""

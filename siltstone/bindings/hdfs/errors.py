@@ -23,7 +23,7 @@ from siltstone.core.errors import (
     SiltstoneError,
 )
 from siltstone.core.open_files import chunk_lack, is_lack
-from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Answer
+from siltstone.core.remote.answers import NOT_APPLIED, UNKNOWN, Meaning
 
 JAVA: Final = re.compile(r'RPCError\("([A-Za-z0-9_.$]{1,200})"')
 """How the SDK tells what class of Java the NameNode raised."""
@@ -42,25 +42,25 @@ LEASED: Final = (
 """Who asked may ask again: the chunk is open, or just being closed."""
 
 
-_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
-_NO_TERMS: Final = Answer(
+_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
+_NO_TERMS: Final = Meaning(
     ChunkAccessDeniedError, "the client and the service agree on no credentials"
 )
-_FULL: Final = Answer(ChunkStorageFullError, "the quota is used up")
-_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
-_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
-_TAKEN: Final = Answer(ChunkExistsError, "chunk exists")
-_HELD: Final = Answer(ChunkUnavailableError, "another client holds the chunk open")
-_BUSY: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
-_SAFE: Final = Answer(ChunkUnavailableError, "the NameNode takes no changes now")
-_STANDBY: Final = Answer(ChunkUnavailableError, "the NameNode is not the active one")
-_LOST: Final = Answer(ChunkUnavailableError, "another client took the chunk over", UNKNOWN)
-_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request", UNKNOWN)
-_PIPELINE: Final = Answer(ChunkUnavailableError, "the DataNodes failed", UNKNOWN)
-_SILENT: Final = Answer(ChunkUnavailableError, "no whole answer of the service", UNKNOWN)
+_FULL: Final = Meaning(ChunkStorageFullError, "the quota is used up")
+_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
+_TAKEN: Final = Meaning(ChunkExistsError, "chunk exists")
+_HELD: Final = Meaning(ChunkUnavailableError, "another client holds the chunk open")
+_BUSY: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
+_SAFE: Final = Meaning(ChunkUnavailableError, "the NameNode takes no changes now")
+_STANDBY: Final = Meaning(ChunkUnavailableError, "the NameNode is not the active one")
+_LOST: Final = Meaning(ChunkUnavailableError, "another client took the chunk over", UNKNOWN)
+_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request", UNKNOWN)
+_PIPELINE: Final = Meaning(ChunkUnavailableError, "the DataNodes failed", UNKNOWN)
+_SILENT: Final = Meaning(ChunkUnavailableError, "no whole answer of the service", UNKNOWN)
 
-BY_CLASS: Final[dict[str, Answer]] = {
+BY_CLASS: Final[dict[str, Meaning]] = {
     "AccessControlException": _DENIED,
     "AuthorizationException": _DENIED,
     "SecurityException": _CREDENTIALS,
@@ -100,7 +100,7 @@ def is_held(error: BaseException) -> bool:
     return any(words in str(error) for words in LEASED)
 
 
-def meaning(error: BaseException) -> Answer:
+def meaning(error: BaseException) -> Meaning:
     """Return what an error of the SDK means."""
     text = str(error)
     if isinstance(error, FileNotFoundError):

@@ -29,7 +29,7 @@ end, which for two packets takes longer than to copy them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileLook:
     """What one look at a file came to.
 
     Attributes:
@@ -88,7 +88,7 @@ def _by_web(
 
 def _waited(
     turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
-) -> Found:
+) -> FileLook:
     """Read when the file is closed. Who has it open for too long is taken for dead."""
     until = time.monotonic() + service.settings.lease_wait_s
     pause_s = PAUSE_S
@@ -106,7 +106,7 @@ def _waited(
 
 def _looked(
     turn: Turn, service: Service, name: str, path: str, offset: int, buffer: memoryview
-) -> Found:
+) -> FileLook:
     """Read the range if the SDK's reader sees all of it."""
     with translated(name, "read_into"):
         reader = service.client.read(path)
@@ -119,15 +119,15 @@ def _looked(
             )
         count = min(wanted, length - offset)
         if offset + count > seen and count:
-            return Found(count, is_read=False)
+            return FileLook(count, is_read=False)
         if 0 < count <= WHOLE_BYTES_MAX:
             part = reader.read_range(offset, count)
             if len(part) != count:
                 raise _broken(name, count, len(part))
-            return Found(count, is_read=True, part=part)
+            return FileLook(count, is_read=True, part=part)
     if count:
         _fill(turn, reader, name, offset, buffer[:count])
-    return Found(count, is_read=True)
+    return FileLook(count, is_read=True)
 
 
 def _fill(turn: Turn, reader: RawFileReader, name: str, offset: int, buffer: memoryview) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hdfs_native._internal import RawClient
 
-from siltstone.bindings.hdfs.calls import Calls, StoppedError, Turn
+from siltstone.bindings.hdfs.calls import Calls, CallStoppedError, Turn
 from siltstone.bindings.hdfs.clients import Clients
 from siltstone.bindings.hdfs.settings import HdfsSettings
 from siltstone.core.errors import (
@@ -97,7 +97,7 @@ class Service(RemoteClient):
             return self._calls.call(work, deadline)
         except DeadlineError as error:
             raise self.late(chunk, operation, changes=changes) from error
-        except StoppedError as error:
+        except CallStoppedError as error:
             raise ClosedError("the chunk storage was closed") from error
 
     def late(self, chunk: str, operation: str, *, changes: bool) -> ChunkError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Chunk:
+class StoredChunk:
     """One chunk.
 
     Attributes:
@@ -37,7 +37,7 @@ class Bucket:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.chunks: dict[bytes, Chunk] = {}
+        self.chunks: dict[bytes, StoredChunk] = {}
         self.keys: list[bytes] = []
         self._version = 0
 
@@ -46,7 +46,7 @@ class Bucket:
         self._version += 1
         return self._version
 
-    def insert(self, key: bytes, chunk: Chunk) -> None:
+    def insert(self, key: bytes, chunk: StoredChunk) -> None:
         """Add a chunk under a free key, or replace one."""
         if key not in self.chunks:
             insort(self.keys, key)

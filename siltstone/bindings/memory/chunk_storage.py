@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from siltstone.bindings.memory.bucket import Bucket, Chunk
+from siltstone.bindings.memory.bucket import Bucket, StoredChunk
 from siltstone.bindings.memory.errors import exists, full, not_found, sealed
 from siltstone.core.chunk_arguments import (
     check_buffers,
@@ -213,14 +213,14 @@ class MemoryChunkStorage:
             if key in self._bucket.chunks:
                 raise exists(name, operation)
             self._check_room(name, operation, len(content))
-            chunk = Chunk(
+            chunk = StoredChunk(
                 content=bytearray(content),
                 version=self._bucket.next_version(),
                 modified_s=self._clock(),
             )
             self._bucket.insert(key, chunk)
 
-    def _chunk(self, name: str, key: bytes, operation: str) -> Chunk:
+    def _chunk(self, name: str, key: bytes, operation: str) -> StoredChunk:
         chunk = self._bucket.chunks.get(key)
         if chunk is None:
             raise not_found(name, operation)
@@ -250,7 +250,7 @@ class MemoryChunkStorage:
             start = keys[-1] + b"\0"
 
 
-def _chunk_stat(key: bytes, chunk: Chunk) -> ChunkStat:
+def _chunk_stat(key: bytes, chunk: StoredChunk) -> ChunkStat:
     return ChunkStat(
         name=key.decode(),
         length=len(chunk.content),

@@ -39,28 +39,28 @@ from siltstone.core.errors import (
 from siltstone.core.remote.answers import (
     DISAGREEMENTS,
     UNKNOWN,
-    Answer,
+    Meaning,
     error_of,
     no_answer,
 )
 
-_DENIED: Final = Answer(ChunkAccessDeniedError, "the service refused")
-_CREDENTIALS: Final = Answer(ChunkAccessDeniedError, "the service refused the credentials")
-_EXPIRED: Final = Answer(ChunkAccessDeniedError, "the credentials have expired")
-_SKEWED: Final = Answer(ChunkAccessDeniedError, "this machine's clock is wrong, says the service")
-_REGION: Final = Answer(ChunkAccessDeniedError, "the bucket is in another region, or elsewhere")
-_THROTTLED: Final = Answer(ChunkThrottledError, "the service asks for fewer requests")
-_FULL: Final = Answer(ChunkStorageFullError, "no room, or the quota is used up")
-_CORRUPT: Final = Answer(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
-_SLOW: Final = Answer(ChunkUnavailableError, "the bytes did not arrive in time, and were refused")
-_NO_BUCKET: Final = Answer(ChunkUnavailableError, "the bucket does not exist")
-_NAME: Final = Answer(ChunkNameError, "the service can not hold this name")
-_CONFLICT: Final = Answer(ChunkUnavailableError, "another request changes the same key")
-_BROKEN: Final = Answer(ChunkUnavailableError, "the service failed", UNKNOWN)
-_REFUSED: Final = Answer(ChunkUnavailableError, "the service refused the request")
-_NO_CHUNK: Final = Answer(ChunkNotFoundError, "no such chunk")
+_DENIED: Final = Meaning(ChunkAccessDeniedError, "the service refused")
+_CREDENTIALS: Final = Meaning(ChunkAccessDeniedError, "the service refused the credentials")
+_EXPIRED: Final = Meaning(ChunkAccessDeniedError, "the credentials have expired")
+_SKEWED: Final = Meaning(ChunkAccessDeniedError, "this machine's clock is wrong, says the service")
+_REGION: Final = Meaning(ChunkAccessDeniedError, "the bucket is in another region, or elsewhere")
+_THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
+_FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
+_CORRUPT: Final = Meaning(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
+_SLOW: Final = Meaning(ChunkUnavailableError, "the bytes did not arrive in time, and were refused")
+_NO_BUCKET: Final = Meaning(ChunkUnavailableError, "the bucket does not exist")
+_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_CONFLICT: Final = Meaning(ChunkUnavailableError, "another request changes the same key")
+_BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
+_REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request")
+_NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
 
-BY_STATUS: Final[dict[int, Answer]] = {
+BY_STATUS: Final[dict[int, Meaning]] = {
     301: _REGION,
     302: _REGION,
     307: _REGION,
@@ -68,7 +68,7 @@ BY_STATUS: Final[dict[int, Answer]] = {
     403: _DENIED,
     404: _NO_CHUNK,
     409: _CONFLICT,
-    412: Answer(ChunkExistsError, "chunk exists"),
+    412: Meaning(ChunkExistsError, "chunk exists"),
     429: _THROTTLED,
     503: _THROTTLED._replace(outcome=UNKNOWN),
     507: _FULL,
@@ -78,10 +78,10 @@ BY_STATUS: Final[dict[int, Answer]] = {
 FIXED: Final = frozenset({412, 416, 429})
 """These say all there is, whatever the code."""
 
-BY_CODE: Final[dict[str, Answer]] = {
+BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(("NoSuchKey", "NoSuchVersion"), _NO_CHUNK),
     "NoSuchBucket": _NO_BUCKET,
-    "NoSuchUpload": Answer(ChunkUnavailableError, "the upload is gone: somebody aborted it"),
+    "NoSuchUpload": Meaning(ChunkUnavailableError, "the upload is gone: somebody aborted it"),
     "PreconditionFailed": BY_STATUS[412],
     **dict.fromkeys(("ConditionalRequestConflict", "OperationAborted"), _CONFLICT),
     **dict.fromkeys(
@@ -156,7 +156,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def meaning(status: int, code: str) -> Answer:
+def meaning(status: int, code: str) -> Meaning:
     """Return what an answer means. A status below 300 is that of an error in the body."""
     if status in FIXED:
         return BY_STATUS.get(status, _REFUSED)

@@ -18,7 +18,7 @@ from siltstone.container.boot.log_consistency import (
 )
 from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.boot_state import Found, check_lineage, check_log, found
+from siltstone.container.state.boot_state import BootState, check_lineage, check_log, found
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
 from siltstone.container.state.replica import Replica
 from siltstone.core.chunk_storage import ChunkStorage
@@ -58,7 +58,7 @@ class Claimed:
     """
 
     epoch: int
-    found: Found
+    found: BootState
     log_first: int
     log_end: int
     dropped_tail: int
@@ -168,7 +168,7 @@ def _first(log: FencedLog) -> int:
         reader.close()
 
 
-def _look_at(log: FencedLog, where: Found, first: int) -> None:
+def _look_at(log: FencedLog, where: BootState, first: int) -> None:
     """Refuse a log that is surely lost before anything is written to it.
 
     The claim decides for certain: only that tells whether the newest frame counts.
@@ -217,7 +217,7 @@ async def replay(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
-) -> tuple[Replica, Index, Found]:
+) -> tuple[Replica, Index, BootState]:
     """Build the replica of a claimed container from everything that was acknowledged.
 
     Returns it with its index, and where that began.
@@ -241,7 +241,9 @@ async def replay(
     return replica, index, where
 
 
-async def scan_log(log: FencedLog | LogReader, where: Found, environment: Environment) -> LogScan:
+async def scan_log(
+    log: FencedLog | LogReader, where: BootState, environment: Environment
+) -> LogScan:
     """Look at every frame that the log keeps. Raises as ``kept_frames``, and as ``logged``."""
     look = partial(scan_frames, where=where, environment=environment)
     return await environment.run_blocking(LOG_POOL, partial(kept_frames, log, look))

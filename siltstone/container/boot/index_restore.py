@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkNotFoundError, CorruptDataError
 from siltstone.core.records.checkpoint import Checkpoint
@@ -30,13 +30,13 @@ OpenIndex = Callable[[Path], Index]
 
 
 async def restored_index(
-    where: Found,
+    where: BootState,
     storage: AsyncChunkStorage,
     environment: Environment,
     folder: Path,
     *,
     open_index: OpenIndex,
-) -> tuple[Index, Found]:
+) -> tuple[Index, BootState]:
     """Fetch an index that the table log continues; return it and where it begins.
 
     Args:
@@ -69,7 +69,7 @@ async def restored_index(
     raise failure
 
 
-async def _older(where: Found, storage: AsyncChunkStorage) -> AsyncIterator[Found]:
+async def _older(where: BootState, storage: AsyncChunkStorage) -> AsyncIterator[BootState]:
     """Yield earlier beginnings that the table log continues, the newest first."""
     recovered = where.recovered
     if recovered is None:
@@ -95,7 +95,7 @@ async def _earlier(storage: AsyncChunkStorage, recovered: Recovered) -> AsyncIte
 
 
 async def _fetched(
-    where: Found,
+    where: BootState,
     storage: AsyncChunkStorage,
     environment: Environment,
     folder: Path,
@@ -126,7 +126,7 @@ def close_index(index: Index | None) -> None:
         index.close()
 
 
-def _is_meant(index: Index, where: Found) -> bool:
+def _is_meant(index: Index, where: BootState) -> bool:
     position = index.position
     if position is None:
         return (where.index_version, where.index_crc) == (0, 0)

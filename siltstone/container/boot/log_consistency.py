@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.core.chunk_names import epoch_of
 from siltstone.core.environment import Environment, Pool
 from siltstone.core.errors import (
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _INDEX = struct.Struct("<Q")
 
 
-async def compared(where: Found, name: str | None, storage: AsyncChunkStorage) -> Found:
+async def compared(where: BootState, name: str | None, storage: AsyncChunkStorage) -> BootState:
     """Compare the newest checkpoint that the log names with the journal; return ``where``, warned.
 
     A checkpoint that is gone is passed over: the one before it serves, with the batches behind it.
@@ -52,7 +52,7 @@ async def compared(where: Found, name: str | None, storage: AsyncChunkStorage) -
     return where
 
 
-def check_truncation(where: Found, frames: Iterable[Frame]) -> None:
+def check_truncation(where: BootState, frames: Iterable[Frame]) -> None:
     """Find out whether it is the journal that lacks something when the log begins too late.
 
     Raises:

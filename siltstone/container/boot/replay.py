@@ -13,7 +13,7 @@ from pathlib import Path
 
 from siltstone.container.boot.index_restore import OpenIndex, close_index, restored_index
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, each_frame
 from siltstone.container.state.logged_frame import LoggedFrame, table_records
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 async def build_replica(
-    where: Found,
+    where: BootState,
     scan: LogScan,
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
@@ -46,7 +46,7 @@ async def build_replica(
     *,
     kept: KeptTail | None = None,
     to_damage: bool = False,
-) -> tuple[Replica, Index, Found]:
+) -> tuple[Replica, Index, BootState]:
     """Build the acknowledged state from the index, the table log and a look at the tier-1 log.
 
     Its appends are missing: see ``apply_appends``.
@@ -143,12 +143,12 @@ async def apply_appends(
 
 async def _replay_table_log(
     tables: Tables,
-    where: Found,
+    where: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     *,
     to_damage: bool,
-) -> Found:
+) -> BootState:
     """Apply the table log behind the index, as far as it is whole and frames do not go on."""
     try:
         async for records in read_table_log(system, tables.applied_version, where.table_end):
@@ -168,7 +168,7 @@ async def _replay_table_log(
 
 
 async def _matching_index(
-    where: Found,
+    where: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
@@ -194,7 +194,7 @@ async def _matching_index(
 
 
 async def _linked_index(
-    where: Found,
+    where: BootState,
     frames: Sequence[LoggedFrame],
     system: ChunkedSegmentStorage,
     environment: Environment,
@@ -226,7 +226,7 @@ async def _kept_if(index: Index, matches: Callable[[], Awaitable[bool]]) -> Inde
 
 
 async def _is_prefix(
-    index: Index, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+    index: Index, where: BootState, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
 ) -> bool:
     """Whether the table log goes on where the index ends, which is not before the checkpoint."""
     position = index.position
@@ -239,7 +239,7 @@ async def _is_prefix(
 
 
 def _check_not_ahead(
-    version: int, where: Found, frames: Sequence[LoggedFrame], folder: Path
+    version: int, where: BootState, frames: Sequence[LoggedFrame], folder: Path
 ) -> None:
     """Refuse a log without table updates that the local index has, which were acknowledged.
 
@@ -263,7 +263,7 @@ def index_ahead(folder: Path, version: int, end: int) -> LogLostError:
 
 
 async def _crc_at(
-    version: int, where: Found, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
+    version: int, where: BootState, frames: Sequence[LoggedFrame], system: ChunkedSegmentStorage
 ) -> int | None:
     """Running CRC32C of the table log at ``version``; ``None`` when no record ends there."""
     if version == where.index_version:

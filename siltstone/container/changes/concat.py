@@ -14,11 +14,11 @@ from contextlib import AsyncExitStack
 from siltstone.container.changes.segment_changes import deletion_entries
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.pipeline import PIECE_BYTES, Pipeline
 from siltstone.container.commit.repeats import REFUSALS, assured
 from siltstone.container.commit.tombstones import remember
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.reads.reads import Reading
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.core.constants import MIB
@@ -58,11 +58,11 @@ class Concatenator:
         appender: Appender,
         reading: Reading,
         segments: ChunkedSegmentStorage,
-        storage_writer: StorageWriter,
+        storage_writer: SegmentFlusher,
         pressure: Pressure,
         environment: Environment,
         deadline_s: float,
-        joins: Joins,
+        joins: ConcatGuard,
     ) -> None:
         self._pipeline = pipeline
         self._appender = appender

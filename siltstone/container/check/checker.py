@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass
 
 from siltstone.container.boot.system_file_check import index_file_problem
-from siltstone.container.garbage.sweeper import Ground
+from siltstone.container.garbage.sweeper import SweepScope
 from siltstone.container.garbage.sweeper import look as look_for_garbage
-from siltstone.container.models.check import CheckProgress, Wish
+from siltstone.container.models.check import CheckOptions, CheckProgress
 from siltstone.container.models.segments import Finding
 from siltstone.container.reads.reads import Reading
 from siltstone.core.constants import ROWS_PER_SLICE
@@ -37,7 +37,7 @@ LOOKS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class ContainerSnapshot:
     """A container as it is at one moment.
 
     Attributes:
@@ -55,12 +55,12 @@ class Present:
     checkpoint: Checkpoint | None
 
 
-Look = Callable[[], Awaitable[Present]]
+Look = Callable[[], Awaitable[ContainerSnapshot]]
 """Returns the container as it is now."""
 
 
 async def check_container(
-    look: Look, ground: Callable[[], Ground], wish: Wish
+    look: Look, ground: Callable[[], SweepScope], wish: CheckOptions
 ) -> AsyncIterator[Finding]:
     """Check all layouts, all chunks that they name, the newest checkpoint, and what nobody names.
 
@@ -80,7 +80,7 @@ async def check_container(
 
 
 async def _check_segments(
-    look: Look, present: Present, container: int, wish: Wish
+    look: Look, present: ContainerSnapshot, container: int, wish: CheckOptions
 ) -> AsyncIterator[Finding]:
     # Nothing is awaited until rows were compared with rows: they are of one moment.
     findings, chunks = _compare_rows(present.reading)
@@ -135,8 +135,8 @@ def _has_no_sums(segments: ChunkedSegmentStorage, chunk: Chunk) -> bool:
 
 
 async def _verified(
-    look: Look, present: Present, some: Sequence[Chunk], *, deep: bool
-) -> tuple[list[Finding], Present]:
+    look: Look, present: ContainerSnapshot, some: Sequence[Chunk], *, deep: bool
+) -> tuple[list[Finding], ContainerSnapshot]:
     """Look at all at a time, then once more, one by one, where something seems wrong.
 
     Returns what is, and the newest look.
@@ -211,7 +211,7 @@ def _segment_findings(reading: Reading, name: str, segment_id: int) -> list[Find
 
 
 async def _check_system(
-    look: Look, present: Present, storage: AsyncChunkStorage, *, deep: bool
+    look: Look, present: ContainerSnapshot, storage: AsyncChunkStorage, *, deep: bool
 ) -> AsyncIterator[Finding]:
     """Check the table log's chunks and the index files of the newest checkpoint."""
     rows = _system_rows()
@@ -226,10 +226,12 @@ async def _check_system(
             yield _damage(file.chunk_name, message)
 
 
-Rows = Callable[[Present, int], tuple[ChunkedSegmentStorage, Chunk | None]]
+Rows = Callable[[ContainerSnapshot, int], tuple[ChunkedSegmentStorage, Chunk | None]]
 
 
-def _segments(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, Chunk | None]:
+def _segments(
+    present: ContainerSnapshot, chunk_id: int
+) -> tuple[ChunkedSegmentStorage, Chunk | None]:
     return present.segments, present.reading.replica.rows.chunk(chunk_id)
 
 
@@ -238,7 +240,9 @@ def _system_rows() -> Rows:
     seen: tuple[SystemLayout, ...] = ()
     chunks: dict[int, Chunk] = {}
 
-    def find(present: Present, chunk_id: int) -> tuple[ChunkedSegmentStorage, Chunk | None]:
+    def find(
+        present: ContainerSnapshot, chunk_id: int
+    ) -> tuple[ChunkedSegmentStorage, Chunk | None]:
         nonlocal seen, chunks
         if present.layouts is not seen:
             seen = present.layouts
@@ -249,8 +253,8 @@ def _system_rows() -> Rows:
 
 
 async def _problem(
-    look: Look, present: Present, chunk: Chunk, rows: Rows, *, deep: bool
-) -> tuple[ChunkFinding | None, Present]:
+    look: Look, present: ContainerSnapshot, chunk: Chunk, rows: Rows, *, deep: bool
+) -> tuple[ChunkFinding | None, ContainerSnapshot]:
     """What is wrong with a chunk that is still referenced and did not change meanwhile.
 
     Returns that, and the newest look: what was seen before it may be gone, and in a reader that
@@ -273,7 +277,7 @@ async def _problem(
     return None, present
 
 
-def _index_files(present: Present) -> tuple[IndexFile, ...]:
+def _index_files(present: ContainerSnapshot) -> tuple[IndexFile, ...]:
     return () if present.checkpoint is None else without_options(present.checkpoint.index_files)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 
-from siltstone.container.assembly import Parts
+from siltstone.container.assembly import OwnerParts
 from siltstone.container.state.replica import Replica
 from siltstone.core.errors import ChunkError, FencedError, LogError
 
 logger = logging.getLogger(__name__)
 
 
-async def state_end(parts: Parts) -> None:
+async def state_end(parts: OwnerParts) -> None:
     """Write the statement, by one small request; never fail, and never wait long.
 
     While storage does not answer, nothing is written: then the end is compared with what the

@@ -7,7 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Final
 
-from siltstone.container.assembly import Parts
+from siltstone.container.assembly import OwnerParts
 from siltstone.container.close.last_statement import state_end
 from siltstone.core.errors import ChunkUnavailableError, Outcome
 from siltstone.core.storage.uncancellable import closed_in_time
@@ -20,7 +20,7 @@ NAMES_MAX: Final = 3
 
 
 async def end_owner(
-    parts: Parts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
+    parts: OwnerParts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
 ) -> None:
     """Send what was assigned, then free everything, also when a part of it fails or hangs.
 
@@ -39,7 +39,7 @@ async def end_owner(
 
 
 async def _ended(
-    parts: Parts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
+    parts: OwnerParts, background: asyncio.Future[None] | None, pipeline: asyncio.Future[None]
 ) -> int:
     """Do so, and return how many calls to long-term storage hung, but for the last statement."""
     hanging = 0
@@ -66,13 +66,13 @@ async def _ended(
     return hanging
 
 
-async def _sent(parts: Parts, pipeline: asyncio.Future[None]) -> None:
+async def _sent(parts: OwnerParts, pipeline: asyncio.Future[None]) -> None:
     """Send what was assigned, then end."""
     parts.pipeline.stop()
     await pipeline
 
 
-def _tell(parts: Parts, hanging: int) -> None:
+def _tell(parts: OwnerParts, hanging: int) -> None:
     """Say what calls that hang have left in tier 1, if anything."""
     replica, storage = parts.pipeline.replica, parts.storage
     if not hanging:

@@ -18,7 +18,7 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import SiltstoneError
 
 if TYPE_CHECKING:
-    from siltstone.container.assembly import Parts
+    from siltstone.container.assembly import OwnerParts
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def plan_settlement(choice: CloseFlush, found: Unsettled) -> Settlement:
     )
 
 
-async def settle(parts: Parts, choice: CloseFlush, log_end: int) -> None:
+async def settle(parts: OwnerParts, choice: CloseFlush, log_end: int) -> None:
     """Settle what the plan says, while background work goes on.
 
     Args:
@@ -126,7 +126,7 @@ async def settle(parts: Parts, choice: CloseFlush, log_end: int) -> None:
             logger.warning("not all was settled; it is safe in tier 1: %s", error)
 
 
-def _refuse(parts: Parts, choice: CloseFlush) -> None:
+def _refuse(parts: OwnerParts, choice: CloseFlush) -> None:
     """Raise why an owner that has ended flushes nothing, if all was to be flushed."""
     if choice == "always" and (size := _tail_bytes(parts)):
         ended = parts.pipeline.closed_error()
@@ -134,7 +134,7 @@ def _refuse(parts: Parts, choice: CloseFlush) -> None:
         raise error from parts.pipeline.failure
 
 
-async def _carry_out(parts: Parts, plan: Settlement) -> None:
+async def _carry_out(parts: OwnerParts, plan: Settlement) -> None:
     """Do so. What runs is committed in any case: a chunk without its row would be garbage."""
     await parts.storage_writer.finish()
     if plan.flush:
@@ -149,7 +149,7 @@ async def _carry_out(parts: Parts, plan: Settlement) -> None:
         await parts.checkpointer.write()
 
 
-def _unsettled(parts: Parts, log_end: int) -> Unsettled:
+def _unsettled(parts: OwnerParts, log_end: int) -> Unsettled:
     replica = parts.pipeline.replica
     recovered = parts.found.recovered
     needed = parts.table_writer.safe_index(replica.table_flushed)
@@ -162,6 +162,6 @@ def _unsettled(parts: Parts, log_end: int) -> Unsettled:
     )
 
 
-def _tail_bytes(parts: Parts) -> int:
+def _tail_bytes(parts: OwnerParts) -> int:
     replica = parts.pipeline.replica
     return sum(segment.tail.size for segment in replica.dirty.values()) + replica.table_tail.size

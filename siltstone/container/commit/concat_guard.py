@@ -27,7 +27,7 @@ def undo_task(target_id: int) -> Task:
     return Task(due_ms=0, kind=TaskKind.UNDO_CONCAT, subject=target_id)
 
 
-class Joins:
+class ConcatGuard:
     """The joins of one owned container that are on their way.
 
     Attributes:

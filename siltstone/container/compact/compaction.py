@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.records.extent import Extent
 from siltstone.metadata.extent_scan import scan_extents
@@ -58,8 +58,8 @@ class Compaction:
         self,
         pipeline: Pipeline,
         segments: PackingSegmentStorage,
-        joins: Joins,
-        flusher: StorageWriter,
+        joins: ConcatGuard,
+        flusher: SegmentFlusher,
     ) -> None:
         self._pipeline = pipeline
         self._segments = segments

@@ -18,9 +18,9 @@ from itertools import groupby
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.compact.sparse_chunks import SparseChunks
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB, ROWS_PER_SLICE
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -85,7 +85,7 @@ class Optimiser:
     """Rewrites chunks of one owned container.
 
     Attributes:
-        trouble: why it last failed.
+        backoff: why it last failed.
         is_busy: whether a segment's layout must be left alone for now.
         rewritten: chunks that were made, since this owner opened.
     """
@@ -95,7 +95,7 @@ class Optimiser:
         pipeline: Pipeline,
         segments: PackingSegmentStorage,
         storage: AsyncChunkStorage,
-        storage_writer: StorageWriter,
+        storage_writer: SegmentFlusher,
         pressure: Pressure,
         environment: Environment,
         settings: ContainerSettings,
@@ -113,7 +113,7 @@ class Optimiser:
         self._hints: dict[int, None] = {}
         self._cursor = (0, 0)
         self._sparse = SparseChunks(self._replica.rows.chunk, settings.relocation_percent)
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
         self.is_busy: Callable[[int], bool] = lambda _: False
         self.rewritten = 0
 
@@ -135,14 +135,14 @@ class Optimiser:
             except TimeoutError:
                 whole = True
             self._awake.clear()
-            await self.trouble.rest()
+            await self.backoff.rest()
             try:
                 await self.round(whole=whole)
             except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("rewriting chunks failed: %s", error)
-                self.trouble.happened(error)
-            if self.trouble.pausing:
-                await self._environment.sleep(self.trouble.remaining_s)
+                self.backoff.failed(error)
+            if self.backoff.pausing:
+                await self._environment.sleep(self.backoff.remaining_s)
 
     async def round(self, *, whole: bool = True) -> int:
         """Look at the segments of hints, then, if ``whole``, go on from the cursor.
@@ -173,8 +173,8 @@ class Optimiser:
         """Whether others need the service more, or it does not answer."""
         return (
             self._pressure.over
-            or self.trouble.held()
-            or self._storage_writer.trouble.pausing
+            or self.backoff.suspended()
+            or self._storage_writer.backoff.pausing
             or self._pipeline.failure is not None
         )
 
@@ -191,7 +191,7 @@ class Optimiser:
                 if not await self._rewrite(rewrite, budget):
                     return False
             if not more:
-                self.trouble.over()
+                self.backoff.succeeded()
                 return True
             start = look.then[1]
 
@@ -215,7 +215,7 @@ class Optimiser:
             self._cursor = look.then
             self._sparse.passed(mine, self._cursor)
             await asyncio.sleep(0)
-        self.trouble.over()
+        self.backoff.succeeded()
         if not full:
             self._cursor = (0, 0)
             self._sparse.ended()

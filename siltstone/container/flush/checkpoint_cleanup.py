@@ -11,9 +11,9 @@ from contextlib import suppress
 
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import Pipeline, ending
-from siltstone.container.flush.table_log_flusher import TableWriter
+from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.reads.pin_watch import PinWatch
-from siltstone.container.state.backoff import Failures, Trouble
+from siltstone.container.state.backoff import Backoff, Failures
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.constants import TABLE_LOG_ID
 from siltstone.core.environment import Environment
@@ -39,13 +39,13 @@ class Tidying:
     """Drops what the newest checkpoints do not need. Never while one is being written.
 
     Attributes:
-        trouble: why something is left, and when to try again.
+        backoff: why something is left, and when to try again.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
-        table_writer: TableWriter,
+        table_writer: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         system: ChunkedSegmentStorage,
@@ -62,12 +62,12 @@ class Tidying:
         self._storage = storage
         self._fence = fence
         self._pins = pins
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
 
     @property
     def due(self) -> bool:
         """Whether something is left of an earlier try and may be tried again now."""
-        return self.trouble.error is not None and not self.trouble.pausing
+        return self.backoff.error is not None and not self.backoff.pausing
 
     async def tidy(self) -> None:
         """Drop what nothing needs, each part whatever becomes of the others.
@@ -87,9 +87,9 @@ class Tidying:
         except (ChunkError, CorruptDataError, StorageFullError) as error:
             logger.warning("not all that a checkpoint made needless is gone: %s", error)
             self._storage.metrics.add(TIDYING_FAILED, 1)
-            self.trouble.happened(error)
+            self.backoff.failed(error)
         else:
-            self.trouble.over()
+            self.backoff.succeeded()
 
     async def _trim_table_log(self) -> None:
         """Drop the table log's head below the older of the two newest checkpoints."""

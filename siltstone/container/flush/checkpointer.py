@@ -9,10 +9,10 @@ from typing import Final
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import Pipeline, ending
 from siltstone.container.flush.checkpoint_cleanup import Tidying
-from siltstone.container.flush.table_log_flusher import TableWriter
+from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.flush.upload_budget import UploadBudget
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -52,7 +52,7 @@ class Checkpointer:
     def __init__(
         self,
         pipeline: Pipeline,
-        table_writer: TableWriter,
+        table_writer: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         tidying: Tidying,
@@ -79,7 +79,7 @@ class Checkpointer:
         self._time_s = environment.monotonic()
         self.wanted = False
         self.tidying = tidying
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
 
     @property
     def version(self) -> int:
@@ -120,7 +120,7 @@ class Checkpointer:
         settings = self._settings
         while True:
             await self._environment.sleep(min(1.0, settings.checkpoint_age_s / 4))
-            if not self._due() or self.trouble.pausing:
+            if not self._due() or self.backoff.pausing:
                 if self.tidying.due:
                     # What an upload has brought is named by nothing yet: never beside one.
                     async with self._lock:
@@ -128,12 +128,12 @@ class Checkpointer:
                 continue
             try:
                 await self.write()
-                self.trouble.over()
+                self.backoff.succeeded()
             except (ChunkError, CorruptDataError, StorageFullError, StoreError) as error:
                 # A StoreError is the index: its disk may be full, and the last checkpoint holds.
                 self._pipeline.check_alive()
                 logger.warning("checkpoint failed: %s", error)
-                self.trouble.happened(error)
+                self.backoff.failed(error)
 
     def _due(self) -> bool:
         grown, settings = self.grown, self._settings

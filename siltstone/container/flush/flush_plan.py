@@ -18,7 +18,7 @@ from siltstone.segments.pack import PACKED_COUNT_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class FlushRange:
     """Bytes ``[start, end)`` of a segment that are to be flushed.
 
     Attributes:
@@ -43,13 +43,13 @@ class Share:
         return 0 if segment.state.deleted else max(0, self.end - segment.flushed)
 
 
-def share_of(segment: OpenSegment) -> Share:
+def share_of(segment: OpenSegment) -> FlushRange:
     """All that a segment holds at this moment; where it begins with dead bytes, only those.
 
     They are passed over without a chunk, and what lives behind them has its turn after that.
     """
     end = segment.length if is_readable(segment) else segment.state.start_offset
-    return Share(segment=segment, start=segment.flushed, end=min(end, segment.length))
+    return FlushRange(segment=segment, start=segment.flushed, end=min(end, segment.length))
 
 
 def is_readable(segment: OpenSegment) -> bool:
@@ -57,16 +57,16 @@ def is_readable(segment: OpenSegment) -> bool:
     return segment.state.start_offset <= segment.flushed
 
 
-def remaining(shares: Iterable[Share]) -> list[Share]:
+def remaining(shares: Iterable[FlushRange]) -> list[FlushRange]:
     """What is left of shares of which some, or parts, were flushed meanwhile."""
     return [
-        Share(segment=share.segment, start=share.segment.flushed, end=share.end)
+        FlushRange(segment=share.segment, start=share.segment.flushed, end=share.end)
         for share in shares
         if share.left
     ]
 
 
-def bytes_of(share: Share) -> list[Buffer]:
+def bytes_of(share: FlushRange) -> list[Buffer]:
     """The bytes of a share that begins at its segment's flushed length; nothing is copied."""
     buffers: list[Buffer] = []
     for piece in share.segment.tail.pieces:
@@ -86,7 +86,7 @@ def plan_shares(
     waiting: Iterable[OpenSegment],
     policy: FlushPolicy,
     takes_append: Callable[[int], bool],
-) -> list[list[Share]]:
+) -> list[list[FlushRange]]:
     """Divide a round of flushes: those of one list are flushed together, a list of one is alone.
 
     As soon as one small segment is due, all small ones go with it: another few bytes in a chunk
@@ -119,12 +119,12 @@ def plan_shares(
     return planned
 
 
-def fill(shares: Iterable[Share], chunk_bytes: int) -> list[list[Share]]:
+def fill(shares: Iterable[FlushRange], chunk_bytes: int) -> list[list[FlushRange]]:
     """Fill one chunk after the other, to the last byte: the share at its end may be cut.
 
     So there are no more than ``1 + bytes / chunk_bytes``. Parts of one segment are in order.
     """
-    chunks: list[list[Share]] = []
+    chunks: list[list[FlushRange]] = []
     room = 0
     for share in shares:
         start = share.start
@@ -133,12 +133,12 @@ def fill(shares: Iterable[Share], chunk_bytes: int) -> list[list[Share]]:
                 chunks.append([])
                 room = chunk_bytes
             end = min(share.end, start + room)
-            chunks[-1].append(Share(segment=share.segment, start=start, end=end))
+            chunks[-1].append(FlushRange(segment=share.segment, start=start, end=end))
             room -= end - start
             start = end
     return chunks
 
 
-def is_shared(shares: list[Share]) -> bool:
+def is_shared(shares: list[FlushRange]) -> bool:
     """Whether there are enough of them for a chunk that is shared."""
     return len(shares) >= PACKED_COUNT_MIN

@@ -9,7 +9,7 @@ from functools import partial
 
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.flush.flush_plan import Share, bytes_of
+from siltstone.container.flush.flush_plan import FlushRange, bytes_of
 from siltstone.container.flush.legacy_removal import remove_ahead, remove_header
 from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.state.live_segments import living_states
@@ -197,7 +197,7 @@ class LegacyWriter:
             row,
             segment.segment_id,
             segment.flushed,
-            bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
+            bytes_of(FlushRange(segment=segment, start=segment.flushed, end=end)),
             until=segment.length,
             seen=self._seen.setdefault(segment.segment_id, SeenHeader()),
             rows=self._stating,

@@ -16,7 +16,7 @@ from heapq import nlargest
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.flush.flush_plan import (
-    Share,
+    FlushRange,
     bytes_of,
     fill,
     is_readable,
@@ -26,7 +26,7 @@ from siltstone.container.flush.flush_plan import (
 )
 from siltstone.container.flush.legacy_writer import LegacyWriter
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.container.state.replica import advanced
 from siltstone.container.state.tail import TailPiece
@@ -48,7 +48,7 @@ from siltstone.core.records.writer_row import WriterRow
 from siltstone.metadata.changes import put_task
 from siltstone.metadata.time_index import newest_times, plan_times
 from siltstone.segments.locks import SegmentLocks
-from siltstone.segments.pack import Run
+from siltstone.segments.pack import PackedRun
 from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ NAMES_TOLD_MAX = 3
 """Names of a failed flush of many that are told."""
 
 
-class StorageWriter:
+class SegmentFlusher:
     """Flushes the segments of one owned container."""
 
     def __init__(
@@ -91,9 +91,9 @@ class StorageWriter:
         self._locks = SegmentLocks()
         self._busy: set[int] = set()
         self._running = 0
-        self._planned: deque[list[Share]] = deque()
+        self._planned: deque[list[FlushRange]] = deque()
         self._abandoned: list[NewChunk] = []
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
 
     def wake(self) -> None:
         """Look at once for something to flush."""
@@ -111,7 +111,7 @@ class StorageWriter:
             async with asyncio.TaskGroup() as group:
                 while not self._ending:
                     self._awake.clear()
-                    if self.trouble.pausing:
+                    if self.backoff.pausing:
                         self._planned.clear()
                     else:
                         self._start(group)
@@ -139,17 +139,17 @@ class StorageWriter:
 
     async def _pause(self) -> None:
         seconds = min(POLL_S_MAX, self._policy.age_s / 4)
-        if self.trouble.pausing:
-            seconds = min(seconds, self.trouble.remaining_s)
+        if self.backoff.pausing:
+            seconds = min(seconds, self.backoff.remaining_s)
         try:
             async with asyncio.timeout(max(0.001, seconds)):
                 await self._awake.wait()
         except TimeoutError:
             return
-        if self.trouble.pausing and not self._ending:
-            await self._environment.sleep(min(POLL_S_MAX, self.trouble.remaining_s))
+        if self.backoff.pausing and not self._ending:
+            await self._environment.sleep(min(POLL_S_MAX, self.backoff.remaining_s))
 
-    def _due(self) -> list[list[Share]]:
+    def _due(self) -> list[list[FlushRange]]:
         """What to flush next, the largest first; those of one list go together."""
         now = self._environment.monotonic()
         waiting = [s for s in self._replica.dirty.values() if s.segment_id not in self._busy]
@@ -166,19 +166,19 @@ class StorageWriter:
         found = plan_shares(due, waiting, self._policy, self._takes_append)
         if self._legacy is not None:
             ready = (s for s in self._legacy.ready() if s.segment_id not in self._busy)
-            found += [[Share(segment=s, start=s.flushed, end=s.flushed)] for s in ready]
+            found += [[FlushRange(segment=s, start=s.flushed, end=s.flushed)] for s in ready]
         return nlargest(PLANNED_MAX, found, key=lambda shares: sum(s.size for s in shares))
 
-    async def _flush_in_background(self, shares: list[Share]) -> None:
+    async def _flush_in_background(self, shares: list[FlushRange]) -> None:
         try:
             await self._flush_shares(shares)
-            self.trouble.over()
+            self.backoff.succeeded()
         except (ChunkError, CorruptDataError, StorageFullError) as error:
             names = [share.segment.name for share in shares[:NAMES_TOLD_MAX]]
             logger.warning(
                 "flush failed: segment=%s count=%d %s", ",".join(names), len(shares), error
             )
-            self.trouble.happened(error)
+            self.backoff.failed(error)
         except (LogError, OutcomeUnknownError, ClosedError):
             # The pipeline has closed the container already; this task has nothing to add.
             return
@@ -200,7 +200,7 @@ class StorageWriter:
         for segment in [] if self._legacy is None else list(self._legacy.ready()):
             await self._settle(segment)
 
-    async def _flush_shares(self, shares: list[Share]) -> None:
+    async def _flush_shares(self, shares: list[FlushRange]) -> None:
         """Flush these segments, into shared chunks if they are several."""
         left = remaining(shares)
         while left:
@@ -220,7 +220,7 @@ class StorageWriter:
         for share in shares:
             await self._settle(share.segment)
 
-    async def _flush_together(self, shares: list[Share]) -> None:
+    async def _flush_together(self, shares: list[FlushRange]) -> None:
         """Write the bytes of segments that nobody else flushes at the moment as one chunk."""
         by_id = {share.segment.segment_id: share for share in shares}
         try:
@@ -230,13 +230,13 @@ class StorageWriter:
         finally:
             await self.hand_over_abandoned()
 
-    def _run(self, share: Share) -> Run | None:
+    def _run(self, share: FlushRange) -> PackedRun | None:
         """What to write for a share; ``None`` when there is nothing left of it."""
         segment = share.segment
         if not share.left:
             return None
         # Where something of it was flushed meanwhile, the segment layer passes it over.
-        return Run(
+        return PackedRun(
             segment_id=segment.segment_id,
             offset=share.start,
             length=share.size,
@@ -311,7 +311,7 @@ class StorageWriter:
         await self._storage.write(
             segment.segment_id,
             segment.flushed,
-            bytes_of(Share(segment=segment, start=segment.flushed, end=end)),
+            bytes_of(FlushRange(segment=segment, start=segment.flushed, end=end)),
             cuts=[border for piece in pieces for border in piece.borders if border < end],
             writers=self._writer_rows(segment, pieces, end),
             extra=self._time_entries(segment, pieces, end),

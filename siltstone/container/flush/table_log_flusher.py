@@ -10,7 +10,7 @@ from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import Pipeline, ending
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB, TABLE_LOG_ID
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
@@ -26,7 +26,7 @@ WRITE_BYTES_MAX = 8 * MIB
 _INDEX = struct.Struct("<Q")
 
 
-class TableWriter:
+class TableLogFlusher:
     """Flushes the table log and truncates tier 1 behind it."""
 
     def __init__(
@@ -40,7 +40,7 @@ class TableWriter:
         pressure: Pressure,
     ) -> None:
         self._journal = journal
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._system = system
@@ -82,7 +82,7 @@ class TableWriter:
                 pass
             self._awake.clear()
             tail = self._replica.table_tail
-            if not tail or self.trouble.pausing:
+            if not tail or self.backoff.pausing:
                 continue
             age = self._environment.monotonic() - tail.first.time_s
             if (
@@ -94,10 +94,10 @@ class TableWriter:
             try:
                 await self.flush()
                 await self.truncate_log()
-                self.trouble.over()
+                self.backoff.succeeded()
             except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("flush of the table log failed: %s", error)
-                self.trouble.happened(error)
+                self.backoff.failed(error)
 
     async def flush(self) -> None:
         """Bring every acknowledged table update into the table log on long-term storage.

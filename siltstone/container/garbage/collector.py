@@ -11,12 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.fence import Fence
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.commit.tombstones import is_due
 from siltstone.container.flush.legacy_writer import LegacyWriter
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.garbage.bulk_delete import delete_chunks, delete_in_order
 from siltstone.container.garbage.task_dates import (
     LONGEST_MS,
@@ -27,7 +27,7 @@ from siltstone.container.garbage.task_dates import (
 )
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.pin_watch import PinWatch
-from siltstone.container.state.backoff import Failures, Trouble
+from siltstone.container.state.backoff import Backoff, Failures
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
@@ -73,7 +73,7 @@ class Collector:
     """Carries out the tasks of one owned container.
 
     Attributes:
-        trouble: why it last failed.
+        backoff: why it last failed.
         lock: held while tasks are carried out.
         on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent``,
             ``set_aside`` or ``kept``.
@@ -89,11 +89,11 @@ class Collector:
         pipeline: Pipeline,
         segments: ChunkedSegmentStorage,
         storage: AsyncChunkStorage,
-        storage_writer: StorageWriter,
+        storage_writer: SegmentFlusher,
         environment: Environment,
         settings: ContainerSettings,
         fence: Fence,
-        joins: Joins,
+        joins: ConcatGuard,
         legacy: LegacyWriter,
     ) -> None:
         self._legacy = legacy
@@ -110,7 +110,7 @@ class Collector:
         self._fence = fence
         self._awake = asyncio.Event()
         self.lock = asyncio.Lock()
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
         self.on_trimmed: Callable[[int], None] = lambda _: None
         self.on_outcome: Callable[[str], None] = lambda _: None
         self.close_import: Callable[[Task], Awaitable[None]] | None = None
@@ -124,15 +124,15 @@ class Collector:
     async def run(self) -> None:
         """Carry out due tasks until cancelled."""
         while True:
-            await self.trouble.rest()
+            await self.backoff.rest()
             try:
                 await self.collect()
-                self.trouble.over()
+                self.backoff.succeeded()
             except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("garbage collection failed: %s", error)
-                self.trouble.happened(error)
-            if self.trouble.pausing:
-                await self._environment.sleep(self.trouble.remaining_s)
+                self.backoff.failed(error)
+            if self.backoff.pausing:
+                await self._environment.sleep(self.backoff.remaining_s)
             try:
                 async with asyncio.timeout(self._settings.garbage_interval_s):
                     await self._awake.wait()

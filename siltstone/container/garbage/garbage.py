@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from siltstone.container.garbage.status import garbage_status
-from siltstone.container.garbage.sweeper import Ground, look
+from siltstone.container.garbage.sweeper import SweepScope, look
 from siltstone.container.models.garbage import GarbageStatus, SweepFinding
 from siltstone.container.models.imports import Adoption
 from siltstone.container.reads.adoption_list import list_adoptions
@@ -19,7 +19,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 
 if TYPE_CHECKING:
     from siltstone.container.commit.pipeline import Pipeline
-    from siltstone.container.flush.table_log_flusher import TableWriter
+    from siltstone.container.flush.table_log_flusher import TableLogFlusher
     from siltstone.container.garbage.collector import Collector
     from siltstone.container.garbage.sweeper import Sweeper
 
@@ -35,9 +35,9 @@ class CleaningParts(Protocol):
     storage: AsyncChunkStorage
     environment: Environment
     collector: Collector
-    table_writer: TableWriter
+    table_writer: TableLogFlusher
     sweeper: Sweeper
-    ground: Ground
+    ground: SweepScope
     pins: PinWatch
 
 
@@ -169,7 +169,7 @@ class ReadGarbage:
         if delete:
             raise ReadOnlyError("the store was opened read-only", verb="sweep")
         _, epoch = self._seen()
-        ground = Ground(
+        ground = SweepScope(
             container=self._container,
             epoch=epoch,
             rows_now=lambda: self._seen()[0].rows,

@@ -28,7 +28,7 @@ from siltstone.container.models.garbage import SweepFinding
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.reads.pins import FoundPin, look_at_pins
-from siltstone.container.state.backoff import Trouble
+from siltstone.container.state.backoff import Backoff
 from siltstone.core.chunk_names import claim_file, data_prefix, import_prefix, system_prefix
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
@@ -64,7 +64,7 @@ LEFTOVER_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class SweepScope:
     """What a sweep works on, for an owner as for a reader.
 
     Attributes:
@@ -117,7 +117,7 @@ class Ground:
         return found
 
 
-async def look(ground: Ground, *, all_epochs: bool) -> AsyncIterator[SweepFinding]:
+async def look(ground: SweepScope, *, all_epochs: bool) -> AsyncIterator[SweepFinding]:
     """Yield what a sweep would find, and change nothing.
 
     Raises:
@@ -140,7 +140,7 @@ async def look(ground: Ground, *, all_epochs: bool) -> AsyncIterator[SweepFindin
         yield finding
 
 
-async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
+async def foreign_system_files(ground: SweepScope) -> AsyncIterator[SweepFinding]:
     """Yield what lies among the system files and is none."""
     start_after = ""
     while page := await ground.storage.list(system_prefix(ground.container), start_after):
@@ -150,7 +150,7 @@ async def foreign_system_files(ground: Ground) -> AsyncIterator[SweepFinding]:
         start_after = page[-1].name
 
 
-async def _expired(ground: Ground) -> list[SweepFinding]:
+async def _expired(ground: SweepScope) -> list[SweepFinding]:
     """Pins and file manifests that promised something once, and pins that never did."""
     clock, now_s = ground.pins.clock, ground.environment.time()
     findings = []
@@ -175,7 +175,7 @@ class Sweeper:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: SweepScope,
         pipeline: Pipeline,
         collector: Collector,
         settings: ContainerSettings,
@@ -191,7 +191,7 @@ class Sweeper:
         self._fence = fence
         self._lineage = lineage
         self._environment = ground.environment
-        self.trouble = Trouble(ground.environment)
+        self.backoff = Backoff(ground.environment)
 
     async def run(self) -> None:
         """Sweep round after round until cancelled, with the settings' count of listings an hour.
@@ -201,18 +201,18 @@ class Sweeper:
         pause_s = 3600.0 / self._settings.sweep_requests_hour
         await self._environment.sleep(START_S)
         while True:
-            await self.trouble.rest()
+            await self.backoff.rest()
             try:
                 await self._check_ours()
                 while await self._step(self._task()):
                     await self._environment.sleep(pause_s)
-                    await self.trouble.rest()
+                    await self.backoff.rest()
                 await self._finish()
-                self.trouble.over()
+                self.backoff.succeeded()
                 await self._environment.sleep(ROUND_S)
             except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("sweep failed: %s", error)
-                self.trouble.happened(error)
+                self.backoff.failed(error)
                 await self._environment.sleep(FAILED_S)
 
     async def sweep(self, *, all_epochs: bool) -> AsyncIterator[SweepFinding]:

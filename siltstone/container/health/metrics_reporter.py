@@ -78,7 +78,7 @@ def held_by(needs: LogNeeds) -> str:
     return "nothing"
 
 
-class KeptBytes:
+class LogByteCounter:
     """Counts the bytes of frames from the first that the log keeps on, a thousand at a time."""
 
     FRAMES: Final = 1_000
@@ -128,7 +128,7 @@ class Measuring:
     def __init__(self, parts: MeasuredParts) -> None:
         self._parts = parts
         self._metrics = parts.storage.metrics
-        self._kept = KeptBytes()
+        self._kept = LogByteCounter()
         self._rewritten = 0
         self._read_backs_failed = 0
         self._seldom_at = 0.0

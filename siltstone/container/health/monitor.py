@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.health.space import Space, SpaceLimits, SpaceWatch, is_short, look_at_space
+from siltstone.container.health.space import (
+    RoomWatch,
+    SpaceLimits,
+    SpaceWatch,
+    is_short,
+    look_at_space,
+)
 from siltstone.container.models.health import (
     HealthLimits,
     HealthReason,
@@ -139,7 +145,7 @@ class Gauge:
         )
 
     def measure(
-        self, replica: Replica, owned_since_s: float, space: Space, *, safe_mode: bool
+        self, replica: Replica, owned_since_s: float, space: RoomWatch, *, safe_mode: bool
     ) -> ContainerHealth:
         """Return the health of this moment.
 
@@ -195,7 +201,7 @@ class Gauge:
             await self._storage.stat(claim_file(self._container, owner.epoch))
         except ChunkError as error:
             logger.info("a look at long-term storage failed: %s", error)
-        space = await look_at_space(self._storage, self.space_limits, Space())
+        space = await look_at_space(self._storage, self.space_limits, RoomWatch())
         since_s = float("-inf") if owner.alive else self._environment.monotonic()
         safe_mode = is_short(space, self.space_limits, was=False)
         return self.measure(replica, since_s, space, safe_mode=safe_mode)

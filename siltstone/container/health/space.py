@@ -40,7 +40,7 @@ class SpaceLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class RoomWatch:
     """Room as it was last seen.
 
     Attributes:
@@ -52,7 +52,7 @@ class Space:
     used_bytes: int | None = None
 
 
-def is_short(space: Space, limits: SpaceLimits, *, was: bool) -> bool:
+def is_short(space: RoomWatch, limits: SpaceLimits, *, was: bool) -> bool:
     """Whether room is short; once it was, only with a margin it is not any more."""
     free_min = limits.free_bytes_min * (FREE_LEAVE if was else 1)
     short = space.free_bytes is not None and space.free_bytes < free_min
@@ -61,7 +61,9 @@ def is_short(space: Space, limits: SpaceLimits, *, was: bool) -> bool:
     return short
 
 
-async def look_at_space(storage: AsyncChunkStorage, limits: SpaceLimits, last: Space) -> Space:
+async def look_at_space(
+    storage: AsyncChunkStorage, limits: SpaceLimits, last: RoomWatch
+) -> RoomWatch:
     """Ask storage for what the limits need; what it does not answer stays as it was."""
     free, used = last.free_bytes, last.used_bytes
     try:
@@ -71,7 +73,7 @@ async def look_at_space(storage: AsyncChunkStorage, limits: SpaceLimits, last: S
             used = await storage.used_space()
     except (ChunkError, CapabilityError) as error:
         logger.warning("room on long-term storage is not known: %s", error)
-    return Space(free_bytes=free, used_bytes=used)
+    return RoomWatch(free_bytes=free, used_bytes=used)
 
 
 class SpaceWatch:
@@ -108,7 +110,7 @@ class SpaceWatch:
         self._short = False
         self._writes = -1
         self._looked_s = float("-inf")
-        self.space = Space()
+        self.space = RoomWatch()
         self.safe_mode = False
 
     async def look(self) -> None:

@@ -15,9 +15,9 @@ from dataclasses import replace
 from siltstone.container.changes.segment_changes import deletion_entries
 from siltstone.container.changes.transactions import Committer
 from siltstone.container.commit.appender import Appender
-from siltstone.container.commit.concat_guard import Joins
+from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.imports.hidden_segments import HiddenSegments
 from siltstone.container.models.imports import (
     ImportedChunk,
@@ -83,8 +83,8 @@ class Publisher:
         committer: Committer,
         segments: PackingSegmentStorage,
         storage: AsyncChunkStorage,
-        storage_writer: StorageWriter,
-        joins: Joins,
+        storage_writer: SegmentFlusher,
+        joins: ConcatGuard,
         hidden: HiddenSegments,
         environment: Environment,
         deadline_s: float,

@@ -50,7 +50,7 @@ class ChunkState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class CheckOptions:
     """What a check shall do.
 
     Attributes:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from siltstone.container.models.check import ChunkState, Wish
+from siltstone.container.models.check import CheckOptions, ChunkState
 from siltstone.container.models.segments import ContainerStats, Finding
 from siltstone.container.reader.no_log import NoLog
 from siltstone.container.reader.reader_view import LogFacts, facts_of
@@ -22,19 +22,19 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 if TYPE_CHECKING:
-    from siltstone.container.check.checker import Present
+    from siltstone.container.check.checker import ContainerSnapshot
     from siltstone.container.garbage.garbage import ReadGarbage
-    from siltstone.container.garbage.sweeper import Ground
+    from siltstone.container.garbage.sweeper import SweepScope
     from siltstone.container.reader.reader_view import View
     from siltstone.container.reads.chunk_rows import ChunkRows
     from siltstone.container.reads.reads import Reading
     from siltstone.container.reads.row_pages import RowPage
 
 T = TypeVar("T")
-_DEEP = Wish()
+_DEEP = CheckOptions()
 
 
-class ReaderChecks:
+class StateChecks:
     """What a read-only container tells of the state of things; a part of ``ReadContainer``."""
 
     _container: int
@@ -71,7 +71,7 @@ class ReaderChecks:
         assert self._reader is not None, "a view comes with a log reader"
         return replica, self._reader.epoch()
 
-    async def check(self, wish: Wish = _DEEP) -> AsyncIterator[Finding]:
+    async def check(self, wish: CheckOptions = _DEEP) -> AsyncIterator[Finding]:
         """Check every row and every chunk; yield what is wrong or worth knowing."""
         from siltstone.container.check.checker import check_container
 
@@ -85,12 +85,12 @@ class ReaderChecks:
         async for finding in check_container(self._present, self._ground, wish):
             yield finding
 
-    def _ground(self) -> Ground:
-        from siltstone.container.garbage.sweeper import Ground
+    def _ground(self) -> SweepScope:
+        from siltstone.container.garbage.sweeper import SweepScope
         from siltstone.container.reads.pin_watch import PinWatch
 
         _, epoch = self._seen()
-        return Ground(
+        return SweepScope(
             container=self._container,
             epoch=epoch,
             rows_now=lambda: self._current().replica.rows,
@@ -158,15 +158,15 @@ class ReaderChecks:
             if not await is_newest(view, self._container, self._storage, self._environment):
                 await self._start()
 
-    async def _present(self) -> Present:
+    async def _present(self) -> ContainerSnapshot:
         """What there is now: a view only follows the log, so system files need a fresh start."""
-        from siltstone.container.check.checker import Present
+        from siltstone.container.check.checker import ContainerSnapshot
 
         async with self._lock:
             await self._start()
         view = self._current()
         recovered = view.recovered
-        return Present(
+        return ContainerSnapshot(
             reading=view.reading,
             segments=view.segments,
             system=view.system,

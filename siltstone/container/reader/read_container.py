@@ -20,7 +20,7 @@ from siltstone.container.models.segments import ChunkInfo, ContainerStats, Segme
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reader.backup_image import ReaderImage
 from siltstone.container.reader.no_log import NoLog
-from siltstone.container.reader.read_checks import ReaderChecks
+from siltstone.container.reader.read_checks import StateChecks
 from siltstone.container.reader.reader_folder import make_reader_folder
 from siltstone.container.reader.reader_pins import ReaderPins
 from siltstone.container.reader.reader_tables import POLL_S, ReaderTables
@@ -53,7 +53,7 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
 from siltstone.core.text import uuid_text
 from siltstone.metadata.checkpoint import INDEX_POOL
-from siltstone.segments.page_cache_reads import Place
+from siltstone.segments.page_cache_reads import ReadPlace
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderImage):
+class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, StateChecks, ReaderImage):
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth
@@ -245,7 +245,7 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, ReaderChecks, ReaderI
             await self._fresh()
         return await self._retried(lambda reading: reading.read_into(name, offset, buffer))
 
-    def place(self, name: str, offset: int, end: int) -> Place | None:
+    def place(self, name: str, offset: int, end: int) -> ReadPlace | None:
         """See ``Container.place``."""
         return self._current().reading.places.find(name, offset, end)
 

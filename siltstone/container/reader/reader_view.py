@@ -18,7 +18,7 @@ from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.state.boot_state import (
-    Found,
+    BootState,
     check_followed,
     check_lineage,
     check_log,
@@ -48,7 +48,7 @@ class View:
 
     def __init__(
         self,
-        where: Found,
+        where: BootState,
         recovered: Recovered,
         replica: Replica,
         index: Index,
@@ -132,7 +132,7 @@ async def build_view(
     return View(where, recovered, replica, index, system, segments, kept)
 
 
-def _check_log(where: Found, reader: LogReader) -> None:
+def _check_log(where: BootState, reader: LogReader) -> None:
     """Refuse a log that is not the one that the journal speaks of. Raises ``LogLostError``."""
     check_lineage(where, reader.lineage())
     check_log(where, reader.epoch(), reader.first(), reader.end())

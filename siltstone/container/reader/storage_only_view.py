@@ -8,7 +8,7 @@ from pathlib import Path
 from siltstone.container.boot.claim import segment_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reader.reader_view import View
-from siltstone.container.recovery.recovered_state import Cut
+from siltstone.container.recovery.recovered_state import RecoveredCut
 from siltstone.container.recovery.storage_state import (
     Loss,
     changed_meanwhile,
@@ -130,7 +130,7 @@ async def _view(
     return view
 
 
-def _doubts(cut: Cut, loss: Loss) -> Iterator[str]:
+def _doubts(cut: RecoveredCut, loss: Loss) -> Iterator[str]:
     if cut.damage:
         yield f"long-term storage is damaged, an older state serves: {cut.damage}"
     if loss.version is not None:
@@ -138,14 +138,14 @@ def _doubts(cut: Cut, loss: Loss) -> Iterator[str]:
     yield from loss.signs
 
 
-def _shown(cut: Cut) -> str:
+def _shown(cut: RecoveredCut) -> str:
     return (
         f"read from long-term storage alone, as of table version {cut.where.table_end}: what was "
         "acknowledged later is not shown"
     )
 
 
-def _warnings(cut: Cut, loss: Loss) -> Iterator[str]:
+def _warnings(cut: RecoveredCut, loss: Loss) -> Iterator[str]:
     yield from _doubts(cut, loss)
     lacking = [segment for segment in loss.segments if segment.missing or segment.lost]
     for segment in lacking[:WARNINGS_MAX]:

@@ -21,7 +21,7 @@ from siltstone.container.state.table_snapshots import (
     LivingSnapshot,
     TableSnapshots,
 )
-from siltstone.container.state.tail import Lack
+from siltstone.container.state.tail import Fetch
 from siltstone.core.constants import READ_BYTES_MAX
 from siltstone.core.errors import (
     LostDataError,
@@ -194,7 +194,7 @@ class Reading:
             return 0
         flushed = segment.flushed
         from_chunks = max(0, min(len(buffer), flushed - offset))
-        lacks: list[Lack] = []
+        lacks: list[Fetch] = []
         if from_chunks < len(buffer):
             # Before anything is awaited: what is in the tail now may be in chunks only later.
             copied = segment.tail.read_into(offset + from_chunks, buffer[from_chunks:], lacks)

@@ -29,7 +29,7 @@ class _Kept:
         return self.start + len(self.data)
 
 
-class KeptBytes:
+class LogBytes:
     """What frames hold of segments.
 
     Args:

@@ -27,7 +27,7 @@ from siltstone.container.models.log_views import doubts_of
 from siltstone.container.models.recovery_report import RecoveryReport, RecoveryState
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.recovery.new_lineage import begin_log, write_beginning
-from siltstone.container.recovery.recovered_state import Cut
+from siltstone.container.recovery.recovered_state import RecoveredCut
 from siltstone.container.recovery.recovery_log import (
     check_free,
     fenced_frames,
@@ -228,12 +228,12 @@ class _Recovering:
             warnings=() if recovered is None else recovered.warnings,
         )
 
-    async def _loss(self, look: _Look, cut: Cut, below_epoch: int) -> Loss:
+    async def _loss(self, look: _Look, cut: RecoveredCut, below_epoch: int) -> Loss:
         return await loss_of(
             cut, self._storage, self._environment, below_epoch, look.frames, deep=self._deep
         )
 
-    def _report(self, look: _Look, cut: Cut, loss: Loss) -> RecoveryReport:
+    def _report(self, look: _Look, cut: RecoveredCut, loss: Loss) -> RecoveryReport:
         plain, damage = self._plain(look), look.damage or cut.damage
         lacking = any(s.lost or s.kept or s.missing for s in loss.segments)
         if look.state is RecoveryState.HEALTHY:
@@ -253,7 +253,7 @@ class _Recovering:
             warnings=(*cut.where.warnings, *look.aged, *loss.signs),
         )
 
-    async def _harmed(self, look: _Look, cut: Cut) -> _Look:
+    async def _harmed(self, look: _Look, cut: RecoveredCut) -> _Look:
         """The look, with what is wrong with system files; behind a lost log only people ask."""
         recovered = cut.where.recovered
         assert recovered is not None, "a cut is of a journal"
@@ -310,7 +310,7 @@ class _Recovering:
             # Whether it was finished nothing tells; recovered again, the same state goes on.
             return False
 
-    async def _cut(self, look: _Look, below_epoch: int) -> Cut:
+    async def _cut(self, look: _Look, below_epoch: int) -> RecoveredCut:
         return await newest_cut(
             self._container,
             below_epoch,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from siltstone.container.models.recovery_report import LostRange
-from siltstone.container.recovery.log_bytes import KeptBytes
+from siltstone.container.recovery.log_bytes import LogBytes
 from siltstone.container.state.replica import Replica
 from siltstone.core.chunk_names import data_prefix, import_prefix
 from siltstone.core.chunk_storage import ChunkStorage
@@ -122,7 +122,7 @@ class PutBack:
     segment_id: int
     offset: int
     length: int
-    kept_bytes: KeptBytes
+    kept_bytes: LogBytes
 
     def read(self, begin: int, end: int) -> list[memoryview]:
         """The bytes from ``begin`` to ``end`` of these; not copied."""
@@ -150,7 +150,7 @@ async def lost_ranges(
     container: int,
     sums_of: SumsOf,
     *,
-    kept_bytes: KeptBytes,
+    kept_bytes: LogBytes,
     deep: bool,
 ) -> Lacking:
     """Return what is missing of each segment, and what of that frames still hold.
@@ -202,7 +202,7 @@ async def lost_ranges(
     return Lacking(lost=lost, kept=kept, put_back=tuple(put_back))
 
 
-def _chunks_held(replica: Replica, kept_bytes: KeptBytes) -> Iterator[int]:
+def _chunks_held(replica: Replica, kept_bytes: LogBytes) -> Iterator[int]:
     """Ids of chunks that hold bytes of segments which frames hold, too."""
     for segment_id, begin, end in kept_bytes.ranges():
         while page := replica.rows.extents(segment_id, begin, end, ROWS_PER_SLICE):
@@ -273,7 +273,7 @@ async def _length(storage: AsyncChunkStorage, name: str) -> int | None:
 
 
 def _lacking(
-    replica: Replica, extent: Extent, gone: _Gone, kept_bytes: KeptBytes
+    replica: Replica, extent: Extent, gone: _Gone, kept_bytes: LogBytes
 ) -> Iterator[tuple[int, int, bool]]:
     """The parts of an extent that are not there, and whether frames hold them."""
     state = replica.rows.state(extent.segment_id)

@@ -20,11 +20,11 @@ from typing import cast
 from siltstone.container.boot.claim import packing_storage
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.pipeline import Pipeline
-from siltstone.container.flush.segment_flusher import StorageWriter
+from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.models.recovery_report import LostRange, SegmentRecovery
 from siltstone.container.models.settings import ContainerSettings, FlushPolicy
 from siltstone.container.recovery.lost_chunks import PutBack
-from siltstone.container.recovery.recovered_state import Cut
+from siltstone.container.recovery.recovered_state import RecoveredCut
 from siltstone.container.state.live_segments import living_states
 from siltstone.container.state.replica import Replica
 from siltstone.core.chunk_names import recovery_file
@@ -56,7 +56,7 @@ _IDS_BITS = 20
 """Ids that one try of a recovery may use up."""
 
 
-class DirectWriter:
+class LoglessWriter:
     """A ``LogWriter`` without a log: an update is applied at once, and durable with the checkpoint.
 
     Attributes:
@@ -87,8 +87,8 @@ class DirectWriter:
 
 
 async def make_base(
-    cut: Cut,
-    writer: DirectWriter,
+    cut: RecoveredCut,
+    writer: LoglessWriter,
     segments: PackingSegmentStorage,
     environment: Environment,
     settings: ContainerSettings,
@@ -114,7 +114,7 @@ async def make_base(
         for begin in range(0, part.length, policy.chunk_bytes):
             end = min(begin + policy.chunk_bytes, part.length)
             await segments.put_back(part.segment_id, part.offset + begin, part.read(begin, end))
-    flusher = StorageWriter(
+    flusher = SegmentFlusher(
         cast("Pipeline", writer),  # of a pipeline it uses what ``writer`` has
         segments,
         environment,
@@ -140,7 +140,7 @@ async def make_base(
 
 
 def segment_reports(
-    cut: Cut,
+    cut: RecoveredCut,
     lost: Mapping[int, Sequence[LostRange]],
     kept: Mapping[int, Sequence[LostRange]],
 ) -> tuple[SegmentRecovery, ...]:
@@ -158,7 +158,7 @@ def segment_reports(
 
 
 def _report(
-    cut: Cut, state: SegmentState, lost: Sequence[LostRange], kept: Sequence[LostRange]
+    cut: RecoveredCut, state: SegmentState, lost: Sequence[LostRange], kept: Sequence[LostRange]
 ) -> SegmentRecovery:
     segment = cut.replica.by_id.get(state.segment_id)
     flushed = cut.replica.flushed_length(state.segment_id)
@@ -180,7 +180,7 @@ def _report(
 
 async def write_beginning(
     container: int,
-    cut: Cut,
+    cut: RecoveredCut,
     journal: Journal,
     storage: AsyncChunkStorage,
     environment: Environment,
@@ -206,7 +206,7 @@ async def write_beginning(
         ChunkError: long-term storage failed; nothing of it counts.
     """
     previous = cut.where.lineage
-    writer = DirectWriter(cut.replica, journal.epoch)
+    writer = LoglessWriter(cut.replica, journal.epoch)
     layouts = TableLayoutStore(
         cut.replica.rows, writer, container, environment, settings.garbage_delay_s
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from siltstone.container.boot.replay import build_replica
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.log_scan import LogScan
 from siltstone.container.state.logged_frame import logged
 from siltstone.container.state.replica import Replica
@@ -30,7 +30,7 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class RecoveredCut:
     """The state to go on from, in memory and in an index of its own.
 
     Attributes:
@@ -46,7 +46,7 @@ class Cut:
 
     replica: Replica
     index: Index
-    where: Found
+    where: BootState
     frames_replayed: int
     frames_left: int
     left_because: str
@@ -55,14 +55,14 @@ class Cut:
 
 
 async def build_cut(
-    where: Found,
+    where: BootState,
     frames: Sequence[Frame],
     system: ChunkedSegmentStorage,
     storage: AsyncChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
-) -> Cut:
+) -> RecoveredCut:
     """Build the state behind the longest run of ``frames`` that continues the table log.
 
     Args:
@@ -102,7 +102,7 @@ async def build_cut(
             index.close()
             raise
         if gap is None:
-            return Cut(
+            return RecoveredCut(
                 replica=replica,
                 index=index,
                 where=begun,
@@ -117,7 +117,7 @@ async def build_cut(
         count, reason = gap
 
 
-def _falls_short(replica: Replica, where: Found) -> bool:
+def _falls_short(replica: Replica, where: BootState) -> bool:
     """Whether damage of the table log was not made up for by frames."""
     return replica.tables.applied_version < where.table_end
 

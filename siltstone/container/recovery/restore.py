@@ -19,7 +19,7 @@ from siltstone.container.boot.claim import bridged, segment_storage
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.recovery.new_lineage import begin_log, write_beginning
 from siltstone.container.recovery.recovered_state import build_cut
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.log_scan import LOG_POOL
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RestoreSource:
     """What a restored container is made from.
 
     Attributes:
@@ -82,7 +82,7 @@ async def restore_container(
     *,
     container: int,
     lineage: bytes,
-    origin: Origin,
+    origin: RestoreSource,
     source: ChunkStorage,
     new_log: Callable[[], FencedLog],
     storage: ChunkStorage,
@@ -145,7 +145,7 @@ class _Restoring:
         self._scratch = scratch
         self._owner = owner
 
-    async def write(self, origin: Origin, source: AsyncChunkStorage) -> Recovered:
+    async def write(self, origin: RestoreSource, source: AsyncChunkStorage) -> Recovered:
         """Write the checkpoint that makes the container begin; return what it says."""
         storage, environment, container = self._storage, self._environment, self._container
         # A try that died may have left files, and its epoch is not used again.
@@ -159,7 +159,7 @@ class _Restoring:
         await storage.create(claim_file(container, epoch), [encode_claim(claim)])
         journal = Journal(storage, environment, container, epoch, self._lineage)
         pinned = PinnedLayoutStore(journal, (empty_layout(TABLE_LOG_ID),), lambda _: (0, -1))
-        where = Found(
+        where = BootState(
             lineage=origin.lineage,
             recovered=None,
             table_start=origin.table_version,

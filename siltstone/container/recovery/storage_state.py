@@ -10,10 +10,10 @@ from pathlib import Path
 from siltstone.container.boot.claim import segment_storage
 from siltstone.container.models.recovery_report import SegmentRecovery
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.recovery.log_bytes import KeptBytes
+from siltstone.container.recovery.log_bytes import LogBytes
 from siltstone.container.recovery.lost_chunks import PutBack, lost_ranges
 from siltstone.container.recovery.new_lineage import segment_reports
-from siltstone.container.recovery.recovered_state import Cut, build_cut
+from siltstone.container.recovery.recovered_state import RecoveredCut, build_cut
 from siltstone.container.state.boot_state import found
 from siltstone.container.state.read_only_log_writer import NoWriter
 from siltstone.core.chunk_names import claim_file
@@ -66,7 +66,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StorageState:
     """A state that the journal gives.
 
     Attributes:
@@ -80,7 +80,7 @@ class Standing:
 
 async def standings(
     storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
-) -> AsyncGenerator[Standing]:
+) -> AsyncGenerator[StorageState]:
     """Yield the newest state of the journal, then those before it for whom that one does not do.
 
     Nothing is yielded for a container that nobody ever opened.
@@ -99,19 +99,19 @@ async def standings(
     if failure is None:
         if newest is None:
             return
-        yield Standing(recovered=newest, damage="")
+        yield StorageState(recovered=newest, damage="")
     damage = str(failure) if failure else "the newest state can not be built"
     count = 0
     async for state in earlier_states(storage, container, below_epoch):
         count += 1
-        yield Standing(recovered=state, damage=damage)
+        yield StorageState(recovered=state, damage=damage)
     if failure is not None and not count:
         raise failure
 
 
 async def newest_standing(
     storage: AsyncChunkStorage, environment: Environment, container: int, below_epoch: int
-) -> Standing | None:
+) -> StorageState | None:
     """Return the newest state of the journal; ``None`` for a new container. Raises as before."""
     async with aclosing(standings(storage, environment, container, below_epoch)) as states:
         return await anext(states, None)
@@ -125,7 +125,7 @@ async def newest_cut(
     environment: Environment,
     settings: ContainerSettings,
     folder: Path,
-) -> Cut:
+) -> RecoveredCut:
     """Build the newest state that can be built, with what ``frames`` continue it by.
 
     Args:
@@ -180,7 +180,7 @@ def system_storage(
 
 
 async def loss_of(
-    cut: Cut,
+    cut: RecoveredCut,
     storage: AsyncChunkStorage,
     environment: Environment,
     below_epoch: int,
@@ -213,7 +213,7 @@ async def loss_of(
     def sums_of(chunk: Chunk) -> tuple[int, ...]:
         return sums_between(layouts, chunk, 0, block_count(chunk.length))
 
-    kept_bytes = KeptBytes(frames, recovered.epoch)
+    kept_bytes = LogBytes(frames, recovered.epoch)
     lacking = await lost_ranges(
         cut.replica, storage, container, sums_of, kept_bytes=kept_bytes, deep=deep
     )

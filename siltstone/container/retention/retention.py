@@ -15,7 +15,7 @@ from siltstone.container.changes.segment_changes import SegmentVerbs
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.models.segments import RetentionCut, RetentionRule, rule_of_row
 from siltstone.container.retention.plan import plan_cut
-from siltstone.container.state.backoff import Failures, Trouble
+from siltstone.container.state.backoff import Backoff, Failures
 from siltstone.container.state.clock_watch import ClockWatch
 from siltstone.container.state.replica import Replica
 from siltstone.core.constants import ROWS_PER_SLICE
@@ -101,7 +101,7 @@ class Retention(ReadRetention):
     """The rules of an owned container, and what carries them out.
 
     Attributes:
-        trouble: why a round last failed.
+        backoff: why a round last failed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Retention(ReadRetention):
         self._replica = pipeline.replica
         self._verbs = verbs
         self._clock = clock
-        self.trouble = Trouble(environment)
+        self.backoff = Backoff(environment)
 
     async def set(self, row: RetentionRow) -> None:
         """Set a rule. The next round goes by it.
@@ -153,10 +153,10 @@ class Retention(ReadRetention):
             await self._environment.sleep(ROUND_S)
             try:
                 await self._background_round()
-                self.trouble.over()
+                self.backoff.succeeded()
             except (ChunkError, CorruptDataError, StorageFullError) as error:
                 logger.warning("retention failed: %s", error)
-                self.trouble.happened(error)
+                self.backoff.failed(error)
 
     async def round(self) -> AsyncIterator[RetentionCut]:
         """Go through all segments now; yield each cut once it is acknowledged.

@@ -14,47 +14,47 @@ HELD_S = 1.0
 """How often work that is held back asks whether it still is."""
 
 
-class Trouble:
+class Backoff:
     """The last failure of a kind of background work, and the pause that it costs.
 
     Attributes:
         error: why it last failed; ``None`` once it worked again.
-        held: whether work of this kind should rest now, whether it failed or not.
+        suspended: whether work of this kind should rest now, whether it failed or not.
     """
 
-    __slots__ = ("_environment", "_pause_s", "_until", "error", "held")
+    __slots__ = ("_environment", "_pause_s", "_until", "error", "suspended")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._pause_s = PAUSE_S_MIN
         self._until = 0.0
         self.error: Exception | None = None
-        self.held: Callable[[], bool] = lambda: False
+        self.suspended: Callable[[], bool] = lambda: False
 
     @property
     def pausing(self) -> bool:
         """Whether work of this kind should wait."""
-        return self.held() or (self.error is not None and self.remaining_s > 0)
+        return self.suspended() or (self.error is not None and self.remaining_s > 0)
 
     @property
     def remaining_s(self) -> float:
         """Seconds that are left to wait; below 0 when none are."""
         left = self._until - self._environment.monotonic()
-        return max(left, HELD_S) if self.held() else left
+        return max(left, HELD_S) if self.suspended() else left
 
     async def rest(self) -> None:
         """Wait while work of this kind is held back."""
-        while self.held():
+        while self.suspended():
             await self._environment.sleep(HELD_S)
 
-    def happened(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         """Work failed: the next try waits twice as long, with jitter, up to a bound."""
         jitter = 0.75 + self._environment.random() / 2
         self.error = error
         self._until = self._environment.monotonic() + self._pause_s * jitter
         self._pause_s = min(PAUSE_S_MAX, self._pause_s * 2)
 
-    def over(self) -> None:
+    def succeeded(self) -> None:
         """Work succeeded."""
         self.error = None
         self._pause_s = PAUSE_S_MIN

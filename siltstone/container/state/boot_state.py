@@ -14,7 +14,7 @@ from siltstone.journal.recovery import Recovered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class BootState:
     """Where a boot starts from.
 
     Attributes:
@@ -39,7 +39,7 @@ class Found:
     warnings: tuple[str, ...] = ()
     repaired: bool = False
 
-    def starting_at(self, checkpoint: Checkpoint) -> Found:
+    def starting_at(self, checkpoint: Checkpoint) -> BootState:
         """The same, with the index of another checkpoint."""
         return replace(
             self,
@@ -48,24 +48,24 @@ class Found:
             index_crc=checkpoint.index_crc,
         )
 
-    def starting_empty(self) -> Found:
+    def starting_empty(self) -> BootState:
         """The same, with the empty index that the first table update continues."""
         return replace(self, index_files=(), index_version=0, index_crc=0)
 
-    def warned(self, *warnings: str) -> Found:
+    def warned(self, *warnings: str) -> BootState:
         """The same, with more to tell; what is known already is told once."""
         return replace(self, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
 
 
-def found(lineage: bytes, recovered: Recovered | None) -> Found:
+def found(lineage: bytes, recovered: Recovered | None) -> BootState:
     """Take what a boot needs from what the journal says."""
     if recovered is None:
-        return Found(lineage=lineage, recovered=None)
+        return BootState(lineage=lineage, recovered=None)
     start = end = 0
     for system in recovered.layouts:
         if system.layout.segment_id == TABLE_LOG_ID:
             start, end = system.layout.storage_start, system.layout.storage_length
-    where = Found(
+    where = BootState(
         lineage=lineage,
         recovered=recovered,
         table_start=start,
@@ -76,7 +76,7 @@ def found(lineage: bytes, recovered: Recovered | None) -> Found:
     return where.starting_at(recovered.checkpoint)
 
 
-def check_lineage(where: Found, lineage: bytes | None) -> None:
+def check_lineage(where: BootState, lineage: bytes | None) -> None:
     """Refuse a log that is not the one that the journal speaks of.
 
     Args:
@@ -116,7 +116,7 @@ def check_followed(followed: bytes, lineage: bytes) -> None:
         )
 
 
-def check_log(where: Found, epoch: int, first: int, end: int) -> None:
+def check_log(where: BootState, epoch: int, first: int, end: int) -> None:
     """Refuse a log that is older than what long-term storage has seen.
 
     Whoever writes to the journal has claimed his log before, in the same epoch. So a log without
@@ -158,7 +158,7 @@ def check_log(where: Found, epoch: int, first: int, end: int) -> None:
         )
 
 
-def check_frames(where: Found, frames: Sequence[Frame]) -> None:
+def check_frames(where: BootState, frames: Sequence[Frame]) -> None:
     """Refuse a log whose frames of later epochs stand where acknowledged ones were.
 
     Each claim of an older copy may leave a frame, so its end alone proves nothing.
@@ -178,7 +178,7 @@ def check_frames(where: Found, frames: Sequence[Frame]) -> None:
         check_newest(where, frames[position].epoch)
 
 
-def check_newest(where: Found, epoch: int | None) -> None:
+def check_newest(where: BootState, epoch: int | None) -> None:
     """Do as ``check_frames``, with the epoch of the frame at the newest index that is known.
 
     ``None`` if the log has no such frame any more.
@@ -194,7 +194,7 @@ def check_newest(where: Found, epoch: int | None) -> None:
         )
 
 
-def check_begin(where: Found, first: int | None) -> None:
+def check_begin(where: BootState, first: int | None) -> None:
     """Refuse frames that were read after the log was truncated behind what is needed.
 
     Who has no claim reads beside the owner, and the first index that he asked for may be gone by

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import Final
 
 from siltstone.metadata.tables import Tables
-from siltstone.segments.page_cache_reads import NearReads, Place
+from siltstone.segments.page_cache_reads import NearReads, ReadPlace
 
 PLACES_MAX: Final = 256
 """Of all segments together; then all are forgotten. Each holds 10 KiB of sums for every 64 MiB."""
@@ -23,7 +23,7 @@ class _Page:
 
     def __init__(self, moment: object) -> None:
         self.moment = moment
-        self.segments: dict[str, tuple[list[int], list[Place]]] = {}
+        self.segments: dict[str, tuple[list[int], list[ReadPlace]]] = {}
         self.count = 0
 
 
@@ -45,7 +45,7 @@ class RecentPlaces:
         """Another object behind every change of a row. On any thread."""
         return self._tables.moment
 
-    def find(self, name: str, offset: int, end: int) -> Place | None:
+    def find(self, name: str, offset: int, end: int) -> ReadPlace | None:
         """The place of ``[offset, end)``, if it is known and right now. On any thread."""
         page = self._page
         if page.moment is not self._tables.moment:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from siltstone.container.state.log_scan import LOG_POOL
-from siltstone.container.state.tail import Lack, LogSlice, TailPiece
+from siltstone.container.state.tail import Fetch, LogSlice, TailPiece
 from siltstone.core.constants import MIB, Buffer
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError
@@ -46,7 +46,7 @@ class KeptTail:
                 _, (_, old) = self._bodies.popitem(last=False)
                 self._size -= len(old)
 
-    async def fill(self, lacks: Sequence[Lack]) -> None:
+    async def fill(self, lacks: Sequence[Fetch]) -> None:
         """Fill the buffers.
 
         Raises:
@@ -60,10 +60,10 @@ class KeptTail:
         """The bytes of pieces, in the order of their frames; raises as ``fill``."""
         slices = [piece.data for piece in pieces if isinstance(piece.data, LogSlice)]
         found: dict[LogSlice, Buffer] = {one: bytearray(len(one)) for one in slices}
-        await self.fill([Lack(one, 0, memoryview(data)) for one, data in found.items()])
+        await self.fill([Fetch(one, 0, memoryview(data)) for one, data in found.items()])
         return found
 
-    def _fill(self, lacks: Iterable[Lack]) -> None:
+    def _fill(self, lacks: Iterable[Fetch]) -> None:
         missing = []
         for lack in lacks:
             body = self._known(lack.source)
@@ -75,7 +75,7 @@ class KeptTail:
         while missing:
             missing = self._read(missing)
 
-    def _read(self, lacks: list[Lack]) -> list[Lack]:
+    def _read(self, lacks: list[Fetch]) -> list[Fetch]:
         """Fill those that lie close to each other in the log; return the others."""
         done = 0
         for frame in self._reader.read(lacks[0].source.index):
@@ -105,6 +105,6 @@ class KeptTail:
             return known[1]
 
 
-def _copy(lack: Lack, body: bytes) -> None:
+def _copy(lack: Fetch, body: bytes) -> None:
     begin = lack.source.start + lack.skip
     lack.buffer[:] = memoryview(body)[begin : begin + len(lack.buffer)]

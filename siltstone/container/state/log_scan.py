@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from siltstone.container.state.boot_state import Found, check_begin, check_newest
+from siltstone.container.state.boot_state import BootState, check_begin, check_newest
 from siltstone.container.state.exposed_bytes import Exposure
 from siltstone.container.state.logged_frame import LoggedFrame, logged
 from siltstone.core.constants import MIB
@@ -51,7 +51,7 @@ class LogScan:
         environment: the clocks.
     """
 
-    def __init__(self, where: Found, environment: Environment) -> None:
+    def __init__(self, where: BootState, environment: Environment) -> None:
         self.first: int | None = None
         self.newest = -1
         self.newest_epoch = 0
@@ -144,7 +144,7 @@ def frame_times(frame: LoggedFrame, environment: Environment) -> tuple[float, in
     return now_s, 0
 
 
-def scan_frames(frames: Iterator[Frame], where: Found, environment: Environment) -> LogScan:
+def scan_frames(frames: Iterator[Frame], where: BootState, environment: Environment) -> LogScan:
     """Look at frames for the first time. Blocking; raises as reading them."""
     scan = LogScan(where, environment)
     for frame in frames:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siltstone.metadata.tables import Tables
 
 
-class Replayed:
+class ReplicaReplay:
     """How a replica takes the frames of its log; part of ``Replica``, which says what there is."""
 
     tables: Tables

@@ -14,7 +14,7 @@ from siltstone.container.state.batch import SealedPiece
 from siltstone.container.state.exposed_bytes import Exposure
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.open_segment import OpenSegment, WriterMemory
-from siltstone.container.state.replayed import Replayed
+from siltstone.container.state.replayed import ReplicaReplay
 from siltstone.container.state.tail import TableTail, TailPiece
 from siltstone.core.chunk_storage import UNLIMITED
 from siltstone.core.environment import Environment
@@ -35,7 +35,7 @@ _ROW_KEY_BYTES = len(_STATE)
 _METADATA = index_key(METADATA_TABLE, b"")
 
 
-class Replica(Replayed):
+class Replica(ReplicaReplay):
     """Tables, open segments and tails of one container.
 
     Times are those of this process's monotonic clock; those of replayed frames are derived from

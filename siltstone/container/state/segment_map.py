@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.open_segment import OpenSegment
-from siltstone.container.state.tail import Lack
+from siltstone.container.state.tail import Fetch
 from siltstone.segments.inspect import ChunkExtent
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
@@ -44,7 +44,7 @@ class BegunMap:
 
     map: SegmentMap
     tail: bytearray
-    lacks: list[Lack]
+    lacks: list[Fetch]
 
     async def whole(self, kept: KeptTail | None) -> SegmentMap:
         """The map with its tail. Raises as ``KeptTail.fill``."""
@@ -73,7 +73,7 @@ def map_segment(
         position = found[-1].extent.end if found else flushed_end
     tail_offset = min(end, max(start, segment.flushed))
     tail = bytearray(end - tail_offset)
-    lacks: list[Lack] = []
+    lacks: list[Fetch] = []
     copied = segment.tail.read_into(tail_offset, memoryview(tail), lacks) if tail else 0
     assert copied == len(tail), "the tail has a gap"
     found_map = SegmentMap(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from siltstone.core.records.piece import WriterMark
 from siltstone.metadata.tables import AssignedUpdate
-from siltstone.metadata.time_index import Appended
+from siltstone.metadata.time_index import TimedBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LogSlice:
         return self.length
 
 
-class Lack(NamedTuple):
+class Fetch(NamedTuple):
     """Bytes to be fetched: those of ``source`` from ``skip`` on, into all of ``buffer``."""
 
     source: LogSlice
@@ -81,9 +81,9 @@ class TailPiece:
         return self.data
 
     @property
-    def appended(self) -> Appended:
+    def appended(self) -> TimedBytes:
         """When the bytes were appended."""
-        return Appended(self.offset, self.end, self.made_ms)
+        return TimedBytes(self.offset, self.end, self.made_ms)
 
 
 class Tail:
@@ -155,7 +155,7 @@ class Tail:
             total += len(piece.data)
         return taken
 
-    def read_into(self, offset: int, buffer: memoryview, lacks: list[Lack] | None = None) -> int:
+    def read_into(self, offset: int, buffer: memoryview, lacks: list[Fetch] | None = None) -> int:
         """Copy bytes from ``offset`` on into ``buffer``; return their count.
 
         Those that only the log has are counted, and put into ``lacks``, for the caller to fetch.
@@ -170,7 +170,7 @@ class Tail:
                 part = buffer[done : done + length]
                 if isinstance(piece.data, LogSlice):
                     assert lacks is not None, "who reads a reader's tail can fetch"
-                    lacks.append(Lack(piece.data, skip, part))
+                    lacks.append(Fetch(piece.data, skip, part))
                 else:
                     part[:] = memoryview(piece.data)[skip : skip + length]
                 done += length

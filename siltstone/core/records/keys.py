@@ -63,7 +63,7 @@ class RowKind(IntEnum):
     LEGACY = 22
 
 
-class ImportPart(IntEnum):
+class ImportRowPart(IntEnum):
     """What a row of kind ``IMPORT`` is about. Numbers are persisted and never change."""
 
     SESSION = 1
@@ -172,12 +172,12 @@ def retention_key(scope: int, name: str) -> bytes:
 
 def import_key(name: str) -> bytes:
     """Key of an import session."""
-    return bytes((RowKind.IMPORT, ImportPart.SESSION)) + name.encode("utf-8")
+    return bytes((RowKind.IMPORT, ImportRowPart.SESSION)) + name.encode("utf-8")
 
 
 def import_chunk_key(chunk: str) -> bytes:
     """Key of the row that gives the id of an imported chunk."""
-    return bytes((RowKind.IMPORT, ImportPart.CHUNK)) + chunk.encode("utf-8")
+    return bytes((RowKind.IMPORT, ImportRowPart.CHUNK)) + chunk.encode("utf-8")
 
 
 def import_batch_key(query: str) -> bytes:

@@ -15,7 +15,7 @@ DISAGREEMENTS: Final = ("CERTIFICATE", "HANDSHAKE", "WRONG_VERSION", "doesn't ma
 """What errors of TLS say that come before the first request; the last one of another host."""
 
 
-class Answer(NamedTuple):
+class Meaning(NamedTuple):
     """What one kind of answer means: the error, in words, and the outcome of a change."""
 
     kind: type[ChunkError]
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 
 
 def error_of(
-    answer: Answer,
+    answer: Meaning,
     chunk: str,
     operation: str,
     headers: Mapping[str, str],

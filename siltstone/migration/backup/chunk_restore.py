@@ -23,7 +23,7 @@ from siltstone.migration.backup.fragment_copy import FRAGMENT_BYTES, OCCUPIED, i
 from siltstone.migration.backup.objects import ObjectItem, object_pieces
 from siltstone.migration.backup.plan import fragment_name
 from siltstone.migration.backup.worker_place import WorkerPlace
-from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
+from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.manifest import COPY_NAME
 
@@ -82,15 +82,15 @@ class ChunkWork:
 
 def _restored(
     work: ChunkWork, place: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: ChunkItem
-) -> Outcome:
+) -> ItemOutcome:
     """Bring one chunk. What fails on the new storage is an error: it would fail for all others.
 
     Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
     """
-    occupied = Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
+    occupied = ItemOutcome(subject=item.name, status=OCCUPIED, message="its name is taken")
     if item.found is not None:
         if item.found == item.length and _is_there(target, item, room):
-            return Outcome(subject=item.name, status=SAME, length=item.length)
+            return ItemOutcome(subject=item.name, status=SAME, length=item.length)
         return occupied
     pieces = partial(_pieces, work, place, room, item)
     try:
@@ -100,7 +100,7 @@ def _restored(
         if isinstance(failed.error, CorruptDataError) and _can_be_read(pieces()):
             return occupied  # by what came of it: the way here had changed a byte
         return unread(item.name, failed)
-    return Outcome(subject=item.name, status=OK, length=item.length)
+    return ItemOutcome(subject=item.name, status=OK, length=item.length)
 
 
 def _pieces(

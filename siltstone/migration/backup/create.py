@@ -27,7 +27,7 @@ from siltstone.core.records.backup import (
 )
 from siltstone.core.text import counted
 from siltstone.migration.backup.fragment_copy import OCCUPIED, FragmentItem, FragmentWork
-from siltstone.migration.backup.lease import Turn, turn
+from siltstone.migration.backup.lease import Lease, turn
 from siltstone.migration.backup.place import CHUNKS, FILES, BackupPlace, check_no_store, delete
 from siltstone.migration.backup.plan import ChunkPlan, longest, plan_chunks
 from siltstone.migration.backup.worker_place import WorkerPlace
@@ -133,7 +133,7 @@ def _opened(
 
 class _Making:
     def __init__(
-        self, view: StoreView, place: BackupPlace, taken: Turn, found: Place, rate: int | None
+        self, view: StoreView, place: BackupPlace, taken: Lease, found: Place, rate: int | None
     ) -> None:
         self._view = view
         self._place = place

@@ -33,7 +33,7 @@ from siltstone.core.storage.optional_verbs import (
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import unread_status
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
+from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 OCCUPIED: Final = "occupied"
@@ -104,7 +104,7 @@ class FragmentWork:
 
 def _copied(
     source: ChunkStorage, place: ChunkStorage, room: PieceRoom, item: FragmentItem
-) -> Outcome:
+) -> ItemOutcome:
     """Copy a fragment. What fails in the place is an error: it would fail for all others too.
 
     Nothing is deleted here: a task may be repeated, and its first try may live longer than the job.
@@ -117,21 +117,21 @@ def _copied(
             return _done(item, OK, fragment.crc)
     except PieceError as failed:
         return unread(item.name, failed)
-    return Outcome(subject=item.name, status=OCCUPIED, message="its name is taken")
+    return ItemOutcome(subject=item.name, status=OCCUPIED, message="its name is taken")
 
 
-def _done(item: FragmentItem, status: str, crc: int) -> Outcome:
-    return Outcome(
+def _done(item: FragmentItem, status: str, crc: int) -> ItemOutcome:
+    return ItemOutcome(
         subject=item.name, status=status, length=item.size, detail=crc.to_bytes(4, "little")
     )
 
 
-def unread(subject: str, failed: PieceError) -> Outcome:
+def unread(subject: str, failed: PieceError) -> ItemOutcome:
     """What became of bytes that could not be had; raises what is no error of a storage."""
     if not isinstance(failed.error, SiltstoneError):
         raise failed.error from None
     status = unread_status(failed.error)
-    return Outcome(subject=subject, status=status, message=str(failed.error))
+    return ItemOutcome(subject=subject, status=status, message=str(failed.error))
 
 
 class _Fragment:

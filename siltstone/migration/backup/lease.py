@@ -31,7 +31,7 @@ _MINE: Final = re.compile(r"pid=(\d+) start=(\S+) machine=(\S+) ")
 _BYTES_MAX: Final = 4_096
 
 
-class Turn:
+class Lease:
     """A turn that somebody has.
 
     Attributes:
@@ -56,7 +56,7 @@ class Turn:
 
 
 @contextmanager
-def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Turn]:
+def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Lease]:
     """Take the turn in a place, until the end of the block.
 
     Raises:
@@ -75,7 +75,7 @@ def turn(place: BackupPlace, *, takeover: bool) -> Iterator[Turn]:
             )
         number = max(number, held[0] + 1)
     environment = place.environment
-    taken = Turn(place, number, environment.uuid(), _this_process())
+    taken = Lease(place, number, environment.uuid(), _this_process())
     claim = Claim(
         lineage=taken._nonce,
         epoch=number,

@@ -14,7 +14,7 @@ from siltstone.core.storage.block_reads import read_exactly
 from siltstone.core.storage.optional_verbs import PieceRoom, piece_bytes
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.scrub import unread_status
-from siltstone.pipelines.work import OK, Outcome, Step, share_of
+from siltstone.pipelines.work import OK, ItemOutcome, Step, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class ObjectWork:
             yield partial(_compared, place, PieceRoom())
 
 
-def _compared(place: ChunkStorage, room: PieceRoom, item: ObjectItem) -> Outcome:
+def _compared(place: ChunkStorage, room: PieceRoom, item: ObjectItem) -> ItemOutcome:
     """Compare one object, twice if it does not match: the way here may have changed it."""
     try:
         try:
@@ -64,8 +64,8 @@ def _compared(place: ChunkStorage, room: PieceRoom, item: ObjectItem) -> Outcome
         except CorruptDataError:
             _read(place, item, room)
     except SiltstoneError as error:
-        return Outcome(subject=item.name, status=unread_status(error), message=str(error))
-    return Outcome(subject=item.name, status=OK, length=item.length)
+        return ItemOutcome(subject=item.name, status=unread_status(error), message=str(error))
+    return ItemOutcome(subject=item.name, status=OK, length=item.length)
 
 
 def _read(place: ChunkStorage, item: ObjectItem, room: PieceRoom) -> None:

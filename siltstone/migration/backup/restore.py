@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from siltstone.container.reader.backup_image import decoded_tail
-from siltstone.container.recovery.restore import Origin, check_log_free, restore_container
+from siltstone.container.recovery.restore import RestoreSource, check_log_free, restore_container
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import LINEAGE_BYTES
 from siltstone.core.errors import (
@@ -39,7 +39,7 @@ from siltstone.migration.backup.place import BackupPlace, delete, put
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGE
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, PipelineError, packed
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, PipelineError, packed
 from siltstone.store.admin.place_settings import Place, find_place, open_place
 from siltstone.store.admin.prefilled_init import NewStore, begun, fill_store
 from siltstone.store.manifest import COPY_NAME
@@ -176,7 +176,7 @@ class _Restoring:
         self._progress = progress
         self._allow_missing = False
         self._chunks: tuple[BackupChunk, ...] = ()
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, RestoreSource] = {}
 
     def look(self, *, allow_missing: bool) -> None:
         """Read all but chunks and index files, before anything is made."""
@@ -195,10 +195,10 @@ class _Restoring:
             )
         self.missing = dict.fromkeys(absent, "absent from the backup")
 
-    def _origin(self, container: BackupContainer) -> Origin:
+    def _origin(self, container: BackupContainer) -> RestoreSource:
         folder = self._opened.folder
         tail = decoded_tail(self._opened.read(container.tail), where=folder + container.tail.name)
-        return Origin(
+        return RestoreSource(
             lineage=container.lineage,
             epoch=container.epoch,
             table_version=container.table_version,
@@ -278,7 +278,7 @@ class _Restoring:
             left = occupied
         raise PipelineError(f"somebody else writes to the new place: {left[0].name}")
 
-    def _note(self, outcome: Outcome, target: ChunkStorage) -> None:
+    def _note(self, outcome: ItemOutcome, target: ChunkStorage) -> None:
         if outcome.status == FAILED:
             raise PipelineError(f"the place did not answer: {outcome.message}")
         if outcome.status in DAMAGE:
@@ -297,7 +297,7 @@ class _Restoring:
         else:
             self.found += 1
 
-    async def _container(self, new: NewStore, index: int, origin: Origin) -> None:
+    async def _container(self, new: NewStore, index: int, origin: RestoreSource) -> None:
         environment = new.assembly.environment
 
         def new_log() -> FencedLog:

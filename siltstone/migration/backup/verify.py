@@ -17,7 +17,7 @@ from siltstone.migration.backup.plan import fragment_name
 from siltstone.migration.backup.worker_place import WorkerPlace
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, MISSING
-from siltstone.pipelines.work import OK, Executor, Outcome, PipelineError, packed
+from siltstone.pipelines.work import OK, Executor, ItemOutcome, PipelineError, packed
 from siltstone.store.admin.place_settings import find_place
 
 
@@ -137,7 +137,7 @@ def verify_backups(
 
 def _compared(
     opened: BackupPlace, path: str, items: list[ObjectItem], executor: Executor, rate: int | None
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Compare objects; begin again with those that are left when the witness was removed."""
     left = {item.name: item for item in items}
     witness = opened.witness()

@@ -18,11 +18,11 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import SiltstoneError
 from siltstone.core.storage.optional_verbs import PieceRoom
 from siltstone.migration.files.file_errors import changed, naming
-from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, version_of
+from siltstone.migration.files.import_plan import Group, PlannedFileSegment, Source, version_of
 from siltstone.migration.source.places import LegacyPlace
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.import_notes import ImportNotes, read_notes
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, in_groups, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, in_groups, share_of
 from siltstone.store.handles.import_writer import ImportTarget, ImportWriter
 
 PACK_BYTES: Final = 8 * MIB
@@ -32,7 +32,7 @@ PACK_PIECES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class FileStretch:
     """Some bytes of a file."""
 
     source: Source
@@ -41,10 +41,10 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class FilePiece:
     """What becomes one chunk."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[FileStretch, ...]
 
     @property
     def length(self) -> int:
@@ -52,26 +52,26 @@ class Piece:
         return sum(stretch.length for stretch in self.stretches)
 
 
-def pieces(segment: PlannedSegment, chunk_bytes: int) -> Iterator[Piece]:
+def pieces(segment: PlannedFileSegment, chunk_bytes: int) -> Iterator[FilePiece]:
     """Cut the bytes of a segment into pieces of ``chunk_bytes``; the last one may be shorter."""
-    held: list[Stretch] = []
+    held: list[FileStretch] = []
     room = chunk_bytes
     for source in segment.sources:
         offset = 0
         while offset < source.length:
             length = min(room, source.length - offset)
-            held.append(Stretch(source=source, offset=offset, length=length))
+            held.append(FileStretch(source=source, offset=offset, length=length))
             offset += length
             room -= length
             if not room:
-                yield Piece(stretches=tuple(held))
+                yield FilePiece(stretches=tuple(held))
                 held, room = [], chunk_bytes
     if held:
-        yield Piece(stretches=tuple(held))
+        yield FilePiece(stretches=tuple(held))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyItem:
+class FileCopyItem:
     """A piece that one step copies.
 
     Attributes:
@@ -80,7 +80,7 @@ class CopyItem:
     """
 
     number: int
-    piece: Piece
+    piece: FilePiece
 
     @property
     def size(self) -> int:
@@ -144,7 +144,9 @@ def copy_group(
     with ImportNotes(path, ticket) as notes:
         chunk_bytes = notes.chunk_bytes
         cut = [list(pieces(segment, chunk_bytes)) for segment in group.segments]
-        items = [CopyItem(number=n, piece=one) for n, one in enumerate(chain.from_iterable(cut))]
+        items = [
+            FileCopyItem(number=n, piece=one) for n, one in enumerate(chain.from_iterable(cut))
+        ]
         known = read_notes(storage, ticket, chunk_bytes)
         found = {
             item.number: known[item.number]
@@ -177,8 +179,12 @@ def copy_group(
 
 
 def _copied(
-    ticket: ImportTicket, target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: CopyItem
-) -> Outcome:
+    ticket: ImportTicket,
+    target: ImportTarget,
+    place: LegacyPlace,
+    room: PieceRoom,
+    item: FileCopyItem,
+) -> ItemOutcome:
     """Make a chunk of a piece, durably."""
     subject = str(item.number)
     try:
@@ -187,11 +193,11 @@ def _copied(
             chunk = writer.write_chunk(item.piece.length, read)
     except (SiltstoneError, OSError) as error:
         detail = pickle.dumps(error)
-        return Outcome(subject=subject, status=FAILED, message=str(error), detail=detail)
-    return Outcome(subject=subject, status=OK, length=item.size, detail=pickle.dumps(chunk))
+        return ItemOutcome(subject=subject, status=FAILED, message=str(error), detail=detail)
+    return ItemOutcome(subject=subject, status=OK, length=item.size, detail=pickle.dumps(chunk))
 
 
-def _read(place: LegacyPlace, room: PieceRoom, piece: Piece) -> Iterator[memoryview]:
+def _read(place: LegacyPlace, room: PieceRoom, piece: FilePiece) -> Iterator[memoryview]:
     for stretch in piece.stretches:
         path, done = stretch.source.path, 0
         while done < stretch.length:

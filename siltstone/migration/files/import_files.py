@@ -34,7 +34,7 @@ from siltstone.core.storage.block_reads import read_exactly
 from siltstone.core.storage.block_sums import extend_sums
 from siltstone.migration.files.copy_files import copy_group
 from siltstone.migration.files.file_errors import changed
-from siltstone.migration.files.import_plan import Group, PlannedSegment, Source, grouped
+from siltstone.migration.files.import_plan import Group, PlannedFileSegment, Source, grouped
 from siltstone.pipelines.import_sessions import in_one_of_two, open_session, serves_repeat
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.work import Executor
@@ -100,7 +100,7 @@ class ImportedFiles:
 def import_files(
     store: Store,
     path: Path | str,
-    segments: Sequence[PlannedSegment],
+    segments: Sequence[PlannedFileSegment],
     choices: ImportChoices,
     progress: Progress = lambda _: None,
     *,

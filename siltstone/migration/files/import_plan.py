@@ -45,7 +45,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSegment:
+class PlannedFileSegment:
     """A segment that is to be made of some sources, in this order."""
 
     name: str
@@ -66,13 +66,13 @@ class Group:
         session: name of the session; the same for the same sources and choices.
     """
 
-    segments: tuple[PlannedSegment, ...]
+    segments: tuple[PlannedFileSegment, ...]
     session: str
 
 
 def plan_files(
     rule: str, paths: Sequence[Path | str], *, root: Path | None = None
-) -> list[PlannedSegment]:
+) -> list[PlannedFileSegment]:
     """Plan files in the given order, those of a folder in that of the bytes of their paths.
 
     Args:
@@ -91,7 +91,9 @@ def plan_files(
     return _by_segment(rule, _walked(paths, root))
 
 
-def plan_objects(rule: str, storage: ChunkStorage, prefixes: Sequence[str]) -> list[PlannedSegment]:
+def plan_objects(
+    rule: str, storage: ChunkStorage, prefixes: Sequence[str]
+) -> list[PlannedFileSegment]:
     """Plan objects whose keys begin with prefixes, in the order of their keys.
 
     What lies where the store makes chunks of its own is left out, and so are the empty objects
@@ -124,7 +126,7 @@ def local_root(storage: ChunkStorage) -> Path | None:
 
 
 def grouped(
-    segments: Iterable[PlannedSegment], container_of: Callable[[str], int], choices: str
+    segments: Iterable[PlannedFileSegment], container_of: Callable[[str], int], choices: str
 ) -> Iterator[Group]:
     """Put together what one session brings.
 
@@ -133,7 +135,7 @@ def grouped(
         container_of: index of the container of a segment.
         choices: what else tells this import from another one.
     """
-    held: dict[int, list[PlannedSegment]] = {}
+    held: dict[int, list[PlannedFileSegment]] = {}
     for segment in segments:
         index = container_of(segment.name)
         group = held.setdefault(index, [])
@@ -145,13 +147,13 @@ def grouped(
         yield _group(held[index], choices)
 
 
-def _fits(group: Sequence[PlannedSegment], more: PlannedSegment) -> bool:
+def _fits(group: Sequence[PlannedFileSegment], more: PlannedFileSegment) -> bool:
     files = sum(len(each.sources) for each in group) + len(more.sources)
     copied = sum(s.length for each in (*group, more) for s in each.sources if s.key is None)
     return len(group) < SEGMENTS_MAX and files <= FILES_MAX and copied <= COPIED_BYTES_MAX
 
 
-def _group(segments: Sequence[PlannedSegment], choices: str) -> Group:
+def _group(segments: Sequence[PlannedFileSegment], choices: str) -> Group:
     facts = (
         (segment.name, [(one.path, one.length, one.version) for one in segment.sources])
         for segment in segments
@@ -159,7 +161,7 @@ def _group(segments: Sequence[PlannedSegment], choices: str) -> Group:
     return Group(segments=tuple(segments), session=session_name("files", (choices, *facts)))
 
 
-def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedSegment]:
+def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedFileSegment]:
     check_rule(rule)
     segments: dict[str, list[Source]] = {}
     for path, source in found:
@@ -167,7 +169,7 @@ def _by_segment(rule: str, found: Iterable[tuple[str, Source]]) -> list[PlannedS
         if is_simplified(source.path):
             raise StoreError(f"a file is no segment: {SIMPLIFIED}", file=source.path)
         segments.setdefault(segment_for(rule, path), []).append(source)
-    return [PlannedSegment(name=name, sources=tuple(some)) for name, some in segments.items()]
+    return [PlannedFileSegment(name=name, sources=tuple(some)) for name, some in segments.items()]
 
 
 def _walked(paths: Sequence[Path | str], root: Path | None) -> Iterator[tuple[str, Source]]:

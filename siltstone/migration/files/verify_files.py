@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import SegmentError, SegmentTruncatedError
 from siltstone.core.text import counted
-from siltstone.migration.files.import_plan import PlannedSegment
-from siltstone.migration.legacy.copy_plan import RUN_BYTES, Run
+from siltstone.migration.files.import_plan import PlannedFileSegment
+from siltstone.migration.legacy.copy_plan import RUN_BYTES, FileRun
 from siltstone.migration.legacy.reconcile import LOOKS_MAX
 from siltstone.migration.legacy.verify import (
     DIFFERS,
@@ -21,16 +21,16 @@ from siltstone.migration.legacy.verify import (
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome
 
 
 def verify_files(
     view: StoreView,
-    planned: Sequence[PlannedSegment],
+    planned: Sequence[PlannedFileSegment],
     executor: Executor,
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Compare segments with their files; what was appended or truncated since is passed over.
 
     Args:
@@ -48,7 +48,7 @@ def verify_files(
     """
     problems: Problems = {}
     lengths: dict[str, int] = {}
-    ours: dict[Run, SegmentRange] = {}
+    ours: dict[FileRun, SegmentRange] = {}
     for segment in planned:
         lengths[segment.name] = 0
         try:
@@ -71,7 +71,7 @@ def verify_files(
             yield _told(name, lengths[name], problems)
 
 
-def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:
+def _planned(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, SegmentRange] | str:
     """The runs of the files and where the store has them, or what is wrong."""
     for _ in range(LOOKS_MAX):
         with suppress(SegmentTruncatedError):
@@ -79,25 +79,25 @@ def _planned(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange
     return _found(view, segment)
 
 
-def _found(view: StoreView, segment: PlannedSegment) -> dict[Run, SegmentRange] | str:
+def _found(view: StoreView, segment: PlannedFileSegment) -> dict[FileRun, SegmentRange] | str:
     """The same at one look; raises when the segment is truncated meanwhile."""
     info = view.segments([segment.name])[0]
     if info.length < segment.length:
         return f"it has {counted(info.length, 'byte')}, and its files have {segment.length:,}"
-    found: dict[Run, SegmentRange] = {}
+    found: dict[FileRun, SegmentRange] = {}
     for run in _runs(segment, info):
         stop = run.start + run.length
         found[run] = plan_range(view, info, run.start, stop, stop)
     return found
 
 
-def _runs(segment: PlannedSegment, info: SegmentInfo) -> Iterator[Run]:
+def _runs(segment: PlannedFileSegment, info: SegmentInfo) -> Iterator[FileRun]:
     """The bytes of the files that the segment has still."""
     begin = 0
     for source in segment.sources:
         end = begin + source.length
         for first in range(max(begin, info.start_offset), end, RUN_BYTES):
-            yield Run(
+            yield FileRun(
                 segment=segment.name,
                 start=first,
                 key=source.path,
@@ -108,8 +108,8 @@ def _runs(segment: PlannedSegment, info: SegmentInfo) -> Iterator[Run]:
         begin = end
 
 
-def _told(name: str, length: int, problems: Problems) -> Outcome:
+def _told(name: str, length: int, problems: Problems) -> ItemOutcome:
     if name not in problems:
-        return Outcome(subject=name, status=OK, length=length)
+        return ItemOutcome(subject=name, status=OK, length=length)
     status, message = problems[name]
-    return Outcome(subject=name, status=status, message=message)
+    return ItemOutcome(subject=name, status=status, message=message)

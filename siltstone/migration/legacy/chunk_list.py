@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from siltstone.core.text import counted
 from siltstone.migration.legacy.files import LegacyFile
-from siltstone.migration.legacy.findings import Note, Oddity, Piece, Reason
+from siltstone.migration.legacy.findings import LegacyPiece, Note, Oddity, Reason
 from siltstone.migration.legacy.header import HeaderChunk
 
 
@@ -21,7 +21,7 @@ class Refused:
 
 
 @dataclass(slots=True, kw_only=True)
-class Spans:
+class ByteSpans:
     """Where the bytes of a segment lie.
 
     Attributes:
@@ -38,7 +38,7 @@ class Spans:
         refused: why there are no pieces, else ``None``.
     """
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[LegacyPiece, ...] = ()
     start: int = 0
     length: int = 0
     names: frozenset[str] = frozenset()
@@ -51,14 +51,14 @@ class Spans:
     refused: Refused | None = None
 
 
-def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> Spans:
+def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> ByteSpans:
     """Tell where the bytes of a segment lie.
 
     Args:
         chunks: as its header lists them.
         files: what is there, by the names that headers know.
     """
-    spans = Spans(names=frozenset(chunk.name for chunk in chunks))
+    spans = ByteSpans(names=frozenset(chunk.name for chunk in chunks))
     if not chunks:
         return spans
     spans.refused = (
@@ -83,7 +83,7 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
             spans.notes.append(Note(oddity=Oddity.GARBAGE_TAIL, text=text))
     present = [index for index, (chunk, _) in enumerate(held) if chunk.name in files]
     first = present[0] if present else len(held)
-    pieces: list[Piece] = []
+    pieces: list[LegacyPiece] = []
     for chunk, end in held[first:]:
         expected = end - chunk.start
         file = files.get(chunk.name)
@@ -112,13 +112,13 @@ def spans_of(chunks: Sequence[HeaderChunk], files: Mapping[str, LegacyFile]) -> 
     return spans
 
 
-def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[Piece]:
+def pieces_of(file: LegacyFile, start: int, length: int) -> Iterator[LegacyPiece]:
     """The first bytes of a file, which lie from ``start`` on in a segment: a piece of each part."""
     end = start + length
     for part in file.parts:
         count = min(part.length, end - start)
         if count:
-            yield Piece(
+            yield LegacyPiece(
                 key=part.key,
                 start=start,
                 length=count,

@@ -15,13 +15,13 @@ from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import CapabilityError, StoreError
 from siltstone.migration.legacy.files import LegacyFile, resolve
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding, Reason
 from siltstone.migration.legacy.header import NO_ROLLING, parse_header
 from siltstone.migration.legacy.imported import MigrationStateError, imported
 from siltstone.migration.legacy.importer import IN_PLACE_BYTES_MAX
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import Naming, chunk_of, header_of, is_chained, read_name
-from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, PlannedSegment
+from siltstone.migration.legacy.plan import MARK, Action, MigrationPlan, PlannedLegacySegment
 from siltstone.migration.source.places import LegacyPlace
 from siltstone.segments.legacy_layout import can_be_written
 from siltstone.store.assemble import storage_of
@@ -93,7 +93,7 @@ def check_held(layout: LayoutFindings, infos: Iterable[SegmentInfo], migration: 
         MigrationStateError: it has not got a segment any more, as behind a restore.
     """
     for one in imported(infos, migration, layout):
-        if one.finding is None or one.finding.verdict is not Verdict.IMPORTABLE:
+        if one.finding is None or one.finding.verdict is not ImportVerdict.IMPORTABLE:
             raise MigrationStateError(
                 f"the layout does not hold {one.info.name} any more, so it can not go on there: "
                 f"finalise the migration",
@@ -123,7 +123,7 @@ def plan_writing(
     found = list(place.files())
     files = resolve(found, plan.layout.naming).by_name
     headers = {} if begun else _headers(plan.layout, place)
-    planned: list[PlannedSegment] = []
+    planned: list[PlannedLegacySegment] = []
     segments: list[LegacySegment] = []
     for one in plan.segments:
         if one.action not in _TAKEN or (begun and one.action is Action.DONE):
@@ -136,7 +136,9 @@ def plan_writing(
             planned.append(one)
         except _ProblemError as error:
             message = f"{Reason.NOT_WRITABLE}: {error}"
-            finding = replace(one.finding, verdict=Verdict.REFUSED, reason=Reason.NOT_WRITABLE)
+            finding = replace(
+                one.finding, verdict=ImportVerdict.REFUSED, reason=Reason.NOT_WRITABLE
+            )
             planned.append(replace(one, finding=finding, action=Action.REFUSED, message=message))
     if not begun and _headers(plan.layout, place) != headers:
         raise StoreError("somebody writes to the legacy layout", where=place.where)
@@ -155,7 +157,7 @@ def plan_writing(
 def _headers(layout: LayoutFindings, place: LegacyPlace) -> dict[str, bytes]:
     """The bytes of the headers of open segments that can be taken, by key."""
     found = {}
-    for finding in layout.of(Verdict.IMPORTABLE):
+    for finding in layout.of(ImportVerdict.IMPORTABLE):
         if finding.header_key is not None and not finding.sealed:
             buffer = bytearray(place.length_of(finding.header_key))
             count = place.read_into(finding.header_key, 0, memoryview(buffer))
@@ -164,7 +166,7 @@ def _headers(layout: LayoutFindings, place: LegacyPlace) -> dict[str, bytes]:
 
 
 def _segment(
-    planned: PlannedSegment,
+    planned: PlannedLegacySegment,
     files: Mapping[str, LegacyFile],
     headers: Mapping[str, bytes],
     naming: Naming,
@@ -217,7 +219,7 @@ def _segment(
     )
 
 
-def _listed(finding: Finding, names: list[str], files: Mapping[str, LegacyFile]) -> str:
+def _listed(finding: LegacyFinding, names: list[str], files: Mapping[str, LegacyFile]) -> str:
     """Key of the empty file that the header ends with; empty when the next one is a new one."""
     last = files[names[-1]] if names else None
     if last is not None and not last.length:
@@ -231,12 +233,12 @@ def _listed(finding: Finding, names: list[str], files: Mapping[str, LegacyFile])
     return ""
 
 
-def _usual_size(findings: Iterable[Finding]) -> int:
+def _usual_size(findings: Iterable[LegacyFinding]) -> int:
     """The size at which most segments roll over."""
     sizes = Counter(
         one.rolling_bytes
         for one in findings
-        if one.header_key and one.verdict is Verdict.IMPORTABLE
+        if one.header_key and one.verdict is ImportVerdict.IMPORTABLE
     )
     return sizes.most_common(1)[0][0] if sizes else NO_ROLLING
 

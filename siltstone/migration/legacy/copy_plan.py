@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.constants import MIB
-from siltstone.migration.legacy.findings import Finding, Piece
-from siltstone.migration.legacy.plan import PlannedSegment
+from siltstone.migration.legacy.findings import LegacyFinding, LegacyPiece
+from siltstone.migration.legacy.plan import PlannedLegacySegment
 from siltstone.pipelines.work import in_groups
 
 SESSION_BYTES: Final = 256 * MIB
@@ -26,7 +26,7 @@ GROUP_RUNS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class SessionShare:
     """What one session brings of a segment.
 
     Attributes:
@@ -35,7 +35,7 @@ class Share:
         stop: end.
     """
 
-    planned: PlannedSegment
+    planned: PlannedLegacySegment
     start: int
     stop: int
 
@@ -51,7 +51,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class FileRun:
     """Bytes of one file that become chunks of their own.
 
     Attributes:
@@ -71,20 +71,22 @@ class Run:
     physical: int
 
 
-def sessions_of(lacking: Iterable[PlannedSegment], *, whole: bool) -> Iterator[list[Share]]:
+def sessions_of(
+    lacking: Iterable[PlannedLegacySegment], *, whole: bool
+) -> Iterator[list[SessionShare]]:
     """Cut what is lacking into sessions, in the order in which they have to become visible.
 
     Args:
         lacking: segments of one container.
         whole: whether each segment has to come in one step.
     """
-    session: list[Share] = []
+    session: list[SessionShare] = []
     length, files = 0, 0
     for planned in lacking:
         start, end = planned.position, planned.finding.length
         while True:
             stop = end if whole else min(end, start + SESSION_BYTES - length)
-            session.append(Share(planned=planned, start=start, stop=stop))
+            session.append(SessionShare(planned=planned, start=start, stop=stop))
             length += stop - start
             files += len(planned.finding.pieces)
             full = length >= SESSION_BYTES or files >= SESSION_FILES
@@ -98,17 +100,17 @@ def sessions_of(lacking: Iterable[PlannedSegment], *, whole: bool) -> Iterator[l
         yield session
 
 
-def runs_of(finding: Finding, segment: str, start: int, stop: int) -> Iterator[Run]:
+def runs_of(finding: LegacyFinding, segment: str, start: int, stop: int) -> Iterator[FileRun]:
     """The runs of ``[start, stop)`` of a segment, none longer than a task's."""
     for piece in finding.pieces:
         yield from runs_of_piece(piece, segment, start, stop)
 
 
-def runs_of_piece(piece: Piece, segment: str, start: int, stop: int) -> Iterator[Run]:
+def runs_of_piece(piece: LegacyPiece, segment: str, start: int, stop: int) -> Iterator[FileRun]:
     """Those of them that lie in one file."""
     begin, end = max(start, piece.start), min(stop, piece.start + piece.length)
     for first in range(begin, end, RUN_BYTES):
-        yield Run(
+        yield FileRun(
             segment=segment,
             start=first,
             key=piece.key,
@@ -118,6 +120,6 @@ def runs_of_piece(piece: Piece, segment: str, start: int, stop: int) -> Iterator
         )
 
 
-def groups_of(runs: Iterable[Run]) -> Iterator[Sequence[Run]]:
+def groups_of(runs: Iterable[FileRun]) -> Iterator[Sequence[FileRun]]:
     """Cut runs into tasks: small ones share one."""
     return in_groups(runs, lambda run: run.length, GROUP_BYTES, GROUP_RUNS)

@@ -15,15 +15,15 @@ from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkError
 from siltstone.core.records.envelope import HEADER_BYTES, RecordKind, claimed_kind
 from siltstone.core.text import counted
-from siltstone.migration.legacy.chunk_list import Refused, Spans, pieces_of, spans_of
+from siltstone.migration.legacy.chunk_list import ByteSpans, Refused, pieces_of, spans_of
 from siltstone.migration.legacy.files import LegacyFile, LegacyFiles, resolve
 from siltstone.migration.legacy.findings import (
-    Finding,
+    ImportVerdict,
     LayoutFindings,
+    LegacyFinding,
     Note,
     Oddity,
     Reason,
-    Verdict,
 )
 from siltstone.migration.legacy.header import (
     NO_ROLLING,
@@ -105,7 +105,7 @@ class _Examiner:
         self._chunks_of: dict[str, list[tuple[int, LegacyFile]]] = {}
         self.strays: list[str] = []
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[LegacyFinding]:
         """One for each segment; fills ``strays``."""
         for name, file in self._files.items():
             made = segment_of_chunk(name)
@@ -188,7 +188,7 @@ class _Examiner:
 
     def _with_header(
         self, segment: str, file: LegacyFile, parsed: _Parsed, listed: set[str]
-    ) -> Finding:
+    ) -> LegacyFinding:
         refused = _name_problem(segment) or parsed.refused or _rivals(file)
         if refused is None and file.sealed is None:
             text = f"nothing tells whether {file.key} is sealed"
@@ -207,9 +207,9 @@ class _Examiner:
         if refused is not None:
             return _refusal(segment, file.key, refused)
         notes = [*file.notes, *self._notes(segment, header, spans, file, listed)]
-        return Finding(
+        return LegacyFinding(
             segment=segment,
-            verdict=Verdict.IMPORTABLE,
+            verdict=ImportVerdict.IMPORTABLE,
             pieces=spans.pieces,
             start=spans.start,
             length=spans.length,
@@ -220,7 +220,9 @@ class _Examiner:
             notes=tuple(notes),
         )
 
-    def _first_entry_torn(self, segment: str, file: LegacyFile, header: Header) -> Finding | None:
+    def _first_entry_torn(
+        self, segment: str, file: LegacyFile, header: Header
+    ) -> LegacyFinding | None:
         """What a header that holds no whole entry comes to, unless the original reads it."""
         if any(chunk.length for _, chunk in self._chunks_of.get(segment, ())):
             text = f"{file.key} is torn in its first entry, though chunks lie there"
@@ -237,7 +239,7 @@ class _Examiner:
         self,
         segment: str,
         header: Header,
-        spans: Spans,
+        spans: ByteSpans,
         file: LegacyFile,
         listed: set[str],
     ) -> Iterable[Note]:
@@ -271,17 +273,17 @@ class _Examiner:
                 text = f"{chunk.key} at {start}, {counted(chunk.length, 'byte')}, is in no header"
                 yield Note(oddity=Oddity.UNLISTED_CHUNK, text=text)
 
-    def _empty_header(self, segment: str, file: LegacyFile) -> Finding:
+    def _empty_header(self, segment: str, file: LegacyFile) -> LegacyFinding:
         if any(chunk.length for _, chunk in self._chunks_of.get(segment, ())):
             text = f"{file.key} is empty, though chunks lie there"
             return _refusal(segment, file.key, Refused(Reason.EMPTY_HEADER, text))
         return self._absent(segment, file)
 
-    def _absent(self, segment: str, file: LegacyFile) -> Finding:
+    def _absent(self, segment: str, file: LegacyFile) -> LegacyFinding:
         note = Note(oddity=Oddity.EMPTY_HEADER, text=f"{file.key} was never written")
-        return Finding(
+        return LegacyFinding(
             segment=segment,
-            verdict=Verdict.ABSENT,
+            verdict=ImportVerdict.ABSENT,
             header_key=file.key,
             message="its creation died half-way",
             notes=(note,),
@@ -291,7 +293,7 @@ class _Examiner:
 
     def _bare(
         self, headers: dict[str, LegacyFile], parsed: dict[str, _Parsed], listed: set[str]
-    ) -> Iterable[Finding]:
+    ) -> Iterable[LegacyFinding]:
         """Segments without a header; what is none of them goes to ``strays``."""
         self.strays += self._ignored.values()
         for name, file in self._files.items():
@@ -307,7 +309,9 @@ class _Examiner:
             else:
                 yield self._bare_segment(name, file, headers.get(name))
 
-    def _bare_segment(self, name: str, file: LegacyFile, header: LegacyFile | None) -> Finding:
+    def _bare_segment(
+        self, name: str, file: LegacyFile, header: LegacyFile | None
+    ) -> LegacyFinding:
         refused = _name_problem(name) or _rivals(file)
         if refused is None and file.sealed is None:
             text = f"nothing tells whether {file.key} is sealed"
@@ -318,9 +322,9 @@ class _Examiner:
         if header is not None:
             text = f"{header.key} was never written"
             notes.append(Note(oddity=Oddity.EMPTY_HEADER, text=text))
-        return Finding(
+        return LegacyFinding(
             segment=name,
-            verdict=Verdict.IMPORTABLE,
+            verdict=ImportVerdict.IMPORTABLE,
             pieces=tuple(pieces_of(file, 0, file.length)),
             length=file.length,
             sealed=bool(file.sealed),
@@ -330,10 +334,10 @@ class _Examiner:
         )
 
 
-def _refusal(segment: str, header_key: str | None, refused: Refused) -> Finding:
-    return Finding(
+def _refusal(segment: str, header_key: str | None, refused: Refused) -> LegacyFinding:
+    return LegacyFinding(
         segment=segment,
-        verdict=Verdict.REFUSED,
+        verdict=ImportVerdict.REFUSED,
         reason=refused.reason,
         message=refused.message,
         header_key=header_key,
@@ -355,7 +359,7 @@ def _rivals(file: LegacyFile) -> Refused | None:
     return Refused(Reason.AMBIGUOUS_FILES, text)
 
 
-def _span_problem(header: Header, spans: Spans) -> Refused | None:
+def _span_problem(header: Header, spans: ByteSpans) -> Refused | None:
     if header.missing_chunks:
         text = f"not in the header: {counted(header.missing_chunks, 'chunk')} of the last concat"
         return Refused(Reason.UNFINISHED_CONCAT, text)

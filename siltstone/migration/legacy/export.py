@@ -20,7 +20,7 @@ from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, written_h
 from siltstone.migration.legacy.importer import CONFLICT, REFUSED
 from siltstone.migration.legacy.names import chunk_of, header_of
 from siltstone.migration.legacy.plan import ORIGIN, read_origin
-from siltstone.pipelines.work import FAILED, OK, SAME, Outcome
+from siltstone.pipelines.work import FAILED, OK, SAME, ItemOutcome
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
@@ -28,7 +28,7 @@ NAME_BYTES_MAX: Final = 255
 """Of a part of a path, on every common file system."""
 
 
-def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generator[Outcome]:
+def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generator[ItemOutcome]:
     """Write segments into a folder; what an earlier run wrote whole is passed over.
 
     Args:
@@ -43,15 +43,15 @@ def export(store: Store, infos: Iterable[SegmentInfo], folder: Path) -> Generato
     for info in infos:
         problem = _name_problem(info.name)
         if problem:
-            yield Outcome(subject=info.name, status=REFUSED, message=problem)
+            yield ItemOutcome(subject=info.name, status=REFUSED, message=problem)
             continue
         try:
             yield _exported(store.segment(info.name), info, folder)
         except (SiltstoneError, OSError) as error:
-            yield Outcome(subject=info.name, status=FAILED, message=str(error))
+            yield ItemOutcome(subject=info.name, status=FAILED, message=str(error))
 
 
-def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
+def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> ItemOutcome:
     spans = list(_spans(segment, info))
     same_segment(info.segment_id, segment.info())
     origin = read_origin(info.attributes.get(ORIGIN, ""))
@@ -62,12 +62,12 @@ def _exported(segment: Segment, info: SegmentInfo, folder: Path) -> Outcome:
         same = path.read_bytes() == written_header(size, chunks, str(path))
         if not same or not _is_ours(segment, spans, folder):
             message = "the folder has another segment of this name, or an older export of it"
-            return Outcome(subject=info.name, status=CONFLICT, message=message)
+            return ItemOutcome(subject=info.name, status=CONFLICT, message=message)
         if _is_there(info, spans, folder):
-            return Outcome(subject=info.name, status=SAME)
+            return ItemOutcome(subject=info.name, status=SAME)
     write_chunks(segment, info.segment_id, info.name, spans, folder)
     write_header(path, size, chunks, sealed=info.sealed)
-    return Outcome(subject=info.name, status=OK, length=info.length - info.start_offset)
+    return ItemOutcome(subject=info.name, status=OK, length=info.length - info.start_offset)
 
 
 def _is_ours(segment: Segment, spans: Iterable[Span], folder: Path) -> bool:

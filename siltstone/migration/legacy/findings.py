@@ -9,7 +9,7 @@ from enum import StrEnum
 from siltstone.migration.legacy.names import Naming
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     """Whether a segment can be imported."""
 
     IMPORTABLE = "importable"
@@ -84,7 +84,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class LegacyPiece:
     """Bytes of a segment in one file.
 
     Attributes:
@@ -103,7 +103,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LegacyFinding:
     """What was found of one segment.
 
     Attributes:
@@ -122,10 +122,10 @@ class Finding:
     """
 
     segment: str
-    verdict: Verdict
+    verdict: ImportVerdict
     reason: Reason | None = None
     message: str = ""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[LegacyPiece, ...] = ()
     start: int = 0
     length: int = 0
     sealed: bool = False
@@ -161,10 +161,10 @@ class LayoutFindings:
 
     where: str
     naming: Naming
-    segments: tuple[Finding, ...]
+    segments: tuple[LegacyFinding, ...]
     strays: tuple[str, ...]
     missing_sealed: tuple[str, ...] = ()
 
-    def of(self, verdict: Verdict) -> Iterable[Finding]:
+    def of(self, verdict: ImportVerdict) -> Iterable[LegacyFinding]:
         """The segments with that verdict."""
         return (finding for finding in self.segments if finding.verdict is verdict)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from siltstone.core.posix import SystemFileCalls, sync_folder
-from siltstone.migration.legacy.findings import Finding, LayoutFindings
+from siltstone.migration.legacy.findings import LayoutFindings, LegacyFinding
 from siltstone.migration.legacy.folder_write import (
     Span,
     cut,
@@ -17,7 +17,7 @@ from siltstone.migration.legacy.folder_write import (
 )
 from siltstone.migration.legacy.header import NO_ROLLING, HeaderChunk, parse_header
 from siltstone.migration.legacy.imported import (
-    ImportedSegment,
+    MigratedSegment,
 )
 from siltstone.migration.legacy.names import (
     Naming,
@@ -43,7 +43,7 @@ class FolderWriter:
         self._store = store
         self._used = {piece.key for found in layout.segments for piece in found.pieces}
 
-    def write(self, one: ImportedSegment, finding: Finding) -> int:
+    def write(self, one: MigratedSegment, finding: LegacyFinding) -> int:
         """Let the layout have all that the store has of a segment; return how many bytes."""
         suffix = suffix_of(finding.main_key, self._naming)
         key = finding.header_key or f"{header_of(finding.segment)}{suffix}"
@@ -73,7 +73,7 @@ class FolderWriter:
         if key in self._used or not is_begun(segment, span, path):
             raise FileExistsError(f"{path} is in the way; {WAY_OUT}")
 
-    def _listed(self, finding: Finding) -> tuple[list[HeaderChunk], int]:
+    def _listed(self, finding: LegacyFinding) -> tuple[list[HeaderChunk], int]:
         """What the header lists, and its limit; of a segment without one, its file."""
         if finding.header_key is None:
             return [HeaderChunk(start=0, name=finding.segment)], NO_ROLLING
@@ -92,7 +92,7 @@ class FolderWriter:
         assert known is not None, "it was found under this name"
         return known.name
 
-    def _seal(self, finding: Finding, header: Path | None) -> None:
+    def _seal(self, finding: LegacyFinding, header: Path | None) -> None:
         path = header or self._folder / finding.main_key
         if self._naming is Naming.FILES:
             set_sealed(path, sealed=True)
@@ -103,7 +103,7 @@ class FolderWriter:
             sync_folder(SystemFileCalls(), str(path.parent))
 
 
-def _lacking(one: ImportedSegment, finding: Finding) -> list[Span]:
+def _lacking(one: MigratedSegment, finding: LegacyFinding) -> list[Span]:
     """What the layout lacks of a segment. One that begins behind its end has a chunk of its own."""
     begin = max(finding.length, one.info.start_offset)
     size = min(finding.rolling_bytes, FILE_BYTES_MAX)

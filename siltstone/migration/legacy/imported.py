@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import StoreError
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
-from siltstone.migration.legacy.plan import INTERNAL, MARK, ORIGIN, SOURCE, Origin, Way, read_origin
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding
+from siltstone.migration.legacy.plan import (
+    INTERNAL,
+    MARK,
+    ORIGIN,
+    SOURCE,
+    LegacyOrigin,
+    Way,
+    read_origin,
+)
 
 
 class MigrationStateError(StoreError):
@@ -24,7 +32,7 @@ class MigrationStateError(StoreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedSegment:
+class MigratedSegment:
     """A segment of the store that a migration brought.
 
     Attributes:
@@ -36,8 +44,8 @@ class ImportedSegment:
 
     info: SegmentInfo
     source: str
-    origin: Origin
-    finding: Finding | None
+    origin: LegacyOrigin
+    finding: LegacyFinding | None
 
     @property
     def is_whole(self) -> bool:
@@ -48,28 +56,28 @@ class ImportedSegment:
     @property
     def is_unwritten(self) -> bool:
         """Whether the store made it, and the layout need not have it before its first byte."""
-        is_there = self.finding is not None and self.finding.verdict is not Verdict.ABSENT
+        is_there = self.finding is not None and self.finding.verdict is not ImportVerdict.ABSENT
         return self.origin.way is Way.CODE_ONLY and not self.origin.length and not is_there
 
 
 def imported(
     infos: Iterable[SegmentInfo], migration: str, layout: LayoutFindings | None
-) -> list[ImportedSegment]:
+) -> list[MigratedSegment]:
     """The segments that a migration brought, in the order of ``infos``."""
     findings = {} if layout is None else {found.segment: found for found in layout.segments}
     return list(_imported(infos, migration, findings))
 
 
 def _imported(
-    infos: Iterable[SegmentInfo], migration: str, findings: dict[str, Finding]
-) -> Iterator[ImportedSegment]:
+    infos: Iterable[SegmentInfo], migration: str, findings: dict[str, LegacyFinding]
+) -> Iterator[MigratedSegment]:
     for info in infos:
         origin = read_origin(info.attributes.get(ORIGIN, ""))
         if info.attributes.get(MARK) != migration or origin is None:
             continue
         source = info.attributes.get(SOURCE, info.name)
         finding = findings.get(source)
-        yield ImportedSegment(info=info, source=source, origin=origin, finding=finding)
+        yield MigratedSegment(info=info, source=source, origin=origin, finding=finding)
 
 
 def with_files(infos: Iterable[SegmentInfo], migration: str) -> set[tuple[str, int]]:
@@ -86,7 +94,7 @@ def sources_of(infos: Iterable[SegmentInfo], migration: str) -> set[str]:
     return {one.source for one in imported(infos, migration, None)}
 
 
-def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[Finding]:
+def unmarked(layout: LayoutFindings, known: Iterable[MigratedSegment]) -> list[LegacyFinding]:
     """Segments of the layout that could be imported, and were not.
 
     The original's own books are none of them, where names in the store begin as in the layout.
@@ -96,6 +104,6 @@ def unmarked(layout: LayoutFindings, known: Iterable[ImportedSegment]) -> list[F
     has_books_aside = all(one.info.name == one.source for one in came)
     return [
         one
-        for one in layout.of(Verdict.IMPORTABLE)
+        for one in layout.of(ImportVerdict.IMPORTABLE)
         if one.segment not in sources and not (has_books_aside and one.segment.startswith(INTERNAL))
     ]

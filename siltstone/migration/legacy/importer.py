@@ -28,17 +28,17 @@ from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneE
 from siltstone.core.storage.optional_verbs import PieceRoom
 from siltstone.core.text import counted
 from siltstone.migration.legacy.copy_plan import (
-    Run,
-    Share,
+    FileRun,
+    SessionShare,
     groups_of,
     runs_of_piece,
     sessions_of,
 )
-from siltstone.migration.legacy.findings import Piece
+from siltstone.migration.legacy.findings import LegacyPiece
 from siltstone.migration.legacy.plan import (
     Action,
     MigrationPlan,
-    PlannedSegment,
+    PlannedLegacySegment,
     marks_of,
 )
 from siltstone.migration.source.places import LegacyPlace
@@ -55,7 +55,7 @@ from siltstone.pipelines.work import (
     OK,
     SAME,
     Executor,
-    Outcome,
+    ItemOutcome,
     PipelineError,
     Step,
     packed,
@@ -101,12 +101,12 @@ class InPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyItem:
+class LegacyCopyItem:
     """Runs that one task copies into one session."""
 
     ticket: ImportTicket
     number: int
-    runs: Sequence[Run]
+    runs: Sequence[FileRun]
 
     @property
     def size(self) -> int:
@@ -115,7 +115,7 @@ class CopyItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyWork:
+class LegacyCopyWork:
     """Copies runs.
 
     Attributes:
@@ -144,7 +144,7 @@ def bring(
     in_place: InPlace | None,
     *,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Bring what the store lacks of a layout.
 
     Args:
@@ -163,15 +163,15 @@ def bring(
         FencedError: another owner took the store over; what became visible stays.
         PipelineError: a worker has not got the settings, the store or the folder.
     """
-    lacking: dict[int, list[PlannedSegment]] = {}
+    lacking: dict[int, list[PlannedLegacySegment]] = {}
     for planned in plan.segments:
         if planned.action in (Action.IMPORT, Action.GO_ON):
             index = container_of(planned.name, store.container_count)
             lacking.setdefault(index, []).append(planned)
         else:
             status = _STATUS[planned.action]
-            yield Outcome(subject=planned.name, status=status, message=planned.message)
-    work = CopyWork(layout=layout, rate=rate)
+            yield ItemOutcome(subject=planned.name, status=status, message=planned.message)
+    work = LegacyCopyWork(layout=layout, rate=rate)
     bringing = _Bringing(plan, work, store, executor, in_place)
     for some in lacking.values():
         spoilt: set[str] = set()
@@ -190,7 +190,7 @@ class _Bringing:
     def __init__(
         self,
         plan: MigrationPlan,
-        work: CopyWork,
+        work: LegacyCopyWork,
         store: Store,
         executor: Executor,
         in_place: InPlace | None,
@@ -201,7 +201,7 @@ class _Bringing:
         self._executor = executor
         self._in_place = in_place
 
-    def carry_out(self, shares: Sequence[Share]) -> Iterator[Outcome]:
+    def carry_out(self, shares: Sequence[SessionShare]) -> Iterator[ItemOutcome]:
         """Bring what one session has, and commit it."""
         try:
             problems = in_one_of_two(lambda: self._session(shares))
@@ -212,16 +212,16 @@ class _Bringing:
         for share in shares:
             name = share.planned.name
             if name in problems:
-                yield Outcome(subject=name, status=FAILED, message=problems[name])
+                yield ItemOutcome(subject=name, status=FAILED, message=problems[name])
                 continue
             if share.is_last and share.planned.finding.sealed and not share.is_first:
                 self._store.segment(name).seal()
             length = share.stop - share.start
             parts = [] if share.is_first and share.is_last else [f"{share.start} to {share.stop}"]
             parts += [share.planned.message] if share.planned.message else []
-            yield Outcome(subject=name, status=OK, length=length, message="; ".join(parts))
+            yield ItemOutcome(subject=name, status=OK, length=length, message="; ".join(parts))
 
-    def _session(self, shares: Sequence[Share]) -> dict[str, str]:
+    def _session(self, shares: Sequence[SessionShare]) -> dict[str, str]:
         """Commit what can be brought; return the segments that can not, and why."""
         adoption = None if self._in_place is None else self._plan.migration
         ticket, _ = open_session(
@@ -246,7 +246,7 @@ class _Bringing:
             raise
         return problems
 
-    def _facts(self, shares: Sequence[Share]) -> Iterator[object]:
+    def _facts(self, shares: Sequence[SessionShare]) -> Iterator[object]:
         """What a session brings: other bytes, or the same ones cut otherwise, are another."""
         yield self._plan.migration, self._plan.way.name
         for share in shares:
@@ -256,7 +256,9 @@ class _Bringing:
             for run in self._to_copy(share):
                 yield run.key, run.offset, run.length, run.physical
 
-    def _copied(self, ticket: ImportTicket, shares: Sequence[Share]) -> tuple[Came, dict[str, str]]:
+    def _copied(
+        self, ticket: ImportTicket, shares: Sequence[SessionShare]
+    ) -> tuple[Came, dict[str, str]]:
         """Copy what a session lacks yet; return all that it has, and what can not be copied."""
         groups = list(groups_of(run for share in shares for run in self._to_copy(share)))
         if not groups:
@@ -269,7 +271,7 @@ class _Bringing:
                 tuple(run for run in g if (run.segment, run.start) not in came) for g in groups
             )
             items = [
-                CopyItem(ticket=ticket, number=number, runs=runs)
+                LegacyCopyItem(ticket=ticket, number=number, runs=runs)
                 for number, runs in enumerate(some for some in lacking if some)
             ]
             if not items:
@@ -288,16 +290,16 @@ class _Bringing:
                     problems.update(wrong)
         return came, problems
 
-    def _to_copy(self, share: Share) -> Iterator[Run]:
+    def _to_copy(self, share: SessionShare) -> Iterator[FileRun]:
         for piece in share.planned.finding.pieces:
             if not self._stays(piece):
                 yield from runs_of_piece(piece, share.planned.name, share.start, share.stop)
 
-    def _stays(self, piece: Piece) -> bool:
+    def _stays(self, piece: LegacyPiece) -> bool:
         """Whether a file becomes a chunk as it is."""
         return self._in_place is not None and piece.length == piece.physical <= IN_PLACE_BYTES_MAX
 
-    def _output(self, share: Share, came: Came) -> ImportOutput | None:
+    def _output(self, share: SessionShare, came: Came) -> ImportOutput | None:
         planned, finding = share.planned, share.planned.finding
         chunks = tuple(self._chunks(share, came))
         if not share.is_first:
@@ -313,7 +315,7 @@ class _Bringing:
             attributes=marks_of(finding, self._plan.migration, self._plan.way),
         )
 
-    def _chunks(self, share: Share, came: Came) -> Iterator[ImportedChunk]:
+    def _chunks(self, share: SessionShare, came: Came) -> Iterator[ImportedChunk]:
         name = share.planned.name
         for piece in share.planned.finding.pieces:
             if self._in_place is not None and self._stays(piece):
@@ -325,7 +327,9 @@ class _Bringing:
                 yield from came[name, run.start]
 
 
-def _copied(target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: CopyItem) -> Outcome:
+def _copied(
+    target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: LegacyCopyItem
+) -> ItemOutcome:
     """Copy the runs of one task. A file that can not be read spoils its segment alone."""
     subject = str(item.number)
     came: Came = {}
@@ -341,14 +345,14 @@ def _copied(target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: Cop
                 except OSError as error:
                     problems[run.segment] = f"{run.key}: {error.strerror or error}"
     except ChunkStorageFullError as error:
-        return Outcome(subject=subject, status=FAILED, message=f"no room: {error}")
+        return ItemOutcome(subject=subject, status=FAILED, message=f"no room: {error}")
     except (SiltstoneError, OSError) as error:
-        return Outcome(subject=subject, status=FAILED, message=str(error))
+        return ItemOutcome(subject=subject, status=FAILED, message=str(error))
     detail = pickle.dumps((came, problems))
-    return Outcome(subject=subject, status=OK, length=item.size, detail=detail)
+    return ItemOutcome(subject=subject, status=OK, length=item.size, detail=detail)
 
 
-def _check_length(place: LegacyPlace, run: Run) -> None:
+def _check_length(place: LegacyPlace, run: FileRun) -> None:
     found = place.length_of(run.key)
     if found != run.physical:
         raise OSError(
@@ -357,7 +361,7 @@ def _check_length(place: LegacyPlace, run: Run) -> None:
 
 
 def _pieces(
-    place: LegacyPlace, room: PieceRoom, run: Run, begin: int, end: int
+    place: LegacyPlace, room: PieceRoom, run: FileRun, begin: int, end: int
 ) -> Iterator[memoryview]:
     while begin < end:
         view = room.of(min(place.piece_bytes, end - begin))

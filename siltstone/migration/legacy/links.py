@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from siltstone.migration.legacy.chunk_list import Refused
-from siltstone.migration.legacy.findings import Finding, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Reason
 from siltstone.migration.legacy.header import HeaderChunk
 from siltstone.migration.legacy.names import HEADER, Naming, read_name
 from siltstone.migration.source.places import PlacedFile
@@ -40,7 +40,7 @@ class Links:
                 return Refused(Reason.LINK, f"{link} is a link, and links are not followed")
         return None
 
-    def settle(self, found: Sequence[Finding]) -> Iterator[Finding]:
+    def settle(self, found: Sequence[LegacyFinding]) -> Iterator[LegacyFinding]:
         """Refuse segments whose header is a link, and folders that are links."""
         headers = {
             name.removesuffix(HEADER): key
@@ -71,10 +71,10 @@ def links_of(found: Iterable[PlacedFile], naming: Naming) -> Links:
     return Links(files, tuple(key for key in keys if key.endswith("/")))
 
 
-def _refusal(segment: str, key: str | None, text: str) -> Finding:
-    return Finding(
+def _refusal(segment: str, key: str | None, text: str) -> LegacyFinding:
+    return LegacyFinding(
         segment=segment,
-        verdict=Verdict.REFUSED,
+        verdict=ImportVerdict.REFUSED,
         reason=Reason.LINK,
         message=f"{key or segment} {text}",
         header_key=key,

@@ -15,7 +15,7 @@ from typing import Final
 from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.constants import RESERVED_PREFIX, check_segment_name
 from siltstone.core.errors import SegmentNameError
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding, Reason
 from siltstone.segments.legacy_layout import MARK as MARK
 from siltstone.segments.legacy_layout import ORIGIN as ORIGIN
 from siltstone.segments.legacy_layout import SOURCE as SOURCE
@@ -61,7 +61,7 @@ _HOW: Final[Mapping[Way, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class LegacyOrigin:
     """What a segment of the store was in the legacy layout.
 
     Attributes:
@@ -84,13 +84,13 @@ class Origin:
         return f"{self.start}/{self.length}/{state}/{self.rolling_bytes}/{self.way}"
 
 
-def read_origin(text: str) -> Origin | None:
+def read_origin(text: str) -> LegacyOrigin | None:
     """What an attribute says; ``None`` when it is not ours."""
     match text.split("/"):
         case [start, length, ("sealed" | "open") as state, size, way] if way in list(Way):
             if not all(part.isdecimal() for part in (start, length, size)):
                 return None
-            return Origin(
+            return LegacyOrigin(
                 start=int(start),
                 length=int(length),
                 sealed=state == "sealed",
@@ -101,7 +101,7 @@ def read_origin(text: str) -> Origin | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSegment:
+class PlannedLegacySegment:
     """What is to be done with one segment.
 
     Attributes:
@@ -112,7 +112,7 @@ class PlannedSegment:
         position: from which offset on bytes are lacking, for ``import`` and ``go-on``.
     """
 
-    finding: Finding
+    finding: LegacyFinding
     name: str
     action: Action
     message: str = ""
@@ -140,7 +140,7 @@ class MigrationPlan:
     migration: str
     way: Way
     layout: LayoutFindings
-    segments: tuple[PlannedSegment, ...]
+    segments: tuple[PlannedLegacySegment, ...]
 
     @property
     def in_place(self) -> bool:
@@ -187,15 +187,15 @@ def plan_migration(
     return MigrationPlan(migration=migration, way=way, layout=layout, segments=planned)
 
 
-def marks_of(finding: Finding, migration: str, way: Way) -> dict[str, str]:
+def marks_of(finding: LegacyFinding, migration: str, way: Way) -> dict[str, str]:
     """The attributes of a segment that comes from ``finding``."""
     origin = origin_of(finding, way)
     return {MARK: migration, ORIGIN: origin.text(), SOURCE: finding.segment}
 
 
-def origin_of(finding: Finding, way: Way) -> Origin:
+def origin_of(finding: LegacyFinding, way: Way) -> LegacyOrigin:
     """What the store is to note about a segment."""
-    return Origin(
+    return LegacyOrigin(
         start=finding.start,
         length=finding.length,
         sealed=finding.sealed,
@@ -205,35 +205,39 @@ def origin_of(finding: Finding, way: Way) -> Origin:
 
 
 def _planned(
-    finding: Finding,
+    finding: LegacyFinding,
     there: SegmentInfo | None,
     migration: str,
     under: str,
     way: Way,
     goes_on: bool,
-) -> PlannedSegment:
+) -> PlannedLegacySegment:
     name = under + finding.segment
     if name.startswith(INTERNAL):
         message = "the original keeps its own books there"
-        return PlannedSegment(finding=finding, name=name, action=Action.LEFT, message=message)
-    if finding.verdict is Verdict.ABSENT:
-        return PlannedSegment(
+        return PlannedLegacySegment(finding=finding, name=name, action=Action.LEFT, message=message)
+    if finding.verdict is ImportVerdict.ABSENT:
+        return PlannedLegacySegment(
             finding=finding, name=name, action=Action.ABSENT, message=finding.message
         )
-    if finding.verdict is Verdict.REFUSED:
+    if finding.verdict is ImportVerdict.REFUSED:
         message = f"{finding.reason}: {finding.message}"
-        return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
+        return PlannedLegacySegment(
+            finding=finding, name=name, action=Action.REFUSED, message=message
+        )
     try:
         check_segment_name(name)
     except SegmentNameError as error:
         message = f"{Reason.BAD_NAME}: {error}"
         if name.startswith(RESERVED_PREFIX):
             message += "; with --under TEXT names begin otherwise in the store"
-        finding = replace(finding, verdict=Verdict.REFUSED, reason=Reason.BAD_NAME)
-        return PlannedSegment(finding=finding, name=name, action=Action.REFUSED, message=message)
+        finding = replace(finding, verdict=ImportVerdict.REFUSED, reason=Reason.BAD_NAME)
+        return PlannedLegacySegment(
+            finding=finding, name=name, action=Action.REFUSED, message=message
+        )
     notes = "; ".join(f"{note.oddity}: {note.text}" for note in finding.notes)
     if there is None:
-        return PlannedSegment(
+        return PlannedLegacySegment(
             finding=finding,
             name=name,
             action=Action.IMPORT,
@@ -242,19 +246,23 @@ def _planned(
         )
     problem = _problem(finding, there, migration, way, goes_on)
     if problem:
-        return PlannedSegment(finding=finding, name=name, action=Action.CONFLICT, message=problem)
+        return PlannedLegacySegment(
+            finding=finding, name=name, action=Action.CONFLICT, message=problem
+        )
     if there.length < finding.length or (finding.sealed and not there.sealed):
-        return PlannedSegment(
+        return PlannedLegacySegment(
             finding=finding,
             name=name,
             action=Action.GO_ON,
             message=notes,
             position=min(there.length, finding.length),
         )
-    return PlannedSegment(finding=finding, name=name, action=Action.DONE, message=notes)
+    return PlannedLegacySegment(finding=finding, name=name, action=Action.DONE, message=notes)
 
 
-def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way, goes_on: bool) -> str:
+def _problem(
+    finding: LegacyFinding, there: SegmentInfo, migration: str, way: Way, goes_on: bool
+) -> str:
     """Why a segment of the store is not what an earlier run brought; empty when it is."""
     origin = read_origin(there.attributes.get(ORIGIN, ""))
     known = (there.attributes.get(MARK), there.attributes.get(SOURCE))
@@ -271,7 +279,7 @@ def _problem(finding: Finding, there: SegmentInfo, migration: str, way: Way, goe
     return "the legacy segment changed since it was imported"
 
 
-def went_on(finding: Finding, there: SegmentInfo) -> bool:
+def went_on(finding: LegacyFinding, there: SegmentInfo) -> bool:
     """Whether a segment in the layout can be what the store wrote there since."""
     origin = read_origin(there.attributes.get(ORIGIN, ""))
     return (

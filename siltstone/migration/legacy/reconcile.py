@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding
 from siltstone.migration.legacy.imported import (
-    ImportedSegment,
+    MigratedSegment,
     imported,
     sources_of,
     unmarked,
@@ -35,8 +35,8 @@ class Look:
         missing: segments of the layout that the store should have and has not, by their names.
     """
 
-    known: dict[str, ImportedSegment]
-    missing: dict[str, Finding]
+    known: dict[str, MigratedSegment]
+    missing: dict[str, LegacyFinding]
 
     def is_same(self, other: Look, name: str) -> bool:
         """Whether both show the same of a segment."""
@@ -146,13 +146,13 @@ def _without_deleted(
     gone = _leaving(place, view, new)
     message = "the store deleted it, and its files are about to go"
     segments = (
-        replace(one, verdict=Verdict.ABSENT, message=message) if one.segment in gone else one
+        replace(one, verdict=ImportVerdict.ABSENT, message=message) if one.segment in gone else one
         for one in layout.segments
     )
     return replace(layout, segments=tuple(segments))
 
 
-def _leaving(place: Located, view: StoreView, findings: Iterable[Finding]) -> set[str]:
+def _leaving(place: Located, view: StoreView, findings: Iterable[LegacyFinding]) -> set[str]:
     """Which of these the store deleted, and has not let go of."""
     files = {one.segment: [piece.key for piece in one.pieces] for one in findings}
     return view.leaving_legacy(place.migration, files) if files else set()

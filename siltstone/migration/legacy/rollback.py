@@ -14,13 +14,13 @@ from typing import Final
 from siltstone.core.errors import ChunkNotFoundError, SiltstoneError
 from siltstone.core.posix import SystemFileCalls, sync_folder
 from siltstone.core.text import counted
-from siltstone.migration.legacy.findings import Finding, LayoutFindings, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, LegacyFinding, Reason
 from siltstone.migration.legacy.folder_write import (
     BUFFER_BYTES,
 )
 from siltstone.migration.legacy.folder_writer import WAY_OUT, FolderWriter
 from siltstone.migration.legacy.imported import (
-    ImportedSegment,
+    MigratedSegment,
     MigrationStateError,
     imported,
     sources_of,
@@ -32,8 +32,8 @@ from siltstone.migration.legacy.names import (
     is_chained,
 )
 from siltstone.migration.legacy.plan import MARK, ORIGIN, SOURCE
-from siltstone.migration.legacy.storage_write import CannotWriteError, StorageWriter
-from siltstone.pipelines.work import FAILED, OK, Outcome
+from siltstone.migration.legacy.storage_write import CannotWriteError, LegacyStorageWriter
+from siltstone.pipelines.work import FAILED, OK, ItemOutcome
 from siltstone.store.assemble import storage_of
 from siltstone.store.store import Store
 
@@ -41,7 +41,7 @@ REAPPEARS: Final = "reappears"
 """The layout shows bytes that were truncated in the store since."""
 
 
-def roll_back(place: Located, store: Store) -> Generator[Outcome]:
+def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
     """Go back to the layout, and let the store forget what came from it.
 
     Args:
@@ -80,26 +80,26 @@ def roll_back(place: Located, store: Store) -> Generator[Outcome]:
             # What is deleted from the store goes from the layout as well, as long as it goes on.
             for name, problem in problems.items():
                 text = problem or "another segment is not back, so nothing was removed"
-                yield Outcome(subject=name, status=FAILED, message=text)
+                yield ItemOutcome(subject=name, status=FAILED, message=text)
             return
         store.end_legacy()
     for one in again:
         name, problem = one.info.name, problems[one.info.name]
         if problem:
-            yield Outcome(subject=name, status=FAILED, message=problem)
+            yield ItemOutcome(subject=name, status=FAILED, message=problem)
             continue
         store.segment(name).delete()
         message = _shown_again(one)
         status = REAPPEARS if message else OK
-        yield Outcome(subject=name, status=status, length=written[name], message=message)
+        yield ItemOutcome(subject=name, status=status, length=written[name], message=message)
     if adoption is not None:
         released = store.release_adoption(place.migration)
         if released.in_use:
             message = f"{counted(released.in_use, 'file')} of it: chunks of segments that stay"
-            yield Outcome(subject=place.migration, status=FAILED, message=message)
+            yield ItemOutcome(subject=place.migration, status=FAILED, message=message)
 
 
-def look_at_roll_back(place: Located, store: Store) -> Generator[Outcome]:
+def look_at_roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
     """Say of each segment what ``roll_back`` would do; ``store`` may be read-only.
 
     Raises like ``roll_back``. What can only be seen by writing, or by comparing bytes, is not told.
@@ -108,10 +108,10 @@ def look_at_roll_back(place: Located, store: Store) -> Generator[Outcome]:
     for one in _back(place, store)[1]:
         lacks = one.info.length - one.finding.length if one.finding and _is_changed(one) else 0
         text = f"would leave the store, with {counted(max(0, lacks), 'byte')} written to the layout"
-        yield Outcome(subject=one.info.name, status=OK, length=max(0, lacks), message=text)
+        yield ItemOutcome(subject=one.info.name, status=OK, length=max(0, lacks), message=text)
 
 
-def look_at_end(place: Located, store: Store) -> Generator[Outcome]:
+def look_at_end(place: Located, store: Store) -> Generator[ItemOutcome]:
     """Say of each segment that ``finalise`` would end its migration; ``store`` may be read-only.
 
     Raises like ``finalise``.
@@ -121,12 +121,12 @@ def look_at_end(place: Located, store: Store) -> Generator[Outcome]:
     for one in known:
         spent = sum(1 for _ in _spent(one.finding)) if one.finding and adoption is not None else 0
         text = f"would be an ordinary segment; {counted(spent, 'file')} of the layout would go"
-        yield Outcome(subject=one.info.name, status=OK, message=text)
+        yield ItemOutcome(subject=one.info.name, status=OK, message=text)
 
 
 def _back(
     place: Located, store: Store
-) -> tuple[LayoutFindings | None, Sequence[ImportedSegment], bool | None]:
+) -> tuple[LayoutFindings | None, Sequence[MigratedSegment], bool | None]:
     """What a rollback begins with: the layout, what came from it, the state of its adoption.
 
     Raises:
@@ -143,7 +143,7 @@ def _back(
     return layout, known, adoption
 
 
-def _ready(place: Located, store: Store) -> tuple[Sequence[ImportedSegment], bool | None]:
+def _ready(place: Located, store: Store) -> tuple[Sequence[MigratedSegment], bool | None]:
     """What the end of a migration begins with: what came, and the state of its adoption.
 
     Raises:
@@ -161,7 +161,7 @@ def _ready(place: Located, store: Store) -> tuple[Sequence[ImportedSegment], boo
     return known, adoption
 
 
-def finalise(place: Located, store: Store) -> Generator[Outcome]:
+def finalise(place: Located, store: Store) -> Generator[ItemOutcome]:
     """Let a migration be for good: of one in place, old files are ordinary chunks from then on.
 
     Headers of imported segments, and their empty files, are deleted where the layout became chunks;
@@ -184,7 +184,7 @@ def finalise(place: Located, store: Store) -> Generator[Outcome]:
         _remove(place, spent)
     for one in known:
         store.segment(one.info.name).set_attributes({MARK: None, ORIGIN: None, SOURCE: None})
-        yield Outcome(subject=one.info.name, status=OK)
+        yield ItemOutcome(subject=one.info.name, status=OK)
 
 
 def _check_folder(place: Located, store: Store) -> None:
@@ -214,7 +214,7 @@ def _adoption(store: Store, migration: str) -> bool | None:
     return any(states) if states else None
 
 
-def _spent(finding: Finding) -> Iterator[str]:
+def _spent(finding: LegacyFinding) -> Iterator[str]:
     if finding.header_key is not None:
         yield finding.header_key
     yield from finding.other_keys
@@ -240,7 +240,7 @@ def _remove(place: Located, keys: Sequence[str]) -> None:
 
 
 def _write_back(
-    place: Located, layout: LayoutFindings | None, store: Store, one: ImportedSegment
+    place: Located, layout: LayoutFindings | None, store: Store, one: MigratedSegment
 ) -> int:
     """Write what the layout lacks of a segment; return how many bytes."""
     finding = one.finding
@@ -250,12 +250,12 @@ def _write_back(
         return 0
     if place.folder is None:
         with closing(storage_of(place.settings)) as storage:
-            writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
+            writer = LegacyStorageWriter(storage, place.prefix or "", layout.naming, store)
             return writer.write(one, finding)
     return FolderWriter(place.folder, layout, store).write(one, finding)
 
 
-def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
+def _check_same(place: Located, store: Store, one: MigratedSegment) -> None:
     """Compare what the layout has since: written by the store, or by a rollback that died.
 
     Raises:
@@ -275,17 +275,17 @@ def _check_same(place: Located, store: Store, one: ImportedSegment) -> None:
             position += len(theirs)
 
 
-def _is_changed(one: ImportedSegment) -> bool:
+def _is_changed(one: MigratedSegment) -> bool:
     """Whether the layout lacks what happened since; what it lost is told by a later look."""
     finding = one.finding
-    if finding is None or finding.verdict is not Verdict.IMPORTABLE:
+    if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         return False
     lacks = finding.length < one.info.length and one.is_whole
     return lacks or finding.sealed != _shall_be_sealed(one)
 
 
 def _check_writable(
-    place: Located, layout: LayoutFindings | None, store: Store, known: Sequence[ImportedSegment]
+    place: Located, layout: LayoutFindings | None, store: Store, known: Sequence[MigratedSegment]
 ) -> None:
     """Look whether the layout can take all that changed, before anything is written.
 
@@ -304,7 +304,7 @@ def _check_writable(
     ]
     if place.folder is None and layout is not None and changed and not problems:
         with closing(storage_of(place.settings)) as storage:
-            writer = StorageWriter(storage, place.prefix or "", layout.naming, store)
+            writer = LegacyStorageWriter(storage, place.prefix or "", layout.naming, store)
             for one, finding in changed:
                 try:
                     writer.check(one, finding, sealed=_shall_be_sealed(one))
@@ -318,18 +318,18 @@ def _check_writable(
         )
 
 
-def _shall_be_sealed(one: ImportedSegment) -> bool:
+def _shall_be_sealed(one: MigratedSegment) -> bool:
     return one.info.sealed and one.is_whole
 
 
-def _not_back(one: ImportedSegment) -> str:
+def _not_back(one: MigratedSegment) -> str:
     """Why the layout does not hold a segment as the store has it; empty when it does."""
     finding = one.finding
     if one.is_unwritten and not one.info.length and not one.info.sealed:
         return ""
     if finding is not None and finding.reason is Reason.UNREADABLE:
         return f"the layout can not be read, so repeat: {finding.message}"
-    if finding is None or finding.verdict is not Verdict.IMPORTABLE:
+    if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         return f"the layout does not hold it any more; {WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length
     if finding.length != wanted:
@@ -339,7 +339,7 @@ def _not_back(one: ImportedSegment) -> str:
     return ""
 
 
-def _shown_again(one: ImportedSegment) -> str:
+def _shown_again(one: MigratedSegment) -> str:
     if one.finding is not None and one.finding.start < one.info.start_offset and one.is_whole:
         return f"bytes from {one.finding.start} to {one.info.start_offset} can be read again"
     return ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from siltstone.migration.legacy.findings import Finding, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Reason
 from siltstone.migration.legacy.names import Naming, is_chained, read_name, segment_of_chunk
 
 
-def settle_shared(findings: Sequence[Finding]) -> list[Finding]:
+def settle_shared(findings: Sequence[LegacyFinding]) -> list[LegacyFinding]:
     """Refuse segments whose chunks belong to another one, or to nobody for certain."""
     users: dict[str, list[str]] = {}
     for finding in findings:
@@ -67,5 +67,7 @@ def _behind(segment: str, merged: dict[str, tuple[str, str]]) -> Iterator[str]:
         yield segment
 
 
-def _refused(finding: Finding, reason: Reason, message: str) -> Finding:
-    return replace(finding, verdict=Verdict.REFUSED, reason=reason, message=message, pieces=())
+def _refused(finding: LegacyFinding, reason: Reason, message: str) -> LegacyFinding:
+    return replace(
+        finding, verdict=ImportVerdict.REFUSED, reason=reason, message=message, pieces=()
+    )

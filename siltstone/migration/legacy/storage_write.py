@@ -14,7 +14,7 @@ from typing import Final
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.constants import MIB
 from siltstone.core.errors import ChunkNotFoundError
-from siltstone.migration.legacy.findings import Finding
+from siltstone.migration.legacy.findings import LegacyFinding
 from siltstone.migration.legacy.header import (
     NO_ROLLING,
     ChunkEntry,
@@ -25,7 +25,7 @@ from siltstone.migration.legacy.header import (
     encode_header,
     parse_header,
 )
-from siltstone.migration.legacy.imported import ImportedSegment
+from siltstone.migration.legacy.imported import MigratedSegment
 from siltstone.migration.legacy.names import Naming, chunk_of, header_of, suffix_of
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
@@ -67,7 +67,7 @@ class CannotWriteError(Exception):
     """Why the layout can not take what a segment has more; the message says it."""
 
 
-class StorageWriter:
+class LegacyStorageWriter:
     """Adds to segments of a layout on long-term storage.
 
     Args:
@@ -83,7 +83,7 @@ class StorageWriter:
         self._naming = naming
         self._store = store
 
-    def check(self, one: ImportedSegment, finding: Finding, *, sealed: bool) -> None:
+    def check(self, one: MigratedSegment, finding: LegacyFinding, *, sealed: bool) -> None:
         """Look whether ``write`` can do its work; nothing is changed.
 
         Args:
@@ -99,7 +99,7 @@ class StorageWriter:
             raise CannotWriteError("it was sealed since, which nothing can say there")
         self._plan(one, finding)
 
-    def write(self, one: ImportedSegment, finding: Finding) -> int:
+    def write(self, one: MigratedSegment, finding: LegacyFinding) -> int:
         """Let the layout have all that the store has of a segment; return how many bytes.
 
         Raises:
@@ -119,7 +119,7 @@ class StorageWriter:
             self._storage.write(key, plan.position, [plan.entries])
         return sum(part.length for part in plan.parts)
 
-    def _plan(self, one: ImportedSegment, finding: Finding) -> _Plan:
+    def _plan(self, one: MigratedSegment, finding: LegacyFinding) -> _Plan:
         if one.info.start_offset > finding.length:
             text = f"bytes {finding.length:,} to {one.info.start_offset:,} were truncated since"
             raise CannotWriteError(f"{text}, and its header can not leave out what lies before")
@@ -158,7 +158,7 @@ class StorageWriter:
         except HeaderError as error:
             raise CannotWriteError(str(error)) from error
 
-    def _parts(self, one: ImportedSegment, finding: Finding, suffix: str) -> Iterator[_Part]:
+    def _parts(self, one: MigratedSegment, finding: LegacyFinding, suffix: str) -> Iterator[_Part]:
         """Cut what the layout lacks; where an earlier rollback made a chunk, that is one part."""
         segment = self._store.segment(one.info.name)
         used = {piece.key for piece in finding.pieces} | set(finding.other_keys)

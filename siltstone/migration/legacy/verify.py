@@ -19,9 +19,9 @@ from siltstone.core.errors import (
 )
 from siltstone.core.storage.cached import uncached
 from siltstone.core.storage.optional_verbs import PieceRoom
-from siltstone.migration.legacy.copy_plan import Run, groups_of, runs_of
-from siltstone.migration.legacy.findings import Finding, Reason, Verdict
-from siltstone.migration.legacy.imported import ImportedSegment
+from siltstone.migration.legacy.copy_plan import FileRun, groups_of, runs_of
+from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Reason
+from siltstone.migration.legacy.imported import MigratedSegment
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.plan import Way, went_on
 from siltstone.migration.legacy.reconcile import LOOKS_MAX, Look, look
@@ -29,7 +29,7 @@ from siltstone.migration.source.places import LegacyPlace
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.segment_ranges import SegmentRange, plan_range, read_range
 from siltstone.pipelines.store_view import StoreView
-from siltstone.pipelines.work import FAILED, OK, Executor, Outcome, Step, packed, share_of
+from siltstone.pipelines.work import FAILED, OK, Executor, ItemOutcome, Step, packed, share_of
 from siltstone.pipelines.worker_store import worker_store
 
 DIFFERS: Final = "differs"
@@ -50,7 +50,7 @@ class VerifyItem:
     """
 
     number: int
-    pairs: tuple[tuple[Run, SegmentRange], ...]
+    pairs: tuple[tuple[FileRun, SegmentRange], ...]
 
     @property
     def size(self) -> int:
@@ -88,7 +88,7 @@ def verify(
     *,
     begin: Look | None = None,
     rate: int | None = None,
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     """Compare all segments of a migration with their files.
 
     What was made, appended, truncated or deleted in the store since is passed over. What seems
@@ -112,7 +112,7 @@ def verify(
     seen = begin or look(place, view)
     work = VerifyWork(layout=place.for_workers(view.uuid), rate=rate)
     for left in reversed(range(LOOKS_MAX)):
-        doubts: list[Outcome] = []
+        doubts: list[ItemOutcome] = []
         with closing(_verified(seen, view, work, executor)) as outcomes:
             for outcome in outcomes:
                 if outcome.status == OK or not left:
@@ -129,12 +129,14 @@ def verify(
 
 def _verified(
     seen: Look, view: StoreView, work: VerifyWork, executor: Executor
-) -> Generator[Outcome]:
+) -> Generator[ItemOutcome]:
     for name in seen.missing:
-        yield Outcome(subject=name, status=MISSING, message="it was not imported from this layout")
+        yield ItemOutcome(
+            subject=name, status=MISSING, message="it was not imported from this layout"
+        )
     problems: Problems = {}
     empty: list[str] = []
-    ours: dict[Run, SegmentRange] = {}
+    ours: dict[FileRun, SegmentRange] = {}
     for one in seen.known.values():
         planned = _planned(view, one, problems)
         ours.update(planned)
@@ -149,7 +151,7 @@ def _verified(
 
 
 def compared_segments(
-    work: VerifyWork, ours: Mapping[Run, SegmentRange], executor: Executor, problems: Problems
+    work: VerifyWork, ours: Mapping[FileRun, SegmentRange], executor: Executor, problems: Problems
 ) -> Generator[str]:
     """Compare runs of files with ranges; yield each segment once all of it was compared.
 
@@ -173,7 +175,9 @@ def compared_segments(
                     yield run.segment
 
 
-def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[Run, SegmentRange]:
+def _planned(
+    view: StoreView, one: MigratedSegment, problems: Problems
+) -> dict[FileRun, SegmentRange]:
     """The runs of a segment and where the store has them; none when something is wrong."""
     info = one.info
     problem = _shape_problem(one)
@@ -181,7 +185,7 @@ def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[
         is_read = one.finding is None or one.finding.reason is not Reason.UNREADABLE
         problems[info.name] = (DIFFERS if is_read else FAILED, problem)
         return {}
-    found: dict[Run, SegmentRange] = {}
+    found: dict[FileRun, SegmentRange] = {}
     try:
         for run in runs_of(one.finding, info.name, _compared_from(one), _compared_to(one)):
             stop = run.start + run.length
@@ -193,32 +197,32 @@ def _planned(view: StoreView, one: ImportedSegment, problems: Problems) -> dict[
     return found
 
 
-def _compared_from(one: ImportedSegment) -> int:
+def _compared_from(one: MigratedSegment) -> int:
     """Where both sides have bytes."""
     start = one.origin.start if one.finding is None else one.finding.start
     return min(max(start, one.info.start_offset), _compared_to(one))
 
 
-def _compared_to(one: ImportedSegment) -> int:
+def _compared_to(one: MigratedSegment) -> int:
     """Where that ends; the store may have written on in the layout."""
     if one.origin.way is Way.CODE_ONLY and one.finding is not None:
         return min(one.finding.length, max(one.info.flushed_length, one.origin.length))
     return one.origin.length
 
 
-def _told(one: ImportedSegment, problems: Mapping[str, tuple[str, str]]) -> Outcome:
+def _told(one: MigratedSegment, problems: Mapping[str, tuple[str, str]]) -> ItemOutcome:
     """What became of a segment of which all runs were compared."""
     name = one.info.name
     if name in problems:
         status, message = problems[name]
-        return Outcome(subject=name, status=status, message=message)
-    return Outcome(subject=name, status=OK, length=_compared_to(one) - _compared_from(one))
+        return ItemOutcome(subject=name, status=status, message=message)
+    return ItemOutcome(subject=name, status=OK, length=_compared_to(one) - _compared_from(one))
 
 
-def _shape_problem(one: ImportedSegment) -> str:
+def _shape_problem(one: MigratedSegment) -> str:
     """What is wrong before a byte is read; empty when nothing is."""
     origin, finding = one.origin, one.finding
-    if finding is None or finding.verdict is not Verdict.IMPORTABLE:
+    if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         reason = "it is not there" if finding is None else f"{finding.reason}: {finding.message}"
         return f"the layout can not be compared: {reason}"
     same = _shape(finding) == (origin.start, origin.length, origin.sealed)
@@ -229,7 +233,7 @@ def _shape_problem(one: ImportedSegment) -> str:
     return ""
 
 
-def _shape(finding: Finding) -> tuple[int, int, bool]:
+def _shape(finding: LegacyFinding) -> tuple[int, int, bool]:
     return finding.start, finding.length, finding.sealed
 
 
@@ -239,7 +243,7 @@ def _compared(
     place: LegacyPlace,
     room: PieceRoom,
     item: VerifyItem,
-) -> Outcome:
+) -> ItemOutcome:
     problems: Problems = {}
     for run, ours in item.pairs:
         if run.segment in problems:
@@ -253,13 +257,13 @@ def _compared(
         else:
             if offset is not None:
                 problems[run.segment] = (DIFFERS, f"bytes from {offset} on differ from {run.key}")
-    return Outcome(
+    return ItemOutcome(
         subject=str(item.number), status=OK, length=item.size, detail=pickle.dumps(problems)
     )
 
 
 def _difference(
-    place: LegacyPlace, run: Run, pieces: Iterator[memoryview], room: PieceRoom
+    place: LegacyPlace, run: FileRun, pieces: Iterator[memoryview], room: PieceRoom
 ) -> int | None:
     """Where the piece begins that is not the same on both sides; ``None`` when all are."""
     position = run.start

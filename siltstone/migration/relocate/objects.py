@@ -16,7 +16,7 @@ from siltstone.migration.backup.chunk_put import put_chunk
 from siltstone.migration.backup.fragment_copy import READ_BYTES, unread
 from siltstone.migration.backup.place import delete
 from siltstone.pipelines.window import unpack_sums
-from siltstone.pipelines.work import OK, SAME, Outcome, Step, share_of
+from siltstone.pipelines.work import OK, SAME, ItemOutcome, Step, share_of
 from siltstone.pipelines.worker_store import worker_store
 from siltstone.store.manifest import COPY_NAME
 
@@ -72,10 +72,12 @@ class MoveWork:
             yield partial(_moved, uncached(source), target, PieceRoom())
 
 
-def _moved(source: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: MoveItem) -> Outcome:
+def _moved(
+    source: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: MoveItem
+) -> ItemOutcome:
     """Copy one object. What fails at the new place is an error: it would fail for all others."""
     if item.doubted and item.found == item.length and _is_there(source, target, room, item):
-        return Outcome(subject=item.name, status=SAME, length=item.length)
+        return ItemOutcome(subject=item.name, status=SAME, length=item.length)
     pieces = partial(_pieces, source, room, item)
     try:
         # Tasks of a move are threads of its driver, which nobody else works beside.
@@ -83,7 +85,7 @@ def _moved(source: ChunkStorage, target: ChunkStorage, room: PieceRoom, item: Mo
             if taken:
                 delete(target, item.name)
             if put_chunk(target, item.name, item.length, pieces):
-                return Outcome(subject=item.name, status=OK, length=item.length)
+                return ItemOutcome(subject=item.name, status=OK, length=item.length)
     except PieceError as failed:
         delete(target, item.name)
         return unread(item.name, failed)

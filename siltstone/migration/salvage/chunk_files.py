@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from siltstone.core.chunk_names import segment_folder
-from siltstone.migration.salvage.pieces import Piece
+from siltstone.migration.salvage.pieces import ChunkPiece
 
 _NAME = re.compile(r"data/c[0-9]+/e([0-9]{20})/(.+)/([0-9]{20})-([0-9a-f]{16})\.chunk")
 _SHARED = "_shared"
@@ -39,9 +39,9 @@ class ChunkFile:
         """Its place among the chunks of a segment, the oldest first."""
         return self.epoch, self.chunk_id
 
-    def piece(self) -> Piece:
+    def piece(self) -> ChunkPiece:
         """All its bytes, as those of the segment that its name tells."""
-        return Piece(
+        return ChunkPiece(
             offset=self.start,
             length=self.length,
             chunk=self.name,

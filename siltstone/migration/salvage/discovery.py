@@ -25,7 +25,7 @@ from siltstone.metadata.retention_rules import load_rules
 from siltstone.migration.salvage.chunk_files import ChunkFile, chunk_file, name_of_folder
 from siltstone.migration.salvage.log_records import LogOverlay, log_records
 from siltstone.migration.salvage.piece_reads import whole_parts
-from siltstone.migration.salvage.pieces import Piece
+from siltstone.migration.salvage.pieces import ChunkPiece
 from siltstone.migration.salvage.report import LeftOut, MissingBytes, SalvagedTable
 from siltstone.migration.salvage.tables import TableState, salvaged_tables
 from siltstone.migration.salvage.verdicts import Evidence, Proof
@@ -174,7 +174,7 @@ async def _proof(
     segment = view.reading.segment(name)
     state = segment.state
     start, length = state.start_offset, segment.flushed
-    pieces: list[Piece] = []
+    pieces: list[ChunkPiece] = []
     missing: list[MissingBytes] = []
     position = start
     while position < length:
@@ -196,8 +196,8 @@ async def _proof(
     )
 
 
-def _piece(found: ChunkExtent) -> Piece:
-    return Piece(
+def _piece(found: ChunkExtent) -> ChunkPiece:
+    return ChunkPiece(
         offset=found.extent.start,
         length=found.extent.length,
         chunk=found.chunk.name,
@@ -263,7 +263,7 @@ def _add_grown(evidence: Evidence | None, file: ChunkFile, committed: int) -> No
     if evidence is None or evidence.proof is None or file.length <= committed or not file.folder:
         return
     evidence.named.append(
-        Piece(
+        ChunkPiece(
             offset=evidence.proof.length,
             length=file.length - committed,
             chunk=file.name,

@@ -18,7 +18,7 @@ from siltstone.core.errors import (
 from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata.checkpoint import INDEX_POOL
 from siltstone.migration.salvage.piece_reads import read_piece
-from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, Target
+from siltstone.migration.salvage.report import SalvagedSegment, SalvagedTable, SalvageTarget
 from siltstone.store.async_store import AsyncStore
 from siltstone.store.handles.async_segment import AsyncSegment
 
@@ -63,7 +63,7 @@ async def bring(
 
 
 async def _bring(
-    segment: SalvagedSegment, target: Target, storage: AsyncChunkStorage, store: AsyncStore
+    segment: SalvagedSegment, target: SalvageTarget, storage: AsyncChunkStorage, store: AsyncStore
 ) -> int:
     attributes = {
         PLAN: target.plan,

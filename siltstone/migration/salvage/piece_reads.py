@@ -8,7 +8,7 @@ from siltstone.core.checksums import crc32c
 from siltstone.core.constants import BLOCK_BYTES
 from siltstone.core.errors import ChunkNotFoundError, ChunkOffsetError, CorruptDataError
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.migration.salvage.pieces import Piece
+from siltstone.migration.salvage.pieces import ChunkPiece
 from siltstone.migration.salvage.report import MissingBytes
 
 READ_BLOCKS = 16
@@ -16,8 +16,8 @@ READ_BLOCKS = 16
 
 
 async def whole_parts(
-    piece: Piece, storage: AsyncChunkStorage, length: int | None
-) -> tuple[list[Piece], list[MissingBytes]]:
+    piece: ChunkPiece, storage: AsyncChunkStorage, length: int | None
+) -> tuple[list[ChunkPiece], list[MissingBytes]]:
     """Read a proven piece; return the parts that match their sums, and those that do not.
 
     Args:
@@ -30,7 +30,7 @@ async def whole_parts(
     """
     if length is None:
         return [], [_missing(piece, piece.offset, piece.end, f"{piece.chunk} is missing")]
-    whole: list[Piece] = []
+    whole: list[ChunkPiece] = []
     missing: list[MissingBytes] = []
     position = piece.offset
     while position < piece.end:
@@ -51,7 +51,9 @@ async def whole_parts(
     return whole, missing
 
 
-async def read_piece(piece: Piece, storage: AsyncChunkStorage, offset: int, length: int) -> bytes:
+async def read_piece(
+    piece: ChunkPiece, storage: AsyncChunkStorage, offset: int, length: int
+) -> bytes:
     """Return the bytes ``[offset, offset + length)`` of the segment that ``piece`` holds.
 
     Raises:
@@ -68,11 +70,11 @@ async def read_piece(piece: Piece, storage: AsyncChunkStorage, offset: int, leng
     return bytes(data[skipped : skipped + part.length])
 
 
-async def _matches(part: Piece, storage: AsyncChunkStorage) -> bool:
+async def _matches(part: ChunkPiece, storage: AsyncChunkStorage) -> bool:
     return await _read_blocks(part, storage) is not None
 
 
-async def _read_blocks(part: Piece, storage: AsyncChunkStorage) -> bytearray | None:
+async def _read_blocks(part: ChunkPiece, storage: AsyncChunkStorage) -> bytearray | None:
     """The whole blocks of a proven part, or the bytes of another; ``None`` if they do not match."""
     first = part.chunk_offset // BLOCK_BYTES
     begin, end = part.chunk_offset, part.chunk_offset + part.length
@@ -93,7 +95,7 @@ async def _read_blocks(part: Piece, storage: AsyncChunkStorage) -> bytearray | N
     return buffer
 
 
-def _blocks(part: Piece) -> list[Piece]:
+def _blocks(part: ChunkPiece) -> list[ChunkPiece]:
     """The part in pieces that each lie in one block."""
     found = []
     position = part.offset
@@ -105,7 +107,7 @@ def _blocks(part: Piece) -> list[Piece]:
     return found
 
 
-def _extend(whole: list[Piece], part: Piece) -> None:
+def _extend(whole: list[ChunkPiece], part: ChunkPiece) -> None:
     """Add a part, joined with the one before it where they follow one another."""
     if whole and whole[-1].end == part.offset:
         whole[-1] = replace(whole[-1], length=whole[-1].length + part.length)
@@ -113,5 +115,5 @@ def _extend(whole: list[Piece], part: Piece) -> None:
         whole.append(part)
 
 
-def _missing(piece: Piece, start: int, end: int, reason: str) -> MissingBytes:
+def _missing(piece: ChunkPiece, start: int, end: int, reason: str) -> MissingBytes:
     return MissingBytes(offset=start, length=end - start, reason=reason)

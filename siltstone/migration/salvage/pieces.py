@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class ChunkPiece:
     """A run of bytes in one chunk.
 
     Attributes:
@@ -38,7 +38,7 @@ class Piece:
         """Whether a checkpoint says that these bytes are the segment's."""
         return bool(self.sums)
 
-    def between(self, start: int, end: int) -> Piece:
+    def between(self, start: int, end: int) -> ChunkPiece:
         """The part in ``[start, end)``, which overlaps it."""
         begin, stop = max(start, self.offset), min(end, self.end)
         skipped = begin - self.offset
@@ -47,14 +47,14 @@ class Piece:
         )
 
 
-def painted(pieces: Iterable[Piece]) -> tuple[list[Piece], list[str]]:
+def painted(pieces: Iterable[ChunkPiece]) -> tuple[list[ChunkPiece], list[str]]:
     """Lay pieces over one another, the later over the earlier; return what is seen, in order.
 
     A piece counts from its first byte to its last, and hides what came before it there. Where an
     earlier piece reaches behind the end of a later one, its rest is shown and named: nothing tells
     whether the later one was the end of the segment then.
     """
-    seen: list[Piece] = []
+    seen: list[ChunkPiece] = []
     doubts: list[str] = []
     for piece in pieces:
         first = bisect_right(seen, piece.offset, key=_offset)
@@ -72,11 +72,11 @@ def painted(pieces: Iterable[Piece]) -> tuple[list[Piece], list[str]]:
     return seen, doubts
 
 
-def _offset(piece: Piece) -> int:
+def _offset(piece: ChunkPiece) -> int:
     return piece.offset
 
 
-def gaps(pieces: Sequence[Piece], start: int, end: int) -> list[tuple[int, int]]:
+def gaps(pieces: Sequence[ChunkPiece], start: int, end: int) -> list[tuple[int, int]]:
     """Return the ranges of ``[start, end)`` that no piece covers; pieces are in order."""
     found = []
     position = start
@@ -89,9 +89,9 @@ def gaps(pieces: Sequence[Piece], start: int, end: int) -> list[tuple[int, int]]
     return [(begin, stop) for begin, stop in found if begin < stop]
 
 
-def runs(pieces: Sequence[Piece]) -> list[list[Piece]]:
+def runs(pieces: Sequence[ChunkPiece]) -> list[list[ChunkPiece]]:
     """Return pieces in groups that have no gap inside."""
-    found: list[list[Piece]] = []
+    found: list[list[ChunkPiece]] = []
     for piece in pieces:
         if found and found[-1][-1].end == piece.offset:
             found[-1].append(piece)

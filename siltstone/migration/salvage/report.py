@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from siltstone.core.records.retention_row import RetentionRow
-from siltstone.migration.salvage.pieces import Piece
+from siltstone.migration.salvage.pieces import ChunkPiece
 
 
 class Verdict(StrEnum):
@@ -39,7 +39,7 @@ class MissingBytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class SalvageTarget:
     """A segment of the new store, and what it is made of.
 
     Attributes:
@@ -49,7 +49,7 @@ class Target:
     """
 
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ChunkPiece, ...]
     offset: int
 
     @property
@@ -93,7 +93,7 @@ class SalvagedSegment:
     proven: int | None
     missing: tuple[MissingBytes, ...]
     why: tuple[str, ...]
-    targets: tuple[Target, ...] = field(repr=False)
+    targets: tuple[SalvageTarget, ...] = field(repr=False)
     attributes: dict[str, str] = field(default_factory=dict)
     attributes_proven: bool = False
 

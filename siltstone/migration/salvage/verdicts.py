@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from siltstone.core.constants import SEGMENT_NAME_BYTES_MAX
-from siltstone.migration.salvage.pieces import Piece, gaps, painted, runs
-from siltstone.migration.salvage.report import MissingBytes, SalvagedSegment, Target, Verdict
+from siltstone.migration.salvage.pieces import ChunkPiece, gaps, painted, runs
+from siltstone.migration.salvage.report import (
+    MissingBytes,
+    SalvagedSegment,
+    SalvageTarget,
+    Verdict,
+)
 
 PREFIX = "salvage/"
 _KEPT_BYTES = SEGMENT_NAME_BYTES_MAX - 64
@@ -28,7 +33,7 @@ class Proof:
     start_offset: int
     length: int
     sealed_length: int | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ChunkPiece, ...]
     missing: tuple[MissingBytes, ...]
 
 
@@ -49,7 +54,7 @@ class Evidence:
     name: str
     container: int
     proof: Proof | None = None
-    named: list[Piece] = field(default_factory=list)
+    named: list[ChunkPiece] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     attributes: dict[str, str] = field(default_factory=dict)
     attributes_proven: bool = False
@@ -108,7 +113,9 @@ def judged(evidence: Evidence) -> SalvagedSegment:
     )
 
 
-def _overlaps(named: Sequence[Piece], proof: Proof | None, used: Sequence[Piece]) -> list[str]:
+def _overlaps(
+    named: Sequence[ChunkPiece], proof: Proof | None, used: Sequence[ChunkPiece]
+) -> list[str]:
     """Named chunks that count in part only, because a checkpoint proves the rest otherwise."""
     if proof is None:
         return []
@@ -124,7 +131,7 @@ def _overlaps(named: Sequence[Piece], proof: Proof | None, used: Sequence[Piece]
 
 
 def _missing(
-    pieces: Sequence[Piece], proof: Proof | None, start: int, end: int
+    pieces: Sequence[ChunkPiece], proof: Proof | None, start: int, end: int
 ) -> tuple[MissingBytes, ...]:
     """The gaps, each with the reason that is known."""
     if proof is None:
@@ -147,11 +154,15 @@ def _missing(
     return tuple(found)
 
 
-def _targets(pieces: Sequence[Piece], start: int, verdict: Verdict) -> tuple[Target, ...]:
+def _targets(
+    pieces: Sequence[ChunkPiece], start: int, verdict: Verdict
+) -> tuple[SalvageTarget, ...]:
     groups = runs(pieces)
     if not groups and verdict is Verdict.EXACT:
-        return (Target(name="", pieces=(), offset=start),)
-    return tuple(Target(name="", pieces=tuple(group), offset=group[0].offset) for group in groups)
+        return (SalvageTarget(name="", pieces=(), offset=start),)
+    return tuple(
+        SalvageTarget(name="", pieces=tuple(group), offset=group[0].offset) for group in groups
+    )
 
 
 def target_name(name: str, offset: int | None, taken: set[str]) -> str:

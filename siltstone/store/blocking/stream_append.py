@@ -12,7 +12,7 @@ from siltstone.store.blocking.background_loop import awaited
 from siltstone.store.handles.arguments import check_stream
 from siltstone.store.handles.streams import (
     PIECE_BYTES,
-    Appended,
+    DurableAppends,
     StreamProgress,
     has_more,
     read_some,
@@ -32,7 +32,7 @@ def append_stream(
     """Append ``stream`` to its end, one append at a time; see ``Segment.append_from``."""
     check_stream(stream)
     size = min(PIECE_BYTES, segment.append_bytes_max)
-    appended = Appended(segment.name, progress)
+    appended = DurableAppends(segment.name, progress)
     flying: tuple[Future[int], int] | None = None
     with appended.telling():
         try:

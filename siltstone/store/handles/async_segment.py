@@ -24,7 +24,7 @@ from siltstone.store.handles.async_buffered_writer import (
     OnDurable,
 )
 from siltstone.store.handles.async_writer import AsyncWriter
-from siltstone.store.handles.streams import PIECE_BYTES, Appended, StreamProgress, read_some
+from siltstone.store.handles.streams import PIECE_BYTES, DurableAppends, StreamProgress, read_some
 from siltstone.store.handles.unpicklable import LivingHandle
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from siltstone.container.models.check import ChunkState
     from siltstone.container.models.segments import ChunkInfo, SegmentInfo, WriterInfo
     from siltstone.core.bytes_like import BytesLike
-    from siltstone.segments.page_cache_reads import Place
+    from siltstone.segments.page_cache_reads import ReadPlace
     from siltstone.store.handles.container_slot import ContainerSlot
     from siltstone.store.handles.segment_home import SegmentHome
 
@@ -133,7 +133,7 @@ class AsyncSegment(LivingHandle):
         check_stream(stream)
         environment = self._store.environment
         size = min(PIECE_BYTES, self.append_bytes_max)
-        appended = Appended(self._name, progress)
+        appended = DurableAppends(self._name, progress)
 
         def read() -> asyncio.Task[bytes]:
             return asyncio.ensure_future(
@@ -386,7 +386,7 @@ class AsyncSegment(LivingHandle):
         await self._container.delete(self._name)
 
 
-def place_of(segment: AsyncSegment, offset: int, length: int) -> Place | None:
+def place_of(segment: AsyncSegment, offset: int, length: int) -> ReadPlace | None:
     """Where ``length`` bytes lie, if something near them was read shortly before; on any thread.
 
     Raises what ``AsyncSegment.read`` raises when nothing can be read.

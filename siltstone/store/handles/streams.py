@@ -83,7 +83,7 @@ class PartialAppendError(SegmentError):
         self.progress = progress
 
 
-class Appended:
+class DurableAppends:
     """Counts the durable appends of one stream.
 
     Attributes:

@@ -54,7 +54,7 @@ class Cache(Section):
     )
 
 
-class Bandwidth(Section):
+class BandwidthSettings(Section):
     """How many bytes a second move between this process and long-term storage at most."""
 
     upload: Rate | None = Field(
@@ -80,7 +80,7 @@ class Tier1(PluginSection):
     log: Text = Field(description="name of the log")
 
 
-class Index(Section):
+class IndexSettings(Section):
     """The local index of the metadata: a cache, which can be deleted while no process uses it."""
 
     path: Text = Field(
@@ -172,7 +172,7 @@ class BackPressure(Section):
     )
 
 
-class Checkpoint(Section):
+class CheckpointSettings(Section):
     """How often the full metadata is written, so that opening reads little."""
 
     bytes: Size = Field(
@@ -206,7 +206,7 @@ class Garbage(Section):
     )
 
 
-class Optimiser(Section):
+class OptimiserSettings(Section):
     """How small chunks become fewer and larger ones, in the background."""
 
     enabled: bool = Field(
@@ -292,7 +292,7 @@ class Health(Section):
     )
 
 
-class Space(Section):
+class SpaceSettings(Section):
     """When long-term storage has too little room, and appends are refused: safe mode."""
 
     free_min: Size = Field(
@@ -310,7 +310,7 @@ class Space(Section):
     )
 
 
-class Metrics(Section):
+class MetricsSection(Section):
     """What an owner measures of itself, for Prometheus and OpenTelemetry; needs the extra."""
 
     enabled: bool = Field(
@@ -371,19 +371,19 @@ class Settings(Section):
     )
     long_term_storage: LongTermStorage
     cache: Cache = Cache()
-    bandwidth: Bandwidth = Bandwidth()
+    bandwidth: BandwidthSettings = BandwidthSettings()
     tier1: Tier1
-    index: Index = Index()
+    index: IndexSettings = IndexSettings()
     segments: Segments = Segments()
     flush: Flush = Flush()
     close: Close = Close()
     back_pressure: BackPressure = BackPressure()
-    checkpoint: Checkpoint = Checkpoint()
+    checkpoint: CheckpointSettings = CheckpointSettings()
     garbage: Garbage = Garbage()
-    optimiser: Optimiser = Optimiser()
+    optimiser: OptimiserSettings = OptimiserSettings()
     relocation: Relocation = Relocation()
     health: Health = Health()
-    space: Space = Space()
-    metrics: Metrics = Metrics()
+    space: SpaceSettings = SpaceSettings()
+    metrics: MetricsSection = MetricsSection()
     reads: Reads = Reads()
     deadlines: Deadlines = Deadlines()

@@ -33,7 +33,7 @@ from siltstone.core.records.frame import Frame, encode_frame
 from siltstone.core.records.log_file_header import FRAMES_OFFSET, LogFileHeader
 from siltstone.core.records.marker_slot import MarkerSlot
 from siltstone.tier1.file.chain import FileRange, LogView, build_view
-from siltstone.tier1.file.claimed import Claimed
+from siltstone.tier1.file.claimed import ClaimedFolder
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
 from siltstone.tier1.file.history import last_frame
 from siltstone.tier1.file.in_use import InUseLock
@@ -199,7 +199,7 @@ def take_over(
     *,
     lineage: bytes,
     new: bool,
-) -> Claimed:
+) -> ClaimedFolder:
     """Steps 2 to 4.
 
     Raises:
@@ -229,7 +229,7 @@ def take_over(
         previous_crc=crc,
     )
     write_header(folder, file, header)
-    return Claimed(
+    return ClaimedFolder(
         slot=slot,
         marker_data=marker_data,
         older=_older(view, header),

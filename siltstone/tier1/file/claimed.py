@@ -11,7 +11,7 @@ from siltstone.tier1.file.folder import OpenFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class ClaimedFolder:
     """What a claim leaves to the writer.
 
     Attributes:

@@ -39,7 +39,7 @@ from siltstone.tier1.file.claim import (
     take_over,
     told_if_overtaken,
 )
-from siltstone.tier1.file.claimed import Claimed
+from siltstone.tier1.file.claimed import ClaimedFolder
 from siltstone.tier1.file.errors import FULL, log_error, translated
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, room_for
 from siltstone.tier1.file.growth import Growth, first_bytes
@@ -154,7 +154,7 @@ class FileFencedLog(LogHandle):
                 raise
             self._start(claimed)
 
-    def _start(self, claimed: Claimed) -> None:
+    def _start(self, claimed: ClaimedFolder) -> None:
         marker = self._marker
         assert marker is not None, "a claim opens the marker"
         self._older, self._dropped_tail = claimed.older, claimed.dropped_tail

@@ -49,7 +49,7 @@ def scan_frames(calls: FileCalls, fd: int, offset: int) -> Iterator[tuple[Frame,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class FileTail:
     """What stands behind the last good frame of a file.
 
     Attributes:
@@ -63,7 +63,7 @@ class Tail:
 
 def look_behind(
     calls: FileCalls, fd: int, offset: int, *, epoch: int, lineage: bytes | None, index: int
-) -> Tail:
+) -> FileTail:
     """Judge the bytes from ``offset`` on, where frame ``index`` of ``epoch`` should stand.
 
     A valid frame further on is searched by how it begins, since a damaged length hides where. It
@@ -85,9 +85,9 @@ def look_behind(
         for place in places:
             frame = decode_frame(read_at(calls, fd, position + place, FRAME_BYTES_MAX))
             if frame is not None and frame.epoch == epoch and frame.index > index:
-                return Tail(length=length, frame_behind=position + place)
+                return FileTail(length=length, frame_behind=position + place)
         if len(piece) < _PIECE_BYTES:
-            return Tail(length=length, frame_behind=None)
+            return FileTail(length=length, frame_behind=None)
         position += len(piece) - len(starts[0])  # A start may lie across the border.
 
 

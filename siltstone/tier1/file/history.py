@@ -22,7 +22,7 @@ MARK_BYTES: Final = MIB
 """So far apart are the places that are kept: a read begins at most so far before its frame."""
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """Where a frame stands in a file.
 
     Attributes:
@@ -45,10 +45,10 @@ class Bookmarks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: tuple[FileKey, Place] | None = None
-        self._places: dict[FileKey, list[Place]] = {}
+        self._last: tuple[FileKey, FramePlace] | None = None
+        self._places: dict[FileKey, list[FramePlace]] = {}
 
-    def note(self, key: FileKey, place: Place) -> None:
+    def note(self, key: FileKey, place: FramePlace) -> None:
         """Keep a place, if there is none near it."""
         self._last = key, place
         places = self._places.get(key)
@@ -58,7 +58,7 @@ class Bookmarks:
                 if not places or place.offset > places[-1].offset:
                     places.append(place)
 
-    def find(self, key: FileKey, index: int) -> Place | None:
+    def find(self, key: FileKey, index: int) -> FramePlace | None:
         """The last known place at or before frame ``index`` of a file."""
         with self._lock:
             places = self._places.get(key, [])
@@ -126,7 +126,7 @@ def _file_frames(
                 index, crc, offset = index + 1, frame.crc, behind
                 yield frame
                 if bookmarks is not None:
-                    bookmarks.note(part.key, Place(index, crc, offset))
+                    bookmarks.note(part.key, FramePlace(index, crc, offset))
                 if index == stop:
                     break
     if index != stop:

@@ -18,7 +18,7 @@ from siltstone.core.records.log_file_header import (
     encode_log_file_header,
 )
 from siltstone.tier1.file.chain import FileRange
-from siltstone.tier1.file.claimed import Claimed
+from siltstone.tier1.file.claimed import ClaimedFolder
 from siltstone.tier1.file.direct import DIRECT_BYTES_MIN, DirectWriter
 from siltstone.tier1.file.folder import BLOCK_BYTES, LogFolder, OpenFile
 from siltstone.tier1.file.growth import Growth
@@ -63,7 +63,7 @@ class EpochWriter:
         self,
         folder: LogFolder,
         marker: Marker,
-        claimed: Claimed,
+        claimed: ClaimedFolder,
         growth: Growth,
         *,
         on_second_frame: Callable[[], None],

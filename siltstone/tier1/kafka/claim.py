@@ -28,10 +28,10 @@ from siltstone.tier1.kafka.more_partitions import (
 from siltstone.tier1.kafka.partition import Partition, TopicView
 from siltstone.tier1.kafka.presence import Presence, Process, presence
 from siltstone.tier1.kafka.record_reads import catch_up, look
-from siltstone.tier1.kafka.scan import Claim, Scan
+from siltstone.tier1.kafka.scan import PlacedClaim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings
-from siltstone.tier1.kafka.shelf import Shelf
+from siltstone.tier1.kafka.shelf import SetAsideTopic
 from siltstone.tier1.kafka.topic_rules import broken_rules, options_of_new
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Claimant:
     topic: str
     connection: Connection
     here: Process
-    shelf: Shelf
+    shelf: SetAsideTopic
     silence_s: float
 
     def prepare(self, lineage: bytes, *, new: bool, above: int, takeover: bool) -> Scan:
@@ -89,7 +89,7 @@ class Claimant:
             owner=owner,
         )
 
-    def send(self, scan: Scan, record: ClaimRecord, *, new: bool) -> tuple[Claim, Sender]:
+    def send(self, scan: Scan, record: ClaimRecord, *, new: bool) -> tuple[PlacedClaim, Sender]:
         """Steps 2 and 3, from ``scan`` on; return the claim, and what sends frames behind it.
 
         Raises:

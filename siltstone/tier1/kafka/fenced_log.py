@@ -46,10 +46,10 @@ from siltstone.tier1.kafka.presence import HOLDERS, Process, this_process
 from siltstone.tier1.kafka.reader import KafkaLogReader
 from siltstone.tier1.kafka.record_reads import catch_up, frames_at, note_start
 from siltstone.tier1.kafka.replacement import copy_aside, fence
-from siltstone.tier1.kafka.scan import Claim, Scan
+from siltstone.tier1.kafka.scan import PlacedClaim, Scan
 from siltstone.tier1.kafka.sender import Sender
 from siltstone.tier1.kafka.settings import KafkaLogSettings
-from siltstone.tier1.kafka.shelf import Shelf
+from siltstone.tier1.kafka.shelf import SetAsideTopic
 from siltstone.tier1.kafka.topic_rules import FRAME_BYTES, options_of_new
 
 
@@ -83,7 +83,7 @@ class KafkaFencedLog(LogHandle):
         self._here = here or this_process()
         self._beat_s = beat_s
         self._connection = Connection(settings.client_options(), self._topic)
-        self._shelf = Shelf(self._topic)
+        self._shelf = SetAsideTopic(self._topic)
         self._claimant = Claimant(
             settings=settings,
             topic=self._topic,
@@ -99,7 +99,7 @@ class KafkaFencedLog(LogHandle):
         self._sender: Sender | None = None
         self._heart: Heart | None = None
         self._lineage = b""
-        self._claim: Claim | None = None
+        self._claim: PlacedClaim | None = None
         self._last_offset = -1
 
     @property
@@ -139,7 +139,7 @@ class KafkaFencedLog(LogHandle):
             self._start(claim)
             return self._epoch
 
-    def _start(self, claim: Claim) -> None:
+    def _start(self, claim: PlacedClaim) -> None:
         self._claim, self._epoch = claim, claim.epoch
         self._lineage, self._last_offset = claim.record.lineage, claim.offset
         self._state = HandleState.CLAIMED

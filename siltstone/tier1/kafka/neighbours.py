@@ -9,13 +9,18 @@ from siltstone.core.records.frame import Frame
 from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.claim_record import KIND_HOLDER, ClaimRecord
 from siltstone.tier1.kafka.errors import deleted
-from siltstone.tier1.kafka.partition import Appended, Partition
+from siltstone.tier1.kafka.partition import AppendedRecord, Partition
 from siltstone.tier1.kafka.record_reads import catch_up
 from siltstone.tier1.kafka.scan import Scan, decode
 
 
 def check_place(
-    partition: Partition, scan: Scan, last: int, appended: Appended, epoch: int, deadline: Deadline
+    partition: Partition,
+    scan: Scan,
+    last: int,
+    appended: AppendedRecord,
+    epoch: int,
+    deadline: Deadline,
 ) -> None:
     """See that a frame stands behind ``last``, with nothing in between that counts.
 

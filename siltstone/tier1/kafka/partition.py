@@ -75,7 +75,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Appended:
+class AppendedRecord:
     """Where a record landed, and the offset of the first one that the log keeps."""
 
     offset: int
@@ -268,7 +268,7 @@ class Partition:
 
         return self.client.run(lambda: self.client.repeat(attempt, deadline), deadline)
 
-    def produce(self, batch: Sequence[Buffer], deadline: Deadline) -> Appended:
+    def produce(self, batch: Sequence[Buffer], deadline: Deadline) -> AppendedRecord:
         """Append a batch to all replicas that count. The same bytes are sent until an answer comes.
 
         Whatever is raised, they may be there, or come later.
@@ -279,7 +279,7 @@ class Partition:
             lambda found: found.responses[0].partition_responses[0],
             deadline,
         )
-        return Appended(offset=answer.base_offset, start=answer.log_start_offset)
+        return AppendedRecord(offset=answer.base_offset, start=answer.log_start_offset)
 
     def _produce_request(self, records: bytes, timeout_ms: int) -> Any:
         topic = ProduceRequest.TopicProduceData

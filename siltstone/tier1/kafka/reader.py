@@ -13,7 +13,7 @@ from siltstone.tier1.kafka.errors import translated
 from siltstone.tier1.kafka.record_reads import catch_up, frames_at, look
 from siltstone.tier1.kafka.scan import Scan
 from siltstone.tier1.kafka.settings import KafkaLogSettings
-from siltstone.tier1.kafka.shelf import Shelf
+from siltstone.tier1.kafka.shelf import SetAsideTopic
 
 
 class KafkaLogReader:
@@ -27,7 +27,7 @@ class KafkaLogReader:
     """
 
     def __init__(
-        self, connection: Connection, topic: str, settings: KafkaLogSettings, shelf: Shelf
+        self, connection: Connection, topic: str, settings: KafkaLogSettings, shelf: SetAsideTopic
     ) -> None:
         self._connection = connection
         self._shelf = shelf

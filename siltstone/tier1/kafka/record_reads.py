@@ -14,7 +14,7 @@ from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.errors import deleted, translated
 from siltstone.tier1.kafka.partition import Fetched, Partition
 from siltstone.tier1.kafka.scan import Scan, decode
-from siltstone.tier1.kafka.shelf import Shelf
+from siltstone.tier1.kafka.shelf import SetAsideTopic
 
 TRIES: Final = 5
 """Looks for the first record of a log that an owner truncates meanwhile."""
@@ -46,7 +46,7 @@ def catch_up(
             scan.start_at(start)
 
 
-def look(partition: Partition, shelf: Shelf, deadline_s: float) -> Scan:
+def look(partition: Partition, shelf: SetAsideTopic, deadline_s: float) -> Scan:
     """Return the log as it is now, from where the one on the shelf ended, or from its first record.
 
     Raises like ``catch_up``.

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PlacedClaim:
     """A claim and the epoch that its place gives it."""
 
     record: ClaimRecord
@@ -75,7 +75,7 @@ class Scan:
         self.start: int | None = None
         self.next_offset: int | None = None
         self.epoch = 0
-        self.claim: Claim | None = None
+        self.claim: PlacedClaim | None = None
         self.lineages: set[bytes] = set()
         self._frame_lineage: bytes | None = None
         self.end = 0
@@ -153,7 +153,7 @@ class Scan:
         self._begun = self.end
         self.has_ended = False
         if record.kind == KIND_CLAIM:
-            self.claim = Claim(record=record, epoch=self.epoch, offset=offset)
+            self.claim = PlacedClaim(record=record, epoch=self.epoch, offset=offset)
             self.lineages.add(record.lineage)
         else:
             self.claim = None
@@ -162,7 +162,7 @@ class Scan:
         if record.above > self.epoch:
             raise CorruptDataError("a holder without a claim", where=self._place(offset))
         if record.above == self.epoch:
-            self.claim = Claim(record=record, epoch=self.epoch, offset=offset)
+            self.claim = PlacedClaim(record=record, epoch=self.epoch, offset=offset)
             self.lineages.add(record.lineage)
 
     def _add_frame(self, offset: int, frame: Frame) -> None:

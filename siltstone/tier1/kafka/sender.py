@@ -9,7 +9,7 @@ from typing import Final
 from siltstone.core.constants import Buffer
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.tier1.kafka.line import Line, LineError
-from siltstone.tier1.kafka.partition import Appended, Partition
+from siltstone.tier1.kafka.partition import AppendedRecord, Partition
 from siltstone.tier1.kafka.record_batch import encode_batch
 
 SEQUENCE_MAX: Final = 2**31 - 1
@@ -38,7 +38,7 @@ class Sender:
         self._line: Line | None = None
         self._no_line = Deadline(0)
 
-    def send(self, buffers: Sequence[Buffer], deadline: Deadline) -> Appended:
+    def send(self, buffers: Sequence[Buffer], deadline: Deadline) -> AppendedRecord:
         """Append one record whose value is ``buffers``, on all replicas that count."""
         batch = encode_batch(
             buffers,
@@ -50,7 +50,7 @@ class Sender:
         self._sequence = 0 if self._sequence == SEQUENCE_MAX else self._sequence + 1
         return appended
 
-    def _by_line(self, batch: Sequence[Buffer], deadline: Deadline) -> Appended | None:
+    def _by_line(self, batch: Sequence[Buffer], deadline: Deadline) -> AppendedRecord | None:
         """Append by a line; ``None`` when there is none, or nothing is known of the batch now."""
         if self._line is None:
             if not self._sequence or not self._open(deadline):
@@ -62,7 +62,7 @@ class Sender:
             _log.debug("a line to topic %s ended: %s", self._partition.topic, error)
             self._line = None
             return None
-        return Appended(offset=offset, start=start)
+        return AppendedRecord(offset=offset, start=start)
 
     def _open(self, deadline: Deadline) -> bool:
         """Try to have a line, unless that failed a moment ago."""

@@ -8,7 +8,7 @@ from uuid import UUID
 from siltstone.tier1.kafka.scan import Scan
 
 
-class Shelf:
+class SetAsideTopic:
     """Has room for one scan. Who takes it has it alone. Thread-safe.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from siltstone.bindings.memory.bucket import Chunk
+from siltstone.bindings.memory.bucket import StoredChunk
 from siltstone.core.errors import CorruptDataError, LogLostError, SiltstoneError
 from siltstone.core.records.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from siltstone.core.records.envelope import RecordKind, claimed_kind
@@ -45,7 +45,7 @@ class Bench:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def chunk(self, name: str) -> Chunk:
+    def chunk(self, name: str) -> StoredChunk:
         return self.world.bucket.chunks[name.encode()]
 
     def journal(self) -> list[str]:

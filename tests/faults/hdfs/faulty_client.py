@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from siltstone.bindings.hdfs.clients import Clients, Writer
+from siltstone.bindings.hdfs.clients import Clients, FileWriter
 
 OPENING = ("create", "append")
 FAULTS = ("fails before", "fails after", "hangs before", "hangs after", "panics")
@@ -84,10 +84,10 @@ class FaultyClients:
     def reader(self) -> FaultyClient:
         return FaultyClient(self._real.reader(), self._plan)
 
-    def writer(self, path: str) -> Writer:
+    def writer(self, path: str) -> FileWriter:
         found = self._real.writer(path)
         client: Any = FaultyClient(found.client, self._plan)
-        return Writer(found.number, client)
+        return FileWriter(found.number, client)
 
     def closer(self, path: str) -> FaultyClient:
         return FaultyClient(self._real.closer(path), self._plan)

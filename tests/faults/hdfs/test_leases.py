@@ -17,7 +17,7 @@ from services.hdfs import COPIES, Hdfs
 from services.server import Server
 from siltstone.bindings.hdfs import writes
 from siltstone.bindings.hdfs.chunk_storage import HdfsChunkStorage
-from siltstone.bindings.hdfs.clients import Clients, Writer
+from siltstone.bindings.hdfs.clients import Clients, FileWriter
 from siltstone.bindings.hdfs.web import copies_told
 from siltstone.core.errors import (
     ChunkAccessDeniedError,
@@ -251,12 +251,12 @@ class Overtaken:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def writer(self, path: str) -> Writer:
+    def writer(self, path: str) -> FileWriter:
         found = self._real.writer(path)
         client: Any = SimpleNamespace(
             append=lambda path: (self._act(), found.client.append(path))[1]
         )
-        return Writer(found.number, client)
+        return FileWriter(found.number, client)
 
 
 def test_who_was_overtaken_writes_nothing(service: HdfsService) -> None:

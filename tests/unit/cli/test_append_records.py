@@ -18,7 +18,7 @@ import pytest
 
 import siltstone
 from siltstone.cli import append_command
-from siltstone.cli.record_cuts import Cutter, Lines, Pieces, Prefixed
+from siltstone.cli.record_cuts import Lines, Pieces, Prefixed, RecordCutter
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.blocking.writer import Writer
 from tests.unit.cli.conftest import Command
@@ -49,7 +49,7 @@ RECORDS = prefixed(*(Random(number).randbytes(number) for number in range(200)))
     ],
 )
 def test_a_stream_is_cut_behind_its_records_however_it_arrives(
-    make: Callable[[], Cutter], data: bytes, expected: list[bytes]
+    make: Callable[[], RecordCutter], data: bytes, expected: list[bytes]
 ) -> None:
     for step in range(1, len(data) + 2):
         cutter = make()

@@ -29,7 +29,7 @@ from siltstone.migration.legacy import export
 from siltstone.pipelines import copy_plan, import_notes, verify_copy
 from siltstone.pipelines import work as packing
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import OK, Item, Outcome, Work
+from siltstone.pipelines.work import OK, Item, ItemOutcome, Work
 from siltstone.store.blocking.segment import Segment
 from tests.unit.cli.conftest import Command, Ran
 
@@ -56,7 +56,7 @@ class Watch:
     """What ``LocalExecutor.run`` did."""
 
     ends_at: int | None = 1
-    runs: list[Generator[Outcome]] = field(default_factory=list)
+    runs: list[Generator[ItemOutcome]] = field(default_factory=list)
     kept: list[BaseException] = field(default_factory=list)
     done: int = 0
 
@@ -71,7 +71,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
         watched.runs.append(made)
         return made
 
-    def passed(outcomes: Generator[Outcome]) -> Generator[Outcome]:
+    def passed(outcomes: Generator[ItemOutcome]) -> Generator[ItemOutcome]:
         with closing(outcomes):
             for outcome in outcomes:
                 if watched.done == watched.ends_at:

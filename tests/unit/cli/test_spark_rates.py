@@ -11,7 +11,7 @@ import siltstone
 from siltstone.core.constants import KIB
 from siltstone.pipelines.scrub import plan_scrub, scrub
 from siltstone.pipelines.store_view import store_view
-from siltstone.pipelines.work import OK, Item, Outcome, Work, share_of
+from siltstone.pipelines.work import OK, Item, ItemOutcome, Work, share_of
 from tests.memory_folder import folder_in_memory
 from tests.unit.cli.conftest import Command
 
@@ -66,7 +66,7 @@ class Four:
 
     workers = 4
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         items = [item for pack in packs for item in pack]
         for number in range(4):
             with work.open(4) as step:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from siltstone.container.models.check import Wish
+from siltstone.container.models.check import CheckOptions
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import SegmentNotFoundError
 from siltstone.core.records.time_row import TimeRow
@@ -252,7 +252,7 @@ def test_check_tells_of_times_that_fall_and_a_resumed_one_does_not_again() -> No
         (found,) = [finding async for finding in container.check()]
         assert (found.severity, found.where) == ("damage", "segment log")
         assert "falls" in found.message
-        assert [finding async for finding in container.check(Wish(after=1))] == []
+        assert [finding async for finding in container.check(CheckOptions(after=1))] == []
         await container.close()
 
     with world(settings=SETTINGS) as place:

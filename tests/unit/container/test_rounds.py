@@ -93,7 +93,7 @@ def test_a_trim_that_fails_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch)
                 await container.truncate(name, 5_000)
         await made.environment.sleep(0.1)
         assert trims(owner) == ["a"]
-        assert isinstance(collector.trouble.error, ChunkError)
+        assert isinstance(collector.backoff.error, ChunkError)
         with pytest.raises(ChunkError):
             await container.collect()
         monkeypatch.undo()
@@ -209,8 +209,8 @@ def test_what_is_tidied_again_is_not_what_an_upload_brings() -> None:
         container, tidying = owner.container, owner.container._parts.checkpointer.tidying
 
         def uploaded(operation: str, name: str) -> None:
-            if operation == "create" and "index-" in name and tidying.trouble.error is None:
-                tidying.trouble.happened(CorruptDataError("injected", where="c"))
+            if operation == "create" and "index-" in name and tidying.backoff.error is None:
+                tidying.backoff.failed(CorruptDataError("injected", where="c"))
 
         for _ in range(4):
             await container.append("a", bytes(9_000))

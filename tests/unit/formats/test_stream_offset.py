@@ -18,7 +18,7 @@ if missing_packages():
 from siltstone.core.errors import CorruptDataError, FormatError
 from siltstone.spark.stream_offsets import (
     LastRead,
-    Position,
+    StreamPosition,
     lineages_of,
     offset_of,
     positions_of,
@@ -28,7 +28,7 @@ from siltstone.spark.stream_offsets import (
 POSITIONS = st.dictionaries(
     st.text(min_size=1, max_size=9),
     st.builds(
-        Position,
+        StreamPosition,
         segment_id=st.integers(1, 2**63),
         offset=st.integers(0, 2**63),
         done=st.booleans(),
@@ -45,7 +45,7 @@ LINEAGE = "0f8fad5b-d9cb-469f-a165-70867728950e"
 def test_the_example() -> None:
     data = example("stream-offset.md")
     last = LastRead(length=7, sum=0x01020304)
-    positions = {"a": Position(segment_id=7, offset=12, first=5, last=last)}
+    positions = {"a": StreamPosition(segment_id=7, offset=12, first=5, last=last)}
     assert positions_of(json.loads(data)) == positions
     assert lineages_of(json.loads(data)) == {0: LINEAGE}
     assert json.dumps(offset_of(positions, {0: LINEAGE})).encode() == data
@@ -54,7 +54,7 @@ def test_the_example() -> None:
 @pytest.mark.slow
 @given(POSITIONS, LINEAGES)
 def test_positions_and_lineages_come_back(
-    positions: dict[str, Position], lineages: dict[int, str]
+    positions: dict[str, StreamPosition], lineages: dict[int, str]
 ) -> None:
     text = json.dumps(offset_of(positions, lineages))
     assert positions_of(json.loads(text)) == positions

@@ -20,7 +20,7 @@ from siltstone.metadata.time_index import (
     OFFSET_END,
     STEP_BYTES,
     STEP_MS,
-    Appended,
+    TimedBytes,
     flushed_before,
     newest_times,
     offset_before,
@@ -64,7 +64,7 @@ class Segment:
     """What was appended, and how much of it is flushed."""
 
     rows: Rows = field(default_factory=Rows)
-    parts: list[Appended] = field(default_factory=list)
+    parts: list[TimedBytes] = field(default_factory=list)
     flushed: int = 0
     start: int = 0
 
@@ -73,7 +73,7 @@ class Segment:
         return self.parts[-1].end if self.parts else 0
 
     def append(self, size: int, time_ms: int) -> None:
-        self.parts.append(Appended(self.length, self.length + size, time_ms))
+        self.parts.append(TimedBytes(self.length, self.length + size, time_ms))
 
     def flush(self, count: int) -> None:
         waiting = [part for part in self.parts if part.end > self.flushed][:count]
@@ -105,7 +105,7 @@ class Segment:
             self.rows.tables, SEGMENT, self.start, self.flushed, tail, time_ms, now_ms
         )
 
-    def first_since(self, time_ms: int, now_ms: int) -> Appended | None:
+    def first_since(self, time_ms: int, now_ms: int) -> TimedBytes | None:
         """The first readable append that counts as made at ``time_ms`` or later."""
         found, counts_ms = None, now_ms
         for part in reversed([part for part in self.parts if part.end > self.start]):
@@ -358,7 +358,7 @@ def test_a_search_looks_at_few_rows() -> None:
         return scan(*arguments, **options)  # type: ignore[arg-type]
 
     for count in range(1, 5_001):
-        part = Appended((count - 1) * MIB, count * MIB, count * 1_000)
+        part = TimedBytes((count - 1) * MIB, count * MIB, count * 1_000)
         known = newest_times(rows.tables, SEGMENT, part.offset)
         rows.put(plan_times(SEGMENT, known, part.offset, [part], part.end))
     rows.scan = counting  # type: ignore[method-assign]

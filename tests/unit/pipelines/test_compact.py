@@ -15,7 +15,7 @@ from siltstone.core.constants import KIB
 from siltstone.pipelines.compact import CHANGED, DAMAGED, MergeWork, compact
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import OwnedStore, owned_store
-from siltstone.pipelines.work import FAILED, OK, Item, Outcome, Work
+from siltstone.pipelines.work import FAILED, OK, Item, ItemOutcome, Work
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
 
 RULES = CompactionRules(small_bytes=8 * KIB, chunk_bytes=64 * KIB, count_min=2)
@@ -65,10 +65,10 @@ class Between:
 
     workers = 2
 
-    def __init__(self, happen: Callable[[Outcome], Outcome]) -> None:
+    def __init__(self, happen: Callable[[ItemOutcome], ItemOutcome]) -> None:
         self.happen = happen
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         assert pickle.loads(pickle.dumps(work)) == work
         for outcome in list(LocalExecutor(2).run(work, packs)):
             yield self.happen(outcome)
@@ -118,7 +118,7 @@ def test_what_changes_meanwhile_stays_as_it_was(folder: Path) -> None:
 
         did: list[str] = []
 
-        def happen(outcome: Outcome) -> Outcome:
+        def happen(outcome: ItemOutcome) -> ItemOutcome:
             if not did:
                 # Behind the plan and the copy: one is gone, one is shorter, one is longer.
                 call("a", "delete")
@@ -141,7 +141,7 @@ def test_a_worker_that_writes_elsewhere_is_noticed(folder: Path) -> None:
     before = chunks(folder)
     with owned_store(folder) as store:
 
-        def lose(outcome: Outcome) -> Outcome:
+        def lose(outcome: ItemOutcome) -> ItemOutcome:
             chunk_path(folder, outcome.subject).unlink()
             return outcome
 
@@ -173,7 +173,7 @@ def test_a_repeated_task_finds_its_chunk_written_and_nothing_is_lost(folder: Pat
         class Twice:
             workers = 1
 
-            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
                 kept = [list(pack) for pack in packs]
                 list(executor.run(work, kept))
                 return executor.run(work, kept)
@@ -242,7 +242,7 @@ def test_merges_travel(folder: Path) -> None:
         class Seeing:
             workers = 1
 
-            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+            def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
                 seen.extend(packs)
                 yield from ()
 

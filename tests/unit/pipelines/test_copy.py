@@ -29,8 +29,8 @@ from siltstone.pipelines.copy_plan import (
     PART_BYTES,
     SESSION_BYTES,
     UNREADABLE,
-    Lack,
-    Origin,
+    CopyOrigin,
+    MissingRange,
     groups_of,
     origin_of,
     sessions_of,
@@ -41,7 +41,16 @@ from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
 from siltstone.pipelines.verify_export import BEHIND, DIFFERS, MISSING, TRUNCATED
-from siltstone.pipelines.work import FAILED, OK, SAME, Executor, Item, Outcome, PipelineError, Work
+from siltstone.pipelines.work import (
+    FAILED,
+    OK,
+    SAME,
+    Executor,
+    Item,
+    ItemOutcome,
+    PipelineError,
+    Work,
+)
 from siltstone.store.assemble import open_storage
 from tests.unit.pipelines.conftest import text
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
@@ -261,13 +270,15 @@ class Failing:
 
     workers = 2
 
-    def __init__(self, change: Callable[[list[Outcome]], list[Outcome]], times: int = 1) -> None:
+    def __init__(
+        self, change: Callable[[list[ItemOutcome]], list[ItemOutcome]], times: int = 1
+    ) -> None:
         self.change = change
         self.times = times
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         kept = [list(pack) for pack in packs]
-        found: list[Outcome] = []
+        found: list[ItemOutcome] = []
         for _ in range(self.times):
             found = list(LocalExecutor(2).run(work, kept))
         yield from self.change(found)
@@ -291,9 +302,9 @@ def test_tasks_that_ran_twice_leave_one_copy_and_no_garbage(folder: Path, target
 def test_a_task_that_failed_leaves_its_segment_as_it_was(folder: Path, target: Path) -> None:
     write(folder, a=text("a", 1_200_000), b=b"b")
 
-    def fail(found: list[Outcome]) -> list[Outcome]:
+    def fail(found: list[ItemOutcome]) -> list[ItemOutcome]:
         big = max(found, key=lambda outcome: outcome.length)
-        bad = Outcome(subject=big.subject, status=FAILED, message="no answer")
+        bad = ItemOutcome(subject=big.subject, status=FAILED, message="no answer")
         return [bad if outcome is big else outcome for outcome in found]
 
     assert copied(folder, target, Failing(fail))["a"] == FAILED
@@ -345,7 +356,7 @@ INFO = SegmentInfo(
 
 @given(st.lists(st.tuples(st.integers(0, 5 * GIB), st.integers(1, 3 * GIB)), max_size=8))
 def test_sessions_and_tasks_hold_all_in_order(ranges: list[tuple[int, int]]) -> None:
-    lacks = [Lack(info=INFO, start=start, stop=start + count) for start, count in ranges]
+    lacks = [MissingRange(info=INFO, start=start, stop=start + count) for start, count in ranges]
     sessions = list(sessions_of(lacks))
     assert sum(lack.stop - lack.start for session in sessions for lack in session) == sum(
         count for _, count in ranges
@@ -369,10 +380,10 @@ def test_sessions_and_tasks_hold_all_in_order(ranges: list[tuple[int, int]]) -> 
 
 
 def test_small_segments_share_a_task() -> None:
-    lacks = [Lack(info=INFO, start=0, stop=16_384) for _ in range(400)]
+    lacks = [MissingRange(info=INFO, start=0, stop=16_384) for _ in range(400)]
     (session,) = sessions_of(lacks)
     assert len(list(groups_of(session))) == 1
-    assert len(list(groups_of([Lack(info=INFO, start=0, stop=256 * MIB)]))) == 8
+    assert len(list(groups_of([MissingRange(info=INFO, start=0, stop=256 * MIB)]))) == 8
 
 
 @pytest.mark.parametrize(
@@ -380,5 +391,5 @@ def test_small_segments_share_a_task() -> None:
 )
 def test_what_is_no_mark_is_none(mark: str) -> None:
     assert origin_of(mark) is None
-    origin = Origin(store="u", segment_id=4, base=7, lineage="0a")
+    origin = CopyOrigin(store="u", segment_id=4, base=7, lineage="0a")
     assert origin_of(origin.text()) == origin

@@ -33,7 +33,7 @@ from siltstone.pipelines.verify_export import (
     plan_verify_export,
     verify_export,
 )
-from siltstone.pipelines.work import FAILED, OK, Outcome
+from siltstone.pipelines.work import FAILED, OK, ItemOutcome
 from siltstone.store.assemble import storage_of
 from tests.unit.pipelines.conftest import Fill, text
 from tests.unit.pipelines.stores import chunk_path, flip, make_store
@@ -45,7 +45,7 @@ FILE_BYTES = 10_000
 
 def exported(
     folder: Path, out: Path | str, form: Form, records: Records, names: Sequence[str] = ()
-) -> list[Outcome]:
+) -> list[ItemOutcome]:
     with store_view(folder) as view:
         items = plan_export(view, view.segments(names), out, form, records, FILE_BYTES)
         assert pickle.loads(pickle.dumps(items)) == items

@@ -13,7 +13,7 @@ from siltstone.core.environment import SystemEnvironment
 from siltstone.core.errors import ChunkUnavailableError
 from siltstone.core.storage.deadline import DeadlineChunkStorage
 from siltstone.pipelines.local_executor import on_threads
-from siltstone.pipelines.work import Outcome
+from siltstone.pipelines.work import ItemOutcome
 
 
 class Silent(MemoryChunkStorage):
@@ -40,7 +40,7 @@ def test_a_job_ends_whose_calls_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Silent()
     storage = DeadlineChunkStorage(service, SystemEnvironment(), deadline_s=0.05)
 
-    def step(item: One) -> Outcome:
+    def step(item: One) -> ItemOutcome:
         storage.stat("a")
         raise AssertionError("it has answered")
 

@@ -18,7 +18,7 @@ from siltstone.core.constants import KIB, MIB
 from siltstone.core.environment import SystemEnvironment
 from siltstone.pipelines import local_executor
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import OK, Outcome, Step
+from siltstone.pipelines.work import OK, ItemOutcome, Step
 
 BYTES = bytes(64 * KIB)
 
@@ -40,9 +40,9 @@ class Doing:
 
     @contextmanager
     def open(self, openings: int = 1) -> Iterator[Step]:
-        def step(item: Number) -> Outcome:
+        def step(item: Number) -> ItemOutcome:
             self.step(item)
-            return Outcome(subject=str(item.value), status=OK, length=item.size)
+            return ItemOutcome(subject=str(item.value), status=OK, length=item.size)
 
         yield step
 
@@ -172,8 +172,8 @@ def test_of_packs_that_fail_at_once_the_first_error_is_all_that_is_told(
 ) -> None:
     """A full disk fails them all; asyncio prints a traceback of each that nobody asks for."""
 
-    def failed(*_: object) -> asyncio.Future[list[Outcome]]:
-        future: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+    def failed(*_: object) -> asyncio.Future[list[ItemOutcome]]:
+        future: asyncio.Future[list[ItemOutcome]] = asyncio.get_running_loop().create_future()
         future.set_exception(OSError("no space"))
         return future
 

@@ -18,7 +18,7 @@ from siltstone.core.errors import StoreError
 from siltstone.pipelines.copy_plan import CONFLICT
 from siltstone.pipelines.export_layout import Form, Records
 from siltstone.pipelines.local_executor import LocalExecutor
-from siltstone.pipelines.work import OK, SAME, Item, Outcome, Work
+from siltstone.pipelines.work import OK, SAME, Item, ItemOutcome, Work
 from tests.unit.pipelines import test_export as exports
 from tests.unit.pipelines.conftest import text
 from tests.unit.pipelines.stores import make_store
@@ -89,7 +89,7 @@ def test_a_copy_with_bytes_that_tier_1_forgot_does_not_go_on(
 class Dying(LocalExecutor):
     """Ends as if killed once a pack is done."""
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         for outcome in super().run(work, packs):
             yield outcome
             raise KeyboardInterrupt

@@ -21,7 +21,7 @@ from siltstone.pipelines.record_sums import plan_sums, record_sums
 from siltstone.pipelines.scrub import DAMAGED, MISSING, SHORT, UNVERIFIED, scrub
 from siltstone.pipelines.store_view import store_view
 from siltstone.pipelines.verify_copy import plan_verify_copy, verify_copy
-from siltstone.pipelines.work import OK, Executor, Item, Outcome, Work
+from siltstone.pipelines.work import OK, Executor, Item, ItemOutcome, Work
 from tests.unit.pipelines.conftest import text
 from tests.unit.pipelines.stores import flip, make_store
 
@@ -96,7 +96,7 @@ class Elsewhere:
     def __init__(self, store: Path) -> None:
         self.store = str(store / "siltstone.yaml")
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         changed: Any = work
         yield from LocalExecutor(2).run(replace(changed, store=self.store), packs)
 

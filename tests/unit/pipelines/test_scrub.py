@@ -13,12 +13,12 @@ import siltstone
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED, GONE, MISSING, SHORT, ScrubWork, plan_scrub, scrub
 from siltstone.pipelines.store_view import store_view
-from siltstone.pipelines.work import FAILED, OK, Item, Outcome, Work
+from siltstone.pipelines.work import FAILED, OK, Item, ItemOutcome, Work
 from tests.unit.pipelines.conftest import Fill
 from tests.unit.pipelines.stores import chunk_path, flip
 
 
-def statuses(outcomes: Iterable[Outcome]) -> dict[str, str]:
+def statuses(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:
     found = list(outcomes)
     assert len({outcome.subject for outcome in found}) == len(found)
     return {outcome.subject: outcome.status for outcome in found}
@@ -83,7 +83,7 @@ class Slow:
         self.before = before
         self.inner = inner
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         for pack in packs:
             for item in pack:
                 self.before()  # type: ignore[operator]

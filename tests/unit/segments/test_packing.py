@@ -14,17 +14,17 @@ from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, LogEr
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.writer_row import WriterRow
 from siltstone.segments.concat_staging import Joining
-from siltstone.segments.pack import Run, in_slices, place
+from siltstone.segments.pack import PackedRun, in_slices, place
 from tests.support.oracles.memory_layout_store import CommitOutcome
 from tests.unit.segments.segment_world import Call, Fault, World, data, run, small
 
 WRITE_ONCE = Profile(append=False, concat=False, seal=False)
 
 
-def run_of(world: World, segment_id: int, length: int) -> Run:
+def run_of(world: World, segment_id: int, length: int) -> PackedRun:
     offset = world.layouts.layout(segment_id).storage_length
     whole = data(length, segment_id)
-    return Run(
+    return PackedRun(
         segment_id=segment_id,
         offset=offset,
         length=length,
@@ -82,7 +82,7 @@ def test_slices_hold_whole_runs_and_few_rows() -> None:
     world = World()
     row = WriterRow(segment_id=1, number=7, name="w", sequence=3, offset=4, length=6)
     runs = [
-        Run(segment_id=n, offset=0, length=1, buffers=(b"x",), writers=(row,) * (n % 5))
+        PackedRun(segment_id=n, offset=0, length=1, buffers=(b"x",), writers=(row,) * (n % 5))
         for n in range(1, 50)
     ]
     slices = in_slices(place(runs), 9)
@@ -101,8 +101,8 @@ def test_writers_and_lengths_go_with_each_run() -> None:
             world.layouts.add(segment_id)
         row = WriterRow(segment_id=2, number=7, name="w", sequence=3, offset=0, length=4)
         runs = [
-            Run(segment_id=1, offset=0, length=3, buffers=(b"abc",)),
-            Run(segment_id=2, offset=0, length=4, buffers=(b"defg",), writers=(row,)),
+            PackedRun(segment_id=1, offset=0, length=3, buffers=(b"abc",)),
+            PackedRun(segment_id=2, offset=0, length=4, buffers=(b"defg",), writers=(row,)),
         ]
         assert await world.segments.write_packed(runs) == 2
         assert world.layouts.rows.writers == {(2, 7): row}

@@ -12,13 +12,13 @@ import pytest
 from siltstone.core.constants import BLOCK_BYTES, GROUP_BLOCKS
 from siltstone.core.errors import CorruptDataError
 from siltstone.core.storage.optional_verbs import ReadNow
-from siltstone.segments.page_cache_reads import SHARE_BYTES_MIN, NearReads, Place
+from siltstone.segments.page_cache_reads import SHARE_BYTES_MIN, NearReads, ReadPlace
 from tests.unit.segments.segment_world import World, data, run
 
 VERSION = "version"
 
 
-async def made(length: int) -> tuple[World, bytes, Place]:
+async def made(length: int) -> tuple[World, bytes, ReadPlace]:
     """One chunk that still grows, its bytes and its place."""
     world = World()
     world.layouts.add(1)

@@ -10,13 +10,13 @@ from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout import Layout
 from siltstone.core.records.segment_state import SegmentState
-from siltstone.segments.chunk_cuts import Cutter, Step, plan_steps
+from siltstone.segments.chunk_cuts import BufferCutter, Step, plan_steps
 from siltstone.segments.concat import plan_concat
 from siltstone.segments.concat_staging import Ends
 from siltstone.segments.dropped_chunks import plan_dropping
 from siltstone.segments.read import PART_BYTES, plan_extent, plan_read
 from siltstone.segments.trim import plan_remove, plan_trim
-from siltstone.segments.write import Tail, Written, plan_commit
+from siltstone.segments.write import TailChunk, Written, plan_commit
 
 B = BLOCK_BYTES
 P = PART_BYTES
@@ -83,13 +83,13 @@ def test_steps(
     ],
 )
 def test_cutter(start: int, end: int, pieces: list[bytes]) -> None:
-    cutter = Cutter([b"abc", b"", bytearray(b"de"), memoryview(b"fg")], 5)
+    cutter = BufferCutter([b"abc", b"", bytearray(b"de"), memoryview(b"fg")], 5)
     assert cutter.end == 12
     assert [bytes(piece) for piece in cutter.cut(start, end)] == pieces
 
 
 def test_cutter_of_nothing() -> None:
-    assert Cutter([], 5).end == 5
+    assert BufferCutter([], 5).end == 5
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def written(start: int, end: int, chunk_id: int, *, append: bool = False) -> Wri
 
 OPEN = chunk(1, 20, closed=False)
 SHARED = chunk(1, 20, references=2, closed=False)
-TAIL = Tail(chunk=OPEN, extent=extent(0, 1, 20))
+TAIL = TailChunk(chunk=OPEN, extent=extent(0, 1, 20))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ TAIL = Tail(chunk=OPEN, extent=extent(0, 1, 20))
 )  # fmt: skip
 def test_commit(
     last: Chunk | None,
-    tail: Tail | None,
+    tail: TailChunk | None,
     steps: list[Written],
     appendable: bool,
     chunks: list[tuple[int, int, bool]],

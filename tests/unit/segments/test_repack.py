@@ -12,7 +12,7 @@ from siltstone.core.constants import ROWS_PER_SLICE
 from siltstone.core.errors import ChunkUnavailableError, CorruptDataError, LogError
 from siltstone.core.records.extent import Extent
 from siltstone.core.records.layout_change import LayoutChange
-from siltstone.segments.pack import Run
+from siltstone.segments.pack import PackedRun
 from siltstone.segments.repack import MOVES_PER_SLICE, REPACK_EXTENTS_MAX
 from tests.support.oracles.memory_layout_store import CommitOutcome
 from tests.unit.segments.segment_world import Call, Fault, World, data, run, small
@@ -28,7 +28,7 @@ async def pack(world: World, ids: Sequence[int]) -> None:
             world.layouts.add(segment_id)
         offset = world.layouts.layout(segment_id).storage_length
         part = data(LENGTH, segment_id + offset)
-        runs.append(Run(segment_id=segment_id, offset=offset, length=LENGTH, buffers=(part,)))
+        runs.append(PackedRun(segment_id=segment_id, offset=offset, length=LENGTH, buffers=(part,)))
     assert await world.segments.write_packed(runs) == len(ids)
 
 

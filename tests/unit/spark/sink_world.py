@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import siltstone
 from siltstone.spark.data_source import SegmentSource
-from siltstone.spark.sink import SegmentStreamWriter, SegmentWriter
+from siltstone.spark.sink import SegmentSinkWriter, SegmentStreamWriter
 
 T = TypeVar("T")
 SCHEMA = StructType([StructField("value", StringType())])
@@ -70,11 +70,11 @@ class Sink:
     def options(self, **options: str) -> dict[str, str]:
         return {"store": str(self.folder), "segment": "s", **options}
 
-    def planned(self, *, overwrite: bool = False, **options: str) -> SegmentWriter:
+    def planned(self, *, overwrite: bool = False, **options: str) -> SegmentSinkWriter:
         """The writer of a batch, as it arrives in a task."""
         schema = KEYED if "key" in options else SCHEMA
         writer = SegmentSource(self.options(**options)).writer(schema, overwrite)
-        assert isinstance(writer, SegmentWriter)
+        assert isinstance(writer, SegmentSinkWriter)
         return sent(writer)
 
     def ending(self, *, overwrite: bool = False, **options: str) -> SegmentStreamWriter:
@@ -86,7 +86,7 @@ class Sink:
 
     def task(
         self,
-        writer: SegmentWriter | SegmentStreamWriter,
+        writer: SegmentSinkWriter | SegmentStreamWriter,
         partition: int,
         rows: Sequence[str],
         *,

@@ -13,7 +13,7 @@ import pytest
 
 import siltstone
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.segments.page_cache_reads import NEAR_BYTES_MAX, Place
+from siltstone.segments.page_cache_reads import NEAR_BYTES_MAX, ReadPlace
 from tests.unit.bindings.nfs.test_kept_files import can_tell
 
 BLOCK_BYTES = 256 * 1024
@@ -27,7 +27,7 @@ class Calls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ordinary = 0
         self.near = 0
-        run, read_all, read = AsyncChunkStorage.run, Place.read_all, Place.read
+        run, read_all, read = AsyncChunkStorage.run, ReadPlace.read_all, ReadPlace.read
 
         async def counted(*arguments: object, **more: object) -> object:
             self.ordinary += arguments[1] == "read_into"
@@ -44,8 +44,8 @@ class Calls:
             return done
 
         monkeypatch.setattr(AsyncChunkStorage, "run", counted)
-        monkeypatch.setattr(Place, "read_all", read_all_counted)
-        monkeypatch.setattr(Place, "read", read_counted)
+        monkeypatch.setattr(ReadPlace, "read_all", read_all_counted)
+        monkeypatch.setattr(ReadPlace, "read", read_counted)
 
 
 @pytest.fixture

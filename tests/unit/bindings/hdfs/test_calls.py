@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from siltstone.bindings.hdfs import calls as module
-from siltstone.bindings.hdfs.calls import Calls, GivenUpError, StoppedError, Turn
+from siltstone.bindings.hdfs.calls import Calls, CallStoppedError, GivenUpError, Turn
 from siltstone.core import spare_threads
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 
@@ -99,7 +99,7 @@ def test_closing_waits_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.001)
         calls.close()
         assert quick.result(120) is None
-    with pytest.raises(StoppedError):
+    with pytest.raises(CallStoppedError):
         calls.call(lambda _: 7, Deadline(120))
 
 

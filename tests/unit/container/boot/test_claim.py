@@ -16,7 +16,7 @@ from siltstone.container.boot.claim import (
     replay,
     scan_log,
 )
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
     FencedError,
@@ -188,7 +188,7 @@ def test_the_first_claim_of_all_is_of_a_new_lineage() -> None:
     assert len(lineage) == 16
     assert claimed == Claimed(
         epoch=1,
-        found=Found(lineage=lineage, recovered=None),
+        found=BootState(lineage=lineage, recovered=None),
         log_first=0,
         log_end=0,
         dropped_tail=77,
@@ -417,7 +417,7 @@ def test_frames_are_read_again_when_they_were_truncated_meanwhile(times: int) ->
     log = ScriptedLog(frame(3), frame(4))
     log.truncated = times
     boot = Boot()
-    where = Found(lineage=LINEAGE, recovered=None)
+    where = BootState(lineage=LINEAGE, recovered=None)
     found = boot.run(lambda _: scan_log(cast(FencedLog, log), where, boot.environment))
     assert (found.first, found.newest) == (3, 4)
 
@@ -426,7 +426,7 @@ def test_a_log_that_is_truncated_under_every_read_is_given_up() -> None:
     log = ScriptedLog(frame(3))
     log.truncated = 6
     boot = Boot()
-    where = Found(lineage=LINEAGE, recovered=None)
+    where = BootState(lineage=LINEAGE, recovered=None)
     with pytest.raises(LogTruncatedError):
         boot.run(lambda _: scan_log(cast(FencedLog, log), where, boot.environment))
     assert log.truncated == 0

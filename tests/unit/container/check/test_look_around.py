@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from siltstone.container.check.checker import Present, _check_system
+from siltstone.container.check.checker import ContainerSnapshot, _check_system
 from siltstone.core.errors import ClosedError
 from siltstone.core.records.checkpoint import SystemLayout
 from siltstone.core.records.chunk import Chunk
@@ -116,7 +116,7 @@ def test_chunks_of_the_table_log_are_not_gone_through_for_each_of_them() -> None
         async def verify_chunk(self, chunk: Chunk, *, deep: bool) -> None:
             verified.append(chunk.chunk_id)
 
-    present = Present(
+    present = ContainerSnapshot(
         reading=cast(Any, None),
         segments=cast(Any, None),
         system=cast(Any, Segments()),
@@ -125,7 +125,7 @@ def test_chunks_of_the_table_log_are_not_gone_through_for_each_of_them() -> None
     )
 
     async def whole() -> None:
-        async def look() -> Present:
+        async def look() -> ContainerSnapshot:
             return present
 
         findings = _check_system(look, present, cast(Any, None), deep=False)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
-from siltstone.container.flush.flush_plan import Share, fill
+from siltstone.container.flush.flush_plan import FlushRange, fill
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.container.state.segment_map import map_segment
@@ -401,7 +401,7 @@ def test_chunks_are_filled_to_the_last_byte(sizes: list[int], chunk_bytes: int) 
     shares = []
     for number, size in enumerate(sizes, 1):
         segment = OpenSegment(SegmentState(segment_id=number, name=name_of(number)), 0)
-        shares.append(Share(segment=segment, start=0, end=size))
+        shares.append(FlushRange(segment=segment, start=0, end=size))
     chunks = fill(shares, chunk_bytes)
     filled = [sum(share.size for share in chunk) for chunk in chunks]
     assert all(size == chunk_bytes for size in filled[:-1])

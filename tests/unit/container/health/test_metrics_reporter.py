@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.container.health.metrics_reporter import (
     HELD_BY,
-    KeptBytes,
+    LogByteCounter,
     LogNeeds,
     Measuring,
     held_by,
@@ -46,7 +46,7 @@ def test_what_holds_the_log(
 
 
 def test_kept_bytes_go_with_their_frames() -> None:
-    kept = KeptBytes()
+    kept = LogByteCounter()
     for index in range(5_000):
         kept.add(index, 10)
     assert kept.size == 50_000

@@ -192,13 +192,13 @@ def test_slow_calls_make_storage_slow_and_rest_the_optimiser() -> None:
         found = await health(owner)
         assert (found.state, found.reasons) == (HealthState.SLOW, (HealthReason.SLOW,))
         assert found.latency_s == 3.0
-        assert parts.optimiser.trouble.pausing
-        assert not parts.collector.trouble.pausing
-        assert not parts.storage_writer.trouble.pausing
+        assert parts.optimiser.backoff.pausing
+        assert not parts.collector.backoff.pausing
+        assert not parts.storage_writer.backoff.pausing
         made.environment.latency = lambda pool, chance: 0.0
         await made.environment.sleep(70)
         assert (await health(owner)).state is HealthState.OK
-        assert not parts.optimiser.trouble.pausing
+        assert not parts.optimiser.backoff.pausing
 
     play(story)
 
@@ -236,13 +236,13 @@ def test_late_bytes_alone_do_not_rest_the_garbage() -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container
         await container.append("a", pattern(1, 100))
-        container._parts.storage_writer.trouble.held = lambda: True
+        container._parts.storage_writer.backoff.suspended = lambda: True
         await made.environment.sleep(200)
         found = await health(owner)
         assert (found.state, found.reasons) == (HealthState.DEGRADED, (HealthReason.LATE,))
-        assert not container._parts.collector.trouble.pausing
-        assert container._parts.optimiser.trouble.pausing
-        container._parts.storage_writer.trouble.held = lambda: False
+        assert not container._parts.collector.backoff.pausing
+        assert container._parts.optimiser.backoff.pausing
+        container._parts.storage_writer.backoff.suspended = lambda: False
 
     play(story)
 

@@ -12,7 +12,7 @@ import pytest
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage, Profile
 from siltstone.container.changes import concat
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.health.space import Space, SpaceLimits, is_short
+from siltstone.container.health.space import RoomWatch, SpaceLimits, is_short
 from siltstone.container.models.segments import Append, Put, Remove
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.core.chunk_storage import ChunkStorage
@@ -63,7 +63,7 @@ def play(
 )
 def test_when_room_is_short(free: int | None, used: int | None, was: bool, short: bool) -> None:
     limits = SpaceLimits(free_bytes_min=100, used_bytes_max=1_000)
-    assert is_short(Space(free_bytes=free, used_bytes=used), limits, was=was) is short
+    assert is_short(RoomWatch(free_bytes=free, used_bytes=used), limits, was=was) is short
 
 
 async def fill(made: World, owner: Owner) -> None:

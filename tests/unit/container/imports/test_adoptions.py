@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import Profile
 from siltstone.container.compact.compaction import CompactionRules
-from siltstone.container.models.check import Wish
+from siltstone.container.models.check import CheckOptions
 from siltstone.container.models.imports import (
     Adoption,
     ImportedChunk,
@@ -445,7 +445,7 @@ def test_a_check_tells_of_an_object_whose_size_was_changed(
         storage.delete("old/a")
         storage.create("old/a", [now])
         for deep in (True, False):
-            check = owner.container.check(Wish(deep=deep))
+            check = owner.container.check(CheckOptions(deep=deep))
             told = [f async for f in check if f.severity == "damage"]
             assert [(f.where, word in f.message) for f in told] == [("old/a", True)], told
 

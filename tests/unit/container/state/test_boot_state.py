@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from siltstone.container.state.boot_state import (
-    Found,
+    BootState,
     check_begin,
     check_frames,
     check_lineage,
@@ -68,13 +68,13 @@ RECOVERED = Recovered(
 
 
 @pytest.fixture
-def where() -> Found:
+def where() -> BootState:
     """Of a container with a journal."""
     return found(LINEAGE, RECOVERED)
 
 
 @pytest.fixture
-def new() -> Found:
+def new() -> BootState:
     """Of a new container."""
     return found(LINEAGE, None)
 
@@ -92,9 +92,9 @@ def frame(index: int, epoch: int) -> Frame:
     )
 
 
-def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: Found) -> None:
+def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: BootState) -> None:
     assert (
-        Found(
+        BootState(
             lineage=LINEAGE,
             recovered=RECOVERED,
             table_start=40,
@@ -112,13 +112,13 @@ def test_a_boot_starts_at_the_table_log_and_the_index_of_the_journal(where: Foun
     assert (without.repaired, without.warnings) == (False, ())
 
 
-def test_a_new_container_starts_with_nothing(new: Found) -> None:
-    assert Found(lineage=LINEAGE, recovered=None) == new
+def test_a_new_container_starts_with_nothing(new: BootState) -> None:
+    assert BootState(lineage=LINEAGE, recovered=None) == new
     assert (new.index_files, new.index_version, new.index_crc) == ((), 0, 0)
     assert (new.table_start, new.table_end, new.repaired) == (0, 0, False)
 
 
-def test_another_index_changes_nothing_else(where: Found) -> None:
+def test_another_index_changes_nothing_else(where: BootState) -> None:
     older = checkpoint(60)
     at = where.starting_at(older)
     assert (at.index_files, at.index_version, at.index_crc) == (older.index_files, 60, 61)
@@ -128,13 +128,13 @@ def test_another_index_changes_nothing_else(where: Found) -> None:
     assert empty.starting_at(RECOVERED.checkpoint) == where
 
 
-def test_a_warning_is_told_once(where: Found) -> None:
+def test_a_warning_is_told_once(where: BootState) -> None:
     warned = where.warned("another", "a warning").warned("another")
     assert warned.warnings == ("a warning", "another")
     assert replace(warned, warnings=where.warnings) == where
 
 
-def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None:
+def test_a_log_of_the_same_lineage_is_accepted(where: BootState, new: BootState) -> None:
     check_lineage(where, LINEAGE)
     for lineage in (LINEAGE, OTHER, None):
         check_lineage(new, lineage)
@@ -148,7 +148,7 @@ def test_a_log_of_the_same_lineage_is_accepted(where: Found, new: Found) -> None
     ],
 )
 def test_a_log_of_another_lineage_is_refused(
-    where: Found, lineage: bytes | None, message: str
+    where: BootState, lineage: bytes | None, message: str
 ) -> None:
     with pytest.raises(LogLostError) as caught:
         check_lineage(where, lineage)
@@ -165,12 +165,12 @@ def test_a_log_of_another_lineage_is_refused(
     [(EPOCH, SAFE, NEWEST + 1), (EPOCH + 1, 0, NEWEST + 1), (EPOCH, SAFE - 1, NEWEST + 9)],
 )
 def test_a_log_that_holds_what_is_needed_is_accepted(
-    where: Found, epoch: int, first: int, end: int
+    where: BootState, epoch: int, first: int, end: int
 ) -> None:
     check_log(where, epoch, first, end)
 
 
-def test_a_new_container_needs_nothing_of_its_log(new: Found) -> None:
+def test_a_new_container_needs_nothing_of_its_log(new: BootState) -> None:
     check_log(new, 0, 10**6, 0)
     check_frames(new, [frame(0, EPOCH + 9)])
 
@@ -200,7 +200,7 @@ def test_a_new_container_needs_nothing_of_its_log(new: Found) -> None:
     ],
 )
 def test_a_log_that_lacks_something_is_refused(
-    where: Found, epoch: int, first: int, end: int, message: str
+    where: BootState, epoch: int, first: int, end: int, message: str
 ) -> None:
     with pytest.raises(LogLostError) as caught:
         check_log(where, epoch, first, end)
@@ -211,7 +211,7 @@ def test_a_log_that_lacks_something_is_refused(
 @pytest.mark.parametrize("count", [1, 11, 40])
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH, EPOCH + 1])
 def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
-    where: Found, first: int, count: int, epoch: int
+    where: BootState, first: int, count: int, epoch: int
 ) -> None:
     frames = [
         frame(index, epoch if index == NEWEST else EPOCH + (index > NEWEST))
@@ -228,12 +228,12 @@ def test_a_frame_of_a_later_epoch_at_the_newest_index_is_refused(
     )
 
 
-def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: Found) -> None:
+def test_frames_behind_the_newest_index_may_be_of_any_epoch(where: BootState) -> None:
     check_frames(where, [])
     check_frames(where, [frame(index, EPOCH + 1) for index in range(NEWEST + 1, NEWEST + 5)])
 
 
-def test_frames_that_begin_behind_the_safe_index_are_refused(where: Found) -> None:
+def test_frames_that_begin_behind_the_safe_index_are_refused(where: BootState) -> None:
     check_begin(where, None)
     check_begin(where, SAFE)
     with pytest.raises(LogLostError) as caught:

@@ -12,7 +12,7 @@ from siltstone.container.state.extent_cache import RecentPlaces
 from siltstone.core.errors import ClosedError, FencedError
 from siltstone.core.records.chunk import Chunk
 from siltstone.metadata.tables import Tables
-from siltstone.segments.page_cache_reads import NearReads, Place
+from siltstone.segments.page_cache_reads import NearReads, ReadPlace
 from tests.unit.container.container_world import World
 
 EXTENT = 10
@@ -26,13 +26,13 @@ class Rows:
         self.moment = object()
         self.found = 0
 
-    def find(self, segment_id: int, offset: int) -> Place | None:
+    def find(self, segment_id: int, offset: int) -> ReadPlace | None:
         self.found += 1
         start = offset // EXTENT * EXTENT
         near = cast("NearReads", self)
-        return Place(segment_id, start, start + EXTENT, -start, CHUNK, {}, near)
+        return ReadPlace(segment_id, start, start + EXTENT, -start, CHUNK, {}, near)
 
-    def learn(self, place: Place, offset: int, end: int) -> None:
+    def learn(self, place: ReadPlace, offset: int, end: int) -> None:
         assert place.start <= offset < end <= place.end
         place.sums[offset] = (end,)
 
@@ -107,7 +107,7 @@ def test_where_nothing_tells_nothing_is_found() -> None:
     assert places.find("a", 5, 6) is None
 
 
-def refused(kind: type[Exception], place: Callable[[str, int, int], Place | None]) -> None:
+def refused(kind: type[Exception], place: Callable[[str, int, int], ReadPlace | None]) -> None:
     with pytest.raises(kind):
         place("a", 0, 1)
 

@@ -17,7 +17,7 @@ import pytest
 
 from siltstone.container.reader.read_container import ReadContainer
 from siltstone.container.state.kept_tail import CACHE_BYTES_MAX, KeptTail
-from siltstone.container.state.tail import Lack, LogSlice
+from siltstone.container.state.tail import Fetch, LogSlice
 from siltstone.core.constants import KIB, MIB
 from siltstone.core.errors import CorruptDataError, LogLostError
 from siltstone.core.fenced_log import FencedLog
@@ -278,7 +278,7 @@ def test_who_follows_a_log_reads_its_end_without_asking_it_again() -> None:
         (place,) = left_in_log(reader)
         made.shared_log.frames.clear()
         buffer = bytearray(4)
-        await kept.fill([Lack(place, 0, memoryview(buffer))])
+        await kept.fill([Fetch(place, 0, memoryview(buffer))])
         assert buffer == b"news"
         await reader.close()
         await made.crash(owner)

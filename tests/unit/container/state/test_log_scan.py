@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from siltstone.container.state.boot_state import Found
+from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.log_scan import LogScan
 from siltstone.core.constants import Buffer
 from siltstone.core.environment import SystemEnvironment
@@ -42,7 +42,7 @@ def append(segment_id: int, offset: int, length: int) -> Sequence[Buffer]:
 
 
 def scan_of(*frames: Frame) -> LogScan:
-    scan = LogScan(Found(lineage=LINEAGE, recovered=None), SystemEnvironment())
+    scan = LogScan(BootState(lineage=LINEAGE, recovered=None), SystemEnvironment())
     for one in frames:
         scan.take(one)
     return scan
@@ -66,7 +66,7 @@ def test_the_second_look_begins_before_all_that_is_in_no_chunk_and_not_long_befo
     for _ in range(50):
         lengths: dict[int, int] = {}
         places: list[tuple[int, int, int]] = []
-        scan = LogScan(Found(lineage=LINEAGE, recovered=None), SystemEnvironment())
+        scan = LogScan(BootState(lineage=LINEAGE, recovered=None), SystemEnvironment())
         for index in range(1_000):
             segment_id = chance.choice([1, 1, 1, 2, 3])
             offset = lengths.get(segment_id, 0)

@@ -24,7 +24,7 @@ from siltstone.migration.backup.restore import restore_backup
 from siltstone.migration.backup.verify import verify_backups
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.scrub import DAMAGED
-from siltstone.pipelines.work import Item, Outcome, PipelineError, Work
+from siltstone.pipelines.work import Item, ItemOutcome, PipelineError, Work
 from tests.unit.migration.backups import content, content_of, files, noise
 from tests.unit.pipelines.stores import make_store
 
@@ -49,7 +49,7 @@ class Tried:
         self.seen = seen
         self.rounds = 0
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         self.rounds += 1
         kept = [list(pack) for pack in packs]
         tries = [list(LocalExecutor(2).run(work, kept))]
@@ -99,7 +99,7 @@ class Halves:
         self.place = place
         self.rounds = 0
 
-    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[ItemOutcome]:
         kept = [list(pack) for pack in packs]
         self.rounds += 1
         if self.rounds == 1:
@@ -136,10 +136,10 @@ class Overtaken:
         self.place = place
         self.status = status
 
-    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Any]]) -> Generator[ItemOutcome]:
         names = [item.name for pack in packs for item in pack]
         assert create_backup(self.folder, self.place, takeover=True).copied_fragments == len(names)
-        yield from (Outcome(subject=name, status=self.status, message="no") for name in names)
+        yield from (ItemOutcome(subject=name, status=self.status, message="no") for name in names)
 
     def close(self) -> None:
         pass
@@ -165,7 +165,7 @@ class Elsewhere:
     def __init__(self, change: Callable[[Any], Any]) -> None:
         self.change = change
 
-    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[Outcome]:
+    def run(self, work: Work, packs: Iterable[Sequence[Item]]) -> Generator[ItemOutcome]:
         yield from LocalExecutor(2).run(self.change(work), packs)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from siltstone.migration.legacy.findings import Finding
+from siltstone.migration.legacy.findings import LegacyFinding
 from siltstone.migration.source.places import LegacyPlace, PlacedFile
 from tests.unit.migration.legacy.rolling_model import ModelFile
 
@@ -54,7 +54,7 @@ def of_model(files: Mapping[str, ModelFile]) -> MemoryPlace:
     return MemoryPlace({key: (bytes(one.data), one.sealed) for key, one in files.items()})
 
 
-def bytes_of(place: LegacyPlace, finding: Finding) -> bytes:
+def bytes_of(place: LegacyPlace, finding: LegacyFinding) -> bytes:
     found = bytearray()
     for piece in finding.pieces:
         assert piece.start == finding.start + len(found)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from siltstone.migration.legacy.examine import examine
-from siltstone.migration.legacy.findings import Finding, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Reason
 from tests.unit.migration.legacy.places_of_tests import bytes_of, of_model
 from tests.unit.migration.legacy.random_lives import carry_out
 from tests.unit.migration.legacy.rolling_model import (
@@ -59,16 +59,16 @@ def test_what_is_found_is_what_the_original_reads(
         compare(model, name, finding, bytes_of(place, finding))
 
 
-def compare(model: RollingModel, name: str, finding: Finding, data: bytes) -> None:
-    if finding.verdict is Verdict.REFUSED and finding.reason in OURS:
+def compare(model: RollingModel, name: str, finding: LegacyFinding, data: bytes) -> None:
+    if finding.verdict is ImportVerdict.REFUSED and finding.reason in OURS:
         return
     try:
         start, length, sealed, expected = model.read(name)
     except AbsentError:
-        assert finding.verdict is not Verdict.IMPORTABLE
+        assert finding.verdict is not ImportVerdict.IMPORTABLE
     except UnreadableError:
-        assert finding.verdict is Verdict.REFUSED
+        assert finding.verdict is ImportVerdict.REFUSED
     else:
-        assert finding.verdict is Verdict.IMPORTABLE, finding
+        assert finding.verdict is ImportVerdict.IMPORTABLE, finding
         assert (finding.start, finding.length, finding.sealed) == (start, length, sealed)
         assert data == expected

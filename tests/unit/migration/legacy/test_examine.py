@@ -10,7 +10,7 @@ import pytest
 
 from siltstone.bindings.memory.chunk_storage import MemoryChunkStorage
 from siltstone.migration.legacy.examine import examine
-from siltstone.migration.legacy.findings import Finding, Oddity, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LegacyFinding, Oddity, Reason
 from siltstone.migration.legacy.names import LegacyLayoutError, Naming
 from siltstone.migration.source.places import FolderPlace, StoragePlace
 from tests.unit.migration.legacy.places_of_tests import MemoryPlace, bytes_of, of_texts
@@ -18,20 +18,20 @@ from tests.unit.migration.legacy.places_of_tests import MemoryPlace, bytes_of, o
 TWO = {"a$header": "maxsize=3&0=a$offset.0&3=a$offset.3&", "a$offset.0": "abc", "a$offset.3": "de"}
 
 
-def one(place: MemoryPlace, segment: str = "a") -> Finding:
+def one(place: MemoryPlace, segment: str = "a") -> LegacyFinding:
     (found,) = (found for found in examine(place).segments if found.segment == segment)
     return found
 
 
 def reason(files: Mapping[str, str | bytes], segment: str = "a") -> Reason | None:
     found = one(of_texts(files), segment)
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is ImportVerdict.REFUSED
     assert found.message
     assert not found.pieces
     return found.reason
 
 
-def oddities(found: Finding) -> set[Oddity]:
+def oddities(found: LegacyFinding) -> set[Oddity]:
     return {note.oddity for note in found.notes}
 
 
@@ -109,7 +109,7 @@ def test_an_entry_that_lacks_its_end_alone_counts_with_its_chunk() -> None:
 @pytest.mark.parametrize("header", ["", "max", "maxsize", "maxsize="])
 def test_a_create_that_died_made_nothing(header: str) -> None:
     place = of_texts({**TWO, "b$header": header})
-    assert one(place, "b").verdict is Verdict.ABSENT
+    assert one(place, "b").verdict is ImportVerdict.ABSENT
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_header_that_can_not_be_read() -> None:
     place = of_texts({**TWO, "b$header": "maxsize=3&"})
     place.broken = frozenset({"b$header"})
     assert one(place, "b").reason is Reason.UNREADABLE
-    assert one(place).verdict is Verdict.IMPORTABLE
+    assert one(place).verdict is ImportVerdict.IMPORTABLE
 
 
 def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ def test_what_may_lie_behind_a_link_is_refused(tmp_path: Path, link: str, refuse
     assert found[refused].reason is Reason.LINK
     assert link in found[refused].message
     others = {"a", "b"} - {refused} - ({"b"} if link == "s" else set())
-    assert {found[name].verdict for name in others} == {Verdict.IMPORTABLE}
+    assert {found[name].verdict for name in others} == {ImportVerdict.IMPORTABLE}
 
 
 def test_a_bucket_does_not_tell_what_is_sealed() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from siltstone.migration.legacy.examine import examine
-from siltstone.migration.legacy.findings import LayoutFindings, Oddity, Reason, Verdict
+from siltstone.migration.legacy.findings import ImportVerdict, LayoutFindings, Oddity, Reason
 from siltstone.migration.legacy.header import encode_header, parse_header
 from siltstone.migration.legacy.names import Naming
 from siltstone.migration.source.places import FolderPlace
@@ -54,13 +54,13 @@ def test_a_segment_is_what_the_original_reads(
 ) -> None:
     (finding,) = (one for one in found.segments if one.segment == segment["name"])
     if segment["kind"] == "absent":
-        assert finding.verdict is Verdict.ABSENT
+        assert finding.verdict is ImportVerdict.ABSENT
         return
     if segment["kind"] == "damaged":
-        assert finding.verdict is Verdict.REFUSED
+        assert finding.verdict is ImportVerdict.REFUSED
         assert finding.reason is REFUSED[finding.segment]
         return
-    assert finding.verdict is Verdict.IMPORTABLE, finding.message
+    assert finding.verdict is ImportVerdict.IMPORTABLE, finding.message
     assert finding.length == segment["length"]
     assert finding.start == segment["first_readable_offset"]
     assert finding.sealed is segment["sealed"]

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from siltstone.core.chunk_names import data_chunk, segment_folder, shared_chunk
 from siltstone.migration.salvage.chunk_files import chunk_file, name_of_folder
-from siltstone.migration.salvage.pieces import Piece, gaps, painted, runs
+from siltstone.migration.salvage.pieces import ChunkPiece, gaps, painted, runs
 from siltstone.migration.salvage.report import MissingBytes, Verdict
 from siltstone.migration.salvage.verdicts import Evidence, Proof, judged, target_name
 
 
-def piece(offset: int, length: int, chunk: str = "c", *, proven: bool = False) -> Piece:
-    return Piece(
+def piece(offset: int, length: int, chunk: str = "c", *, proven: bool = False) -> ChunkPiece:
+    return ChunkPiece(
         offset=offset,
         length=length,
         chunk=chunk,
@@ -112,7 +112,9 @@ def test_without_a_checkpoint_nothing_is_exact() -> None:
     assert late.why == ("nothing tells whether the bytes below 3 were truncated or are missing",)
 
 
-def proof(*pieces: Piece, start: int = 0, length: int = 10, sealed: int | None = None) -> Proof:
+def proof(
+    *pieces: ChunkPiece, start: int = 0, length: int = 10, sealed: int | None = None
+) -> Proof:
     lacking = tuple(
         MissingBytes(offset=begin, length=stop - begin, reason="gone")
         for begin, stop in gaps(pieces, start, length)

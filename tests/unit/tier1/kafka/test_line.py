@@ -15,7 +15,7 @@ from siltstone.core.constants import Buffer
 from siltstone.core.remote.deadline import Deadline, DeadlineError
 from siltstone.tier1.kafka.client import CLIENT_ID
 from siltstone.tier1.kafka.line import ANSWER_BYTES_MAX, Line, LineError
-from siltstone.tier1.kafka.partition import Appended
+from siltstone.tier1.kafka.partition import AppendedRecord
 from siltstone.tier1.kafka.produce_message import ProduceMessages, UnexpectedAnswerError
 from siltstone.tier1.kafka.sender import Sender
 
@@ -221,9 +221,9 @@ class StubPartition:
         self.sent.append(("open", b""))
         return StubLine(self)
 
-    def produce(self, batch: Sequence[Buffer], deadline: Deadline) -> Appended:
+    def produce(self, batch: Sequence[Buffer], deadline: Deadline) -> AppendedRecord:
         self.sent.append(("client", b"".join(batch)))
-        return Appended(offset=len(self.sent), start=0)
+        return AppendedRecord(offset=len(self.sent), start=0)
 
 
 class StubLine:

@@ -13,7 +13,7 @@ from siltstone.core.remote.deadline import Deadline
 from siltstone.tier1.kafka.partition import Fetched
 from siltstone.tier1.kafka.record_reads import look
 from siltstone.tier1.kafka.scan import Scan
-from siltstone.tier1.kafka.shelf import Shelf
+from siltstone.tier1.kafka.shelf import SetAsideTopic
 
 ID = UUID(int=7)
 
@@ -62,18 +62,18 @@ class StubPartition:
         )
 
 
-def seen(partition: StubPartition, shelf: Shelf) -> Scan:
+def seen(partition: StubPartition, shelf: SetAsideTopic) -> Scan:
     return look(partition, shelf, 10)  # type: ignore[arg-type]
 
 
-def shelf_after(partition: StubPartition) -> Shelf:
-    shelf = Shelf("t")
+def shelf_after(partition: StubPartition) -> SetAsideTopic:
+    shelf = SetAsideTopic("t")
     shelf.give(seen(partition, shelf))
     return shelf
 
 
 def test_one_at_a_time_has_it() -> None:
-    shelf = Shelf("t")
+    shelf = SetAsideTopic("t")
     scan = seen(StubPartition(frames(1)), shelf)
     shelf.give(scan)
     assert shelf.take(ID) is scan
