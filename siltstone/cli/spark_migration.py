@@ -202,7 +202,7 @@ def verify_import(
     """
     from siltstone.migration.files.import_plan import plan_files
     from siltstone.migration.files.verify_files import verify_files
-    from siltstone.migration.legacy.verify import DIFFERS, MISSING
+    from siltstone.migration.source.range_compare import DIFFERS, MISSING
     from siltstone.pipelines.store_view import store_view
     from siltstone.pipelines.work import FAILED, OK
 

@@ -31,8 +31,8 @@ def verify_migration(
     """Compare, tell what became of each segment, and end as the worst of it asks."""
     from siltstone.migration.legacy.locate import located
     from siltstone.migration.legacy.reconcile import look
-    from siltstone.migration.legacy.verify import DIFFERS, MISSING
     from siltstone.migration.legacy.verify import verify as run_verify
+    from siltstone.migration.source.range_compare import DIFFERS, MISSING
     from siltstone.pipelines.owned_store import owned_store
     from siltstone.pipelines.scrub import DAMAGE
     from siltstone.pipelines.store_view import store_view

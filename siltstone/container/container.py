@@ -8,36 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from siltstone.container.assembly import OwnerParts
 from siltstone.container.boot.claim import Claimed, bridged, claim
-from siltstone.container.check_calls import CheckCalls
+from siltstone.container.changes.segment_changes import NewSegment
+from siltstone.container.check.checker import ContainerSnapshot, check_container
+from siltstone.container.check.examine import examine_chunks
 from siltstone.container.close.owner_end import end_owner
 from siltstone.container.close.settlement import OWNERS_MAX, settle
 from siltstone.container.commit.repeats import assured
 from siltstone.container.compact.compaction import Compaction
 from siltstone.container.garbage.garbage import GarbageVerbs
 from siltstone.container.health.monitor import ContainerHealth
+from siltstone.container.imports.record_sums import keep_sums, record_sums
+from siltstone.container.models.check import CheckOptions, ChunkState
 from siltstone.container.models.segments import (
     ChunkInfo,
     CommitResult,
     Condition,
     ContainerStats,
+    Finding,
     Operation,
     SegmentInfo,
+    TableValue,
+    WriterInfo,
 )
 from siltstone.container.models.settings import CloseFlush, ContainerSettings
-from siltstone.container.reads.pinned_maps import PinCalls
+from siltstone.container.models.tables import UpdatePage
+from siltstone.container.reads.pinned_maps import Pins, writers_of
 from siltstone.container.reads.reads import Reading
+from siltstone.container.reads.row_pages import RowPage, row_page
+from siltstone.container.retention.retention import Retention
 from siltstone.container.state.log_scan import LOG_POOL
-from siltstone.container.state_calls import StateCalls
-from siltstone.container.table_calls import TableCalls
-from siltstone.container.time_calls import TimeCalls
+from siltstone.container.state.table_snapshots import LivingSnapshot
 from siltstone.core.chunk_names import claim_file
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
@@ -53,9 +61,21 @@ from siltstone.core.errors import (
 from siltstone.core.fenced_log import FencedLog
 from siltstone.core.metrics import NO_METRICS, Metrics
 from siltstone.core.records.claim import Claim, encode_claim
-from siltstone.core.storage.async_storage import AsyncChunkStorage
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
 from siltstone.segments.page_cache_reads import ReadPlace
+
+if TYPE_CHECKING:
+    from siltstone.container.assembly import OwnerParts
+    from siltstone.container.imports.adoptions import Adoptions
+    from siltstone.container.imports.sessions import Imports
+    from siltstone.container.models.legacy import LegacyLayout, LegacySegment
+    from siltstone.container.reads.reads import Reading
+    from siltstone.core.records.chunk import Chunk
+    from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+_DEEP = CheckOptions()
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +84,7 @@ class _Stop(Exception):  # noqa: N818 - not an error: it ends the group of backg
     pass
 
 
-class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
+class Container:
     """One owned container. Made by ``open_container``.
 
     Attributes:
@@ -72,6 +92,7 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         append_many: see ``Appender.append_many``.
         append_as: see ``Appender.append_as``.
         update: see ``Updater.update``.
+        pins: maps of segments, and the pins that keep their chunks.
     """
 
     append: Callable[..., asyncio.Future[int]]
@@ -90,6 +111,9 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         self.append_many = parts.appender.append_many
         self.append_as = parts.appender.append_as
         self.update = parts.updater.update
+        self.pins = Pins(
+            parts.container, parts.storage, parts.environment, self._reading, self._reading_now
+        )
         self._stopped = asyncio.Event()
         parts.on_failure = self._failed
         self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")
@@ -285,6 +309,190 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
             raise await self._judged(error) from error
         await parts.table_writer.truncate_log()
 
+    # --- changes of segments ----------------------------------------------------------------------
+
+    def _timed(self, verb: str) -> AbstractContextManager[None]:
+        return self._parts.storage.metrics.timed(verb)
+
+    async def create(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> SegmentInfo:
+        """Make an empty segment, and tell of it; see ``SegmentVerbs.create``."""
+        parts = self._parts
+        made = await self.make(name, exist_ok=exist_ok, attributes=attributes)
+        if made is None or parts.legacy.is_on:
+            return parts.reading.info(name)
+        segment_id, created_ms = made
+        state = SegmentState(segment_id=segment_id, name=name, created_ms=created_ms)
+        return parts.reading.info_of_new(state, attributes or {})
+
+    async def make(
+        self, name: str, *, exist_ok: bool = False, attributes: Mapping[str, str] | None = None
+    ) -> NewSegment | None:
+        """See ``SegmentVerbs.create``."""
+        with self._timed("create"):
+            return await self._parts.verbs.create(name, exist_ok=exist_ok, attributes=attributes)
+
+    async def rename(self, name: str, new_name: str) -> None:
+        """See ``SegmentVerbs.rename``."""
+        await self._parts.verbs.rename(name, new_name)
+
+    async def seal(self, name: str) -> SegmentInfo:
+        """See ``SegmentVerbs.seal``."""
+        with self._timed("seal"):
+            await self._parts.verbs.seal(name)
+        return self._parts.reading.info(name)
+
+    async def truncate(self, name: str, offset: int) -> None:
+        """See ``SegmentVerbs.truncate``."""
+        if offset < 0:
+            raise ValueError(f"offset must be at least 0, not {offset}")
+        with self._timed("truncate"):
+            await self._parts.verbs.truncate(name, offset)
+
+    async def delete(self, name: str) -> None:
+        """See ``SegmentVerbs.delete``."""
+        with self._timed("delete"):
+            await self._parts.verbs.delete(name)
+
+    @property
+    def imports(self) -> Imports:
+        """The sessions in which others bring chunks."""
+        return self._parts.imports
+
+    @property
+    def adoptions(self) -> Adoptions:
+        """The objects that import sessions took in place."""
+        return self._parts.adoptions
+
+    async def record_sums(self, name: str, progress: Callable[[int], None]) -> int:
+        """See ``record_sums.record_sums``."""
+        parts = self._parts
+        parts.pipeline.check_alive()
+        return await record_sums(
+            parts.pipeline, parts.reading, parts.segments, parts.storage, name, progress
+        )
+
+    async def keep_sums(self, chunk: Chunk, sums: Sequence[int]) -> None:
+        """See ``record_sums.keep_sums``."""
+        self._parts.pipeline.check_alive()
+        await keep_sums(self._parts.pipeline, chunk, sums)
+
+    async def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
+        """See ``LegacyWriter.begin``."""
+        await self._parts.legacy.begin(layout, segments, self._parts.storage)
+
+    async def end_legacy(self) -> None:
+        """See ``LegacyWriter.end``."""
+        await self._parts.legacy.end()
+
+    async def legacy_adoption(self) -> str | None:
+        """See ``LegacyWriter.adoption``."""
+        return self._parts.legacy.adoption
+
+    async def writers(self, name: str) -> list[WriterInfo]:
+        """See ``writers_of``."""
+        return writers_of(await self._reading_now(), name)
+
+    async def register_writer(self, name: str, writer: str) -> WriterInfo:
+        """See ``SegmentVerbs.register_writer``."""
+        return await self._parts.verbs.register_writer(name, writer)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    async def create_table(self, table: str, *, exist_ok: bool = False) -> None:
+        """See ``TableVerbs.create``."""
+        await self._parts.tables.create(table, exist_ok=exist_ok)
+
+    async def table_get(self, table: str, key: bytes) -> TableValue | None:
+        """See ``Reading.table_get``."""
+        return self._reading().table_get(table, key)
+
+    async def table_scan(
+        self,
+        table: str,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int = 1_000,
+    ) -> list[tuple[bytes, TableValue]]:
+        """See ``Reading.table_scan``."""
+        return self._reading().table_scan(table, start, end, reverse=reverse, limit=limit)
+
+    async def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
+        """See ``TableSnapshots.take``."""
+        return self._reading().table_snapshot(table, ttl_s)
+
+    async def table_updates(self, table: str, after: int) -> UpdatePage:
+        """See ``TableFeed.page``."""
+        self._reading()
+        return await self._parts.feed.page(table, after)
+
+    async def wait_for_version(self, after: int, timeout_s: float) -> None:
+        """See ``TableFeed.wait``."""
+        self._reading()
+        await self._parts.feed.wait(after, timeout_s)
+
+    async def table_version(self) -> int:
+        """The newest table version that is acknowledged."""
+        return self._reading().replica.tables.applied_version
+
+    async def list_tables(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[str]:
+        """See ``Reading.list_tables``."""
+        return self._reading().list_tables(prefix, start_after, limit)
+
+    # --- times ------------------------------------------------------------------------------------
+
+    async def offset_at(self, name: str, time_ms: int) -> int:
+        """See ``Reading.offset_at``."""
+        now_ms = int(self._parts.environment.time() * 1000)
+        return self._reading().offset_at(name, time_ms, now_ms)
+
+    @property
+    def retention(self) -> Retention:
+        """The rules by which segments are shortened."""
+        return self._parts.retention
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    async def check(self, wish: CheckOptions = _DEEP) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        if not wish.after:
+            for warning in self.stats().warnings:
+                yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, lambda: self._parts.ground, wish):
+            yield finding
+
+    async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
+        """See ``examine_chunks``."""
+        parts = self._parts
+
+        async def look() -> tuple[Reading, ChunkedSegmentStorage]:
+            return self._reading(), parts.segments
+
+        return await examine_chunks(look, parts.storage, name, start, limit, deep=deep)
+
+    async def rows(
+        self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None
+    ) -> RowPage:
+        """See ``row_page``."""
+        index = self._parts.container
+        return row_page(self._reading(), index, start, limit, kind=kind, segment=segment)
+
+    async def _present(self) -> ContainerSnapshot:
+        parts = self._parts
+        checkpoints = parts.journal.checkpoints
+        return ContainerSnapshot(
+            reading=self._reading(),
+            segments=parts.segments,
+            system=parts.system,
+            layouts=parts.pinned.snapshot(),
+            checkpoint=checkpoints[-1].checkpoint if checkpoints else None,
+        )
+
     # --- care -------------------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
@@ -326,11 +534,6 @@ class Container(StateCalls, TableCalls, TimeCalls, CheckCalls, PinCalls):
         # An owner that was overtaken would map chunks that are gone already.
         await assured(self._parts.pipeline, lambda: True)
         return self._reading()
-
-    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
-        self._reading()
-        parts = self._parts
-        return parts.journal.container, parts.storage, parts.environment
 
     async def _judged(self, error: LostDataError) -> SiltstoneError:
         """Return ``error``, or that this owner is fenced: then a newer one deleted the chunk."""

@@ -8,8 +8,8 @@ them it is, its layout store decides.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,14 @@ from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.block_sums import block_count
 from siltstone.segments.chunk_state import ChunkMemory, Mishaps
 from siltstone.segments.chunk_writes import run_close
+from siltstone.segments.concat import run_concat
+from siltstone.segments.concat_staging import (
+    Joining,
+    has_placed,
+    run_place,
+    run_show,
+    run_unplace,
+)
 from siltstone.segments.context import Context
 from siltstone.segments.inspect import (
     ChunkExtent,
@@ -47,7 +55,6 @@ from siltstone.segments.rewrite_plan import (
     plan_merges,
     plan_relocation,
 )
-from siltstone.segments.segment_joins import SegmentJoins
 from siltstone.segments.settings import SegmentStorageSettings
 from siltstone.segments.trim import run_remove, run_skip, run_trim
 from siltstone.segments.verified_blocks import VerifiedBlocks
@@ -62,7 +69,7 @@ __all__ = [
 ]
 
 
-class ChunkedSegmentStorage(SegmentJoins):
+class ChunkedSegmentStorage:
     """The bytes of segments in chunks on long-term storage.
 
     Changes of one segment run one at a time, under its lock; reads take no lock. Each change of a
@@ -214,6 +221,78 @@ class ChunkedSegmentStorage(SegmentJoins):
         """
         with self._timed("read", segment_id, len(buffer)):
             return await run_read(self._context, segment_id, offset, buffer)
+
+    # --- joining segments -------------------------------------------------------------------------
+
+    def has_placed(self, segment_id: int) -> bool:
+        """Whether extents lie behind the segment's flushed length: those of a concat on its way."""
+        return has_placed(self._context.layouts, segment_id)
+
+    async def concat(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> None:
+        """Move the readable bytes of a sealed segment behind those of another, by rows alone.
+
+        Both must be flushed to their end. The source's layout goes in the same transaction.
+
+        Args:
+            joining: the concat.
+            extra: entries that go with the transaction, such as a tombstone.
+
+        Raises:
+            SegmentNotFoundError: one of the two was deleted.
+            SegmentNotSealedError: the source is not sealed.
+            SegmentSealedError: the target is sealed.
+            OffsetError: one of the two has changed.
+            CapabilityError: the source has more than ``CONCAT_EXTENTS_MAX``; ``place`` and ``show``
+                are for those.
+        """
+        async with self._both(joining):
+            await run_concat(self._context, joining, extra)
+
+    async def place(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> bool:
+        """Put the next slice of a source's extents behind the target's flushed length, unseen.
+
+        Nothing of another concat lies there; see ``unplace``. Repeated, it goes on where it was.
+
+        Args:
+            joining: the concat. The chunk that the source ends in is closed; see ``close_chunk``.
+            extra: entries that go with the first slice, such as the task that would undo it.
+
+        Returns:
+            True when all of them are placed.
+
+        Raises:
+            SegmentNotFoundError: one of the two was deleted.
+            OffsetError: one of the two has changed, so the concat can not go on.
+        """
+        async with self._both(joining):
+            return await run_place(self._context, joining, extra)
+
+    async def show(self, joining: Joining, *, extra: tuple[TableEntry, ...] = ()) -> None:
+        """Let the target's flushed length move over all that was placed, with ``extra``.
+
+        Raises:
+            SegmentNotFoundError: one of the two was deleted.
+            OffsetError: one of the two has changed, so the concat can not go on.
+        """
+        async with self._both(joining):
+            await run_show(self._context, joining, extra)
+
+    async def unplace(self, segment_id: int, *, extra: tuple[TableEntry, ...] = ()) -> bool:
+        """Take a slice of what was placed and not shown away; the last slice carries ``extra``.
+
+        Returns:
+            True when nothing is left of it.
+        """
+        async with self.lock(segment_id):
+            return await run_unplace(self._context, segment_id, extra)
+
+    @asynccontextmanager
+    async def _both(self, joining: Joining) -> AsyncIterator[None]:
+        if joining.target_id == joining.source_id:
+            raise ValueError("a segment can not be joined to itself")
+        first, second = sorted((joining.target_id, joining.source_id))
+        async with self.lock(first), self.lock(second):
+            yield
 
     async def trim(self, segment_id: int, start: int, *, keep_last: bool = False) -> bool:
         """Drop a slice of the extents that lie wholly below ``start``.

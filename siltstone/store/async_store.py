@@ -7,18 +7,33 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from weakref import WeakSet
 
 from siltstone.container.health.monitor import ContainerHealth, closed_health
+from siltstone.container.imports.checks import already_known
 from siltstone.container.models.check import CheckOptions
+from siltstone.container.models.imports import (
+    Adoption,
+    AdoptionNotFoundError,
+    ImportBatch,
+    ImportOutput,
+    ImportResult,
+    ImportTicket,
+    ReleasedAdoption,
+)
+from siltstone.container.models.legacy import LegacyLayout, LegacySegment
 from siltstone.container.models.segments import (
     CommitResult,
     Condition,
     ContainerStats,
     Finding,
     Operation,
+    RetentionCut,
+    RetentionRule,
     SegmentInfo,
     closed_stats,
 )
@@ -28,12 +43,16 @@ from siltstone.core.closed_on_exit import AsyncClosing
 from siltstone.core.constants import check_segment_name, container_of
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ClosedError, FencedError, SiltstoneError
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.core.records.store_manifest import StoreManifest
 from siltstone.core.storage.uncancellable import WholeClose
 from siltstone.core.text import uuid_text
-from siltstone.store.admin_verbs import CareVerbs
-from siltstone.store.files.publish import FileVerbs
+from siltstone.metadata.row_views import MetadataRow
+from siltstone.store.files.name_match import NameMatch
+from siltstone.store.files.publish import TTL_S, FilePublisher, PublishedFiles
 from siltstone.store.handles.arguments import (
+    SeveralContainersError,
     common_container,
     name_of,
     plain_condition,
@@ -42,19 +61,23 @@ from siltstone.store.handles.arguments import (
 from siltstone.store.handles.async_segment import AsyncSegment
 from siltstone.store.handles.async_table import AsyncTable
 from siltstone.store.handles.container_slot import ContainerSlot, all_slots
-from siltstone.store.handles.import_verbs import ImportVerbs
 from siltstone.store.handles.merged_list import PAGE_COUNT, NextPage, merged
 from siltstone.store.handles.stand_ins import refusing_container
 from siltstone.store.handles.unpicklable import LivingHandle
-from siltstone.store.legacy_verbs import LegacyVerbs
 from siltstone.store.reopener import Opener, Reopening
+from siltstone.store.retention_arguments import in_each, retention_row
 
 if TYPE_CHECKING:
     from siltstone.container.container import Container
     from siltstone.container.models.check import CheckProgress
     from siltstone.container.models.garbage import GarbageStatus, SweepFinding
+    from siltstone.store.handles.container_slot import ContainerSlot
 
+LIFETIME: Final = timedelta(days=1)
+
+ROWS_PAGE = 1_000
 T = TypeVar("T")
+
 
 _open_stores: WeakSet[AsyncStore] = WeakSet()
 
@@ -70,7 +93,7 @@ class SharedParts(Opener, Protocol):
         ...
 
 
-class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, AsyncClosing):
+class AsyncStore(LivingHandle, AsyncClosing):
     """An open store; ``siltstone.open_async`` makes one. Belongs to the loop that opened it.
 
     Names with the same hash, or with the same ``{tag}``, share a container; what is done in one
@@ -91,6 +114,13 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
         self._slots = all_slots(slots, parts.manifest.container_count)
         self._read_only = read_only
         self._adopting = asyncio.Lock()
+        self._files = FilePublisher(
+            self._here,
+            self._slot_of,
+            parts.manifest.store_id,
+            parts.environment,
+            read_only=read_only,
+        )
         self._closes = closes
         self._closed = False
         self._closing = WholeClose()
@@ -360,12 +390,359 @@ class AsyncStore(CareVerbs, ImportVerbs, LegacyVerbs, FileVerbs, LivingHandle, A
             async for finding in found:
                 yield finding
 
+    # --- retention, checkpoints, rows -------------------------------------------------------------
+
+    async def set_retention(
+        self,
+        name: str,
+        *,
+        prefix: bool = False,
+        bytes_max: int | None = None,
+        age_max: timedelta | float | None = None,
+    ) -> None:
+        """Let the oldest bytes of segments be truncated in the background, from now on.
+
+        A segment's own rule counts, else that of the longest prefix. It cuts where an append ends,
+        as soon as one of the limits allows, and only what is flushed; up to 1 MiB more than asked
+        for stays, nothing less. Ages are those of ``Segment.offset_at``. With neither limit
+        everything is kept, whatever a shorter prefix says. Setting it again replaces it.
+
+        Args:
+            name: a segment, which need not exist.
+            prefix: ``name`` is the beginning of names, and may be empty.
+            bytes_max: so many bytes stay at least.
+            age_max: what was appended within this time stays; seconds, at least 1.
+
+        Raises:
+            SegmentNameError: no segment can have this name, or begin with it.
+            ValueError: a limit is out of range.
+            CapabilityError: there are 1,000 rules already.
+            StoreError: the rule is for a prefix, and a container is not open here.
+
+        The rule of a prefix is set in one container after the other. If that fails in some, the
+        first error says in which ones it holds. Nothing is half-way in any of them, and the same
+        call, made again, sets it in all.
+        """
+        row = retention_row(name, prefix=prefix, bytes_max=bytes_max, age_max=age_max)
+        await in_each(self._slots_of(row), lambda retention: retention.set(row))
+
+    async def remove_retention(self, name: str, *, prefix: bool = False) -> bool:
+        """Remove a rule; return whether there was one. What it cut is gone.
+
+        If it fails in some containers, the error says so as that of ``set_retention``.
+        """
+        row = retention_row(name, prefix=prefix, bytes_max=None, age_max=None)
+        slots = self._slots_of(row)
+        found = await in_each(slots, lambda retention: retention.remove(row.scope, row.name))
+        return any(found)
+
+    async def retention(self) -> builtins.list[RetentionRule]:
+        """Return all rules, in the order of their names.
+
+        A rule for a prefix is kept in every container. Where setting it failed in some, it may be
+        here twice with different limits; then set it again.
+        """
+        found = {rule for slot in self._here for rule in await slot.container.retention.rules()}
+        return sorted(found, key=lambda rule: (rule.name.encode(), not rule.prefix, str(rule)))
+
+    async def retain(self, *, dry_run: bool = False) -> AsyncIterator[RetentionCut]:
+        """Truncate now what the rules say, and yield each cut; ``dry_run`` only yields them."""
+        for slot in self._here:
+            retention = slot.container.retention
+            async for cut in retention.plan() if dry_run else retention.round():
+                yield cut
+
+    def _slots_of(self, row: RetentionRow) -> builtins.list[ContainerSlot]:
+        if row.scope is RetentionScope.PREFIX:
+            return list(self._slots)
+        return [self._slot_of(row.name)]
+
+    async def checkpoint(self) -> builtins.list[int]:
+        """Write a checkpoint of every container that is open here now.
+
+        Returns the table versions that they hold.
+
+        Raises:
+            ChunkError: long-term storage failed; the checkpoint before counts.
+        """
+        versions = []
+        for slot in self._here:
+            await slot.container.checkpoint()
+            versions.append(slot.container.stats().checkpoint_version)
+        return versions
+
+    async def rows(
+        self, *, kind: RowKind | None = None, segment: str | None = None
+    ) -> AsyncIterator[MetadataRow]:
+        """Yield the rows of the metadata, decoded, in the order of their keys.
+
+        For a person who looks for the reason of something; the rows are no interface.
+
+        Args:
+            kind: rows of this kind only.
+            segment: rows of this segment only, except for those of its chunks and tasks.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+        """
+        slots = self._here if segment is None else (self._slot_of(segment),)
+        for slot in slots:
+            start = b""
+            while True:
+                page = await slot.container.rows(start, ROWS_PAGE, kind=kind, segment=segment)
+                for row in page.rows:
+                    yield row
+                if page.next_key is None:
+                    break
+                start = page.next_key
+
+    # --- import sessions and adoptions ------------------------------------------------------------
+
+    async def open_import(
+        self,
+        name: str,
+        segment: str,
+        *,
+        lifetime: timedelta = LIFETIME,
+        adoption: str | None = None,
+    ) -> ImportTicket:
+        """Open an import session, durably; return what those need who bring its chunks.
+
+        They create chunks under the ticket's prefix with ``siltstone.ImportWriter``, on any host
+        and without owning the store, and say what they made; ``commit_import`` gives that to
+        segments. Repeated, it returns what is known of the session of this name, which is aborted
+        if it has expired.
+
+        Args:
+            name: of the session, at most 256 bytes; a repeat is known by it for a day after the
+                session was closed.
+            segment: a segment that is to get bytes; all of them belong to its container.
+            lifetime: then an open session is aborted; 1 second to 30 days.
+            adoption: lets the session take objects in place: chunks of any name outside of what
+                the store makes itself. They are kept, whatever becomes of their segments, until
+                the adoption of this name, of at most 256 bytes, is finalised. Several sessions
+                may share it.
+
+        Raises:
+            ValueError: a name or the lifetime is out of range.
+            ImportSessionError: the session of this name is for another adoption.
+            SegmentNameError: no segment can have this name.
+        """
+        slot = self._slots[self.container_index(segment)]
+        ticket = await slot.container.imports.open(
+            name, lifetime_s=lifetime.total_seconds(), adoption=adoption
+        )
+        return replace(ticket, uuid=self.uuid)
+
+    async def commit_import(
+        self,
+        ticket: ImportTicket,
+        outputs: Sequence[ImportOutput],
+        *,
+        batch: ImportBatch | None = None,
+    ) -> ImportResult:
+        """Give segments what a session brought: all of it in one step, or nothing. Repeatable.
+
+        A crash before it leaves nothing that anybody sees. A repeat, by whoever owns the store
+        then, finds what it came to. Chunks under the prefix that are not named here are deleted.
+
+        Args:
+            ticket: of the session.
+            outputs: what each segment gets; at most 1,000 segments, of the ticket's container.
+            batch: which batch of a stream this is; if it was imported before, by whatever session,
+                nothing is done, and the result tells the newest batch of the stream.
+
+        Raises:
+            ImportSessionError: the session was aborted, has expired or is not known; or an object
+                is a chunk of the store already.
+            SeveralContainersError: a segment belongs to another container; give the names one
+                ``{tag}``.
+            LostDataError, CorruptDataError: a chunk is gone, or not what was said of it.
+            SegmentExistsError: a segment that is to be made exists.
+            SegmentSealedError: a segment that is to be appended to is sealed.
+            ConditionFailedError: a segment is not what an output says that it replaces.
+            BackPressureError: segments could not be held long enough.
+            StoreError: objects are taken in place, and a container of the store is not open
+                here, so nobody can tell whether it has one of them.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat tells.
+
+        But for the last, nothing was done, and the session is as it was.
+        """
+        found = {output.segment: self.container_index(output.segment) for output in outputs}
+        if set(found.values()) - {ticket.container}:
+            raise SeveralContainersError({f"session {ticket.name}": ticket.container, **found})
+        imports = self._slots[ticket.container].container.imports
+        if not ticket.adoption:
+            return await imports.commit(ticket.name, outputs, batch)
+        async with self._adopting:
+            if not imports.is_committed(ticket.name):
+                self._check_unknown(ticket, outputs)
+            return await imports.commit(ticket.name, outputs, batch)
+
+    def _check_unknown(self, ticket: ImportTicket, outputs: Sequence[ImportOutput]) -> None:
+        """No other container may have an object: it would be deleted under its feet."""
+        names = [chunk.name for output in outputs for chunk in output.chunks]
+        for slot in self._slots:
+            if slot.index != ticket.container:
+                known = slot.container.adoptions.knows(names)
+                if known is not None:
+                    raise already_known(ticket.name, known)
+
+    async def abort_import(self, ticket: ImportTicket) -> bool:
+        """Let a session bring nothing, and delete its chunks; return whether it was open.
+
+        It never undoes a commit.
+        """
+        return await self._slots[ticket.container].container.imports.abort(ticket.name)
+
+    async def adoptions(self) -> builtins.list[Adoption]:
+        """Return what was taken in place, by name; one entry for each container that has some.
+
+        It looks at the row of every imported chunk.
+        """
+        found = [each for slot in self._here for each in await slot.container.garbage.adoptions()]
+        return sorted(found, key=lambda each: (each.name, each.container))
+
+    async def finalise_adoption(self, name: str) -> int:
+        """Let objects that were taken in place be deleted when nothing needs them any more.
+
+        From now on they are like any other chunks, but for their names, and stay where they are.
+
+        Returns:
+            How many were dropped before and are garbage now.
+
+        Raises:
+            AdoptionNotFoundError: there is none of this name in the containers that are open here.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+        """
+        found = [await slot.container.adoptions.finalise(name) for slot in self._here]
+        known = [count for count in found if count is not None]
+        if not known:
+            raise AdoptionNotFoundError("no such adoption", session=name)
+        return sum(known)
+
+    async def release_adoption(self, name: str) -> ReleasedAdoption:
+        """Forget objects that were taken in place and that no segment names any more.
+
+        Nothing is deleted, and they may be adopted again. To undo an adoption, delete its segments
+        before.
+
+        Raises:
+            AdoptionNotFoundError: there is none of this name in the containers that are open here.
+            ImportSessionError: it is finalised.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+        """
+        found = [await slot.container.adoptions.release(name) for slot in self._here]
+        known = [each for each in found if each is not None]
+        if not known:
+            raise AdoptionNotFoundError("no such adoption", session=name)
+        return ReleasedAdoption(
+            released=sum(each.released for each in known),
+            in_use=sum(each.in_use for each in known),
+        )
+
+    async def record_sums(
+        self, segment: str, *, progress: Callable[[int], None] = lambda _: None
+    ) -> int:
+        """Read what a segment has in place without sums, and record them.
+
+        From then on reads compare with what was read now: a change of before is not noticed.
+
+        Args:
+            segment: its name.
+            progress: called with the bytes of each step, on the store's loop.
+
+        Returns:
+            How many bytes were read.
+
+        Raises:
+            SegmentNotFoundError: there is no such segment.
+            LostDataError, CorruptDataError: an object is shorter or longer than when it was
+                adopted, or changes meanwhile.
+        """
+        slot = self._slots[self.container_index(segment)]
+        return await slot.container.record_sums(segment, progress)
+
+    # --- a legacy layout that is written on -------------------------------------------------------
+
+    async def begin_legacy(self, layout: LegacyLayout, segments: Sequence[LegacySegment]) -> None:
+        """Write segments in a legacy layout from now on, those that are made later too. Repeatable.
+
+        Args:
+            layout: where, and how names begin that belong to it.
+            segments: those that are there, all of them in place.
+
+        Raises:
+            CapabilityError: this service can not do what that takes; nothing was done.
+            StoreError: another layout is written already.
+            SegmentNotFoundError: a segment is not there.
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+        """
+        for slot in self._here:
+            mine = [one for one in segments if self.container_index(one.name) == slot.index]
+            await slot.container.begin_legacy(layout, mine)
+
+    async def end_legacy(self) -> None:
+        """Write all segments as any other store does, from now on. Changes no file. Repeatable.
+
+        Raises:
+            LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.
+        """
+        for slot in self._here:
+            await slot.container.end_legacy()
+
+    async def legacy_adoption(self) -> str | None:
+        """The adoption of the legacy layout that is written; ``None`` when none is."""
+        found = [await slot.container.legacy_adoption() for slot in self._here]
+        return next((name for name in found if name is not None), None)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    async def publish_files(
+        self,
+        segments: Sequence[str],
+        *,
+        match: NameMatch = NameMatch.NAME,
+        ttl_s: float = TTL_S,
+        verify: bool = True,
+        at: Mapping[str, int] | None = None,
+        flushed_only: bool = False,
+    ) -> PublishedFiles:
+        """Write a manifest by which ``silt://`` shows segments as files, for a time.
+
+        All segments of one container are shown as of one moment. Until the manifest expires a pin
+        keeps their chunks. Files show what is in chunks, so an owner flushes the segments first. A
+        store that is open read-only can do this beside its owner: it writes pins and the manifest
+        to long-term storage, and no more, and so refuses segments with bytes that are not flushed.
+
+        Args:
+            segments: texts that choose segments, as ``match`` says.
+            match: see ``NameMatch``.
+            ttl_s: seconds until it expires, above 0 and at most 30 days.
+            verify: readers compare each block with its sum.
+            at: by name the length at which a segment is shown, instead of its flushed length.
+            flushed_only: show what is flushed already and leave out the rest; neither flush nor
+                refuse.
+
+        Raises:
+            SegmentNotFoundError: there is none of this name, or none that the text chooses.
+            SegmentTruncatedError: ``at`` lies below the readable range of a segment.
+            OffsetError: ``at`` lies beyond the flushed length.
+            NotFlushedError: the store is open read-only, a segment without ``at`` has bytes that
+                are not flushed, and ``flushed_only`` is not said.
+            CapabilityError: long-term storage has no address that Spark knows; or bytes in place
+                have no sums, and ``verify`` asks for them.
+            TypeError: ``at`` is something else.
+            ValueError: no segment is asked for, or ``ttl_s`` or ``at`` is out of range.
+            ChunkError: long-term storage did not answer.
+        """
+        return await self._files.publish(
+            segments, match, ttl_s, at, verify=verify, flushed_only=flushed_only
+        )
+
     def container_index(self, name: str) -> int:
         """Return the index of the container that owns ``name``. Raises ``SegmentNameError``."""
         return container_of(check_segment_name(name), len(self._slots))
-
-    def _store_manifest(self) -> StoreManifest:
-        return self._parts.manifest
 
     def _slot_of(self, name: str) -> ContainerSlot:
         return self._slots[self.container_index(name)]

@@ -1,14 +1,22 @@
-"""A rule of retention from what callers hand in."""
+"""Rules of retention: from what callers hand in, and into every container."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.core.constants import check_segment_name
+from siltstone.core.errors import SiltstoneError
 from siltstone.core.records.retention_row import RetentionRow, RetentionScope
 from siltstone.store.handles.arguments import check_offset, check_seconds
 from siltstone.store.settings.units import TIME_MAX_S
+
+if TYPE_CHECKING:
+    from siltstone.container.retention.retention import Retention
+    from siltstone.store.handles.container_slot import ContainerSlot
+
+T = TypeVar("T")
 
 AGE_MIN_S: Final = 1.0
 """The time index is not finer than some seconds."""
@@ -41,3 +49,30 @@ def _age_ms(age_max: object) -> int:
     if not AGE_MIN_S <= seconds <= TIME_MAX_S:
         raise ValueError(f"age_max must be between 1 and {TIME_MAX_S:.0f} seconds, not {seconds}")
     return round(seconds * 1000)
+
+
+async def in_each(
+    slots: Sequence[ContainerSlot], act: Callable[[Retention], Awaitable[T]]
+) -> list[T]:
+    """Do ``act`` in every container, whatever becomes of the others.
+
+    Raises:
+        SiltstoneError: the first failure. If there are several containers, it says in which ones
+            the act took place, and in which ones it failed or is not known.
+    """
+    done, failed = [], []
+    results = []
+    failure: SiltstoneError | None = None
+    for slot in slots:
+        try:
+            results.append(await act(slot.container.retention))
+            done.append(str(slot.index))
+        except SiltstoneError as error:
+            failure = failure or error
+            failed.append(str(slot.index))
+    if failure is not None:
+        if len(slots) > 1:
+            where = f"done_in={','.join(done) or 'none'} failed_in={','.join(failed)}"
+            failure.args = (f"{failure} {where}",)
+        raise failure
+    return results

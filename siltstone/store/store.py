@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from siltstone.container.models.settings import CloseFlush, check_close_flush
 from siltstone.core.closed_on_exit import Closing
+from siltstone.store.async_store import LIFETIME
 from siltstone.store.blocking.background_loop import BackgroundLoop
 from siltstone.store.blocking.segment import Segment
 from siltstone.store.blocking.table import Table
 from siltstone.store.files.name_match import NameMatch
 from siltstone.store.files.publish import TTL_S, PublishedFiles
-from siltstone.store.handles.import_verbs import LIFETIME
 from siltstone.store.handles.unpicklable import LivingHandle
 from siltstone.store.opening import Recover, open_async_store
 

@@ -18,12 +18,14 @@ FUNCTION_LINES_MAX = 60
 FILES_OVER: Mapping[str, int] = {
     "siltstone/container/changes/segment_changes.py": 425,  # segments and tables, made and removed
     "siltstone/container/commit/pipeline.py": 436,  # from an operation to an acknowledged one
-    "siltstone/container/container.py": 405,  # the life of an owner, and what it shows
+    "siltstone/container/container.py": 610,  # the life of an owner, and what it shows
+    "siltstone/container/reader/read_container.py": 735,  # the life of a reader, and what it shows
     "siltstone/container/recovery/lossy_recovery.py": 402,  # one recovery, step by step
     "siltstone/core/errors.py": 450,  # one tree, which a handler reads from its root
     "siltstone/core/storage/async_storage.py": 412,  # the bridge, with every call of the contract
-    "siltstone/store/async_store.py": 420,  # every verb of a store
+    "siltstone/store/async_store.py": 800,  # every verb of a store
     "siltstone/store/handles/async_segment.py": 405,  # every verb of a segment
+    "siltstone/segments/segment_storage.py": 445,  # the verbs of the layer, call by call
     "siltstone/tier1/file/fenced_log.py": 405,  # the contract, call by call
     "siltstone/tier1/kafka/fenced_log.py": 405,  # the contract, call by call
 }

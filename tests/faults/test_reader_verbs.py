@@ -170,7 +170,7 @@ async def keeps(reader: ReadContainer, stage: Stage) -> None:
 
 
 async def maps(reader: ReadContainer, stage: Stage) -> None:
-    pinned = await reader.pinned_maps(lambda _: [("a", None)], 3_600.0)
+    pinned = await reader.pins.pinned_maps(lambda _: [("a", None)], 3_600.0)
     assert pinned is not None
     await everything(stage)
     named = {run.chunk.name for one in pinned.maps for run in one.extents}

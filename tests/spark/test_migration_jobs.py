@@ -26,7 +26,8 @@ from siltstone.migration.legacy.examine import examine
 from siltstone.migration.legacy.importer import bring
 from siltstone.migration.legacy.locate import located
 from siltstone.migration.legacy.plan import Way, plan_migration
-from siltstone.migration.legacy.verify import DIFFERS, verify
+from siltstone.migration.legacy.verify import verify
+from siltstone.migration.source.range_compare import DIFFERS
 from siltstone.pipelines.local_executor import LocalExecutor
 from siltstone.pipelines.owned_store import owned_store
 from siltstone.pipelines.record_sums import plan_sums, record_sums

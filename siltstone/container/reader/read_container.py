@@ -2,29 +2,49 @@
 
 It starts like a boot and then follows the log. It never shows a length below one it has shown, and
 works beside an owner that flushes, truncates and deletes: when something is gone, it looks again.
+
+The folder of a reader's own index: beside the owner's, to link its files, else temporary.
+
+A reader that was killed leaves its folder behind; the next one on the machine removes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from siltstone.container.boot.claim import bridged, first_answer
 from siltstone.container.health.monitor import Gauge, ReaderHealth
-from siltstone.container.models.segments import ChunkInfo, ContainerStats, SegmentInfo
+from siltstone.container.models.check import CheckOptions, ChunkState
+from siltstone.container.models.segments import (
+    ChunkInfo,
+    ContainerStats,
+    Finding,
+    SegmentInfo,
+    WriterInfo,
+)
 from siltstone.container.models.settings import ContainerSettings
-from siltstone.container.reader.backup_image import ReaderImage
+from siltstone.container.models.tables import UpdatePage
+from siltstone.container.reader.backup_image import (
+    IMAGE_TRIES,
+    ContainerImage,
+    encoded_tail,
+    tail_pieces,
+)
 from siltstone.container.reader.no_log import NoLog
-from siltstone.container.reader.read_checks import StateChecks
 from siltstone.container.reader.reader_folder import make_reader_folder
-from siltstone.container.reader.reader_pins import ReaderPins
-from siltstone.container.reader.reader_tables import POLL_S, ReaderTables
-from siltstone.container.reader.reader_times import ReaderTimes
 from siltstone.container.reader.reader_view import (
     LogFacts,
     View,
@@ -32,12 +52,19 @@ from siltstone.container.reader.reader_view import (
     facts_of,
     warned_of_tail,
 )
+from siltstone.container.reads.chunk_rows import ChunkRows, named_chunks
+from siltstone.container.reads.pinned_maps import Pins, writers_of
+from siltstone.container.reads.pins import FoundPin, remove_pin, renew_pin
 from siltstone.container.reads.reads import Reading, whole_map
+from siltstone.container.retention.retention import ReadRetention
+from siltstone.container.state.live_segments import living_states
 from siltstone.container.state.log_scan import LOG_POOL, take_some
-from siltstone.container.state.replica import log_held_by
+from siltstone.container.state.replica import Replica, log_held_by
 from siltstone.container.state.segment_map import SegmentMap
+from siltstone.container.state.table_snapshots import LivingSnapshot
+from siltstone.container.state.tail import LogSlice, TailPiece
 from siltstone.core.chunk_storage import ChunkStorage
-from siltstone.core.constants import MIB
+from siltstone.core.constants import MIB, Buffer
 from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkNotFoundError,
@@ -49,21 +76,39 @@ from siltstone.core.errors import (
 )
 from siltstone.core.fenced_log import FencedLog, LogReader
 from siltstone.core.metrics import NO_METRICS, Metrics
+from siltstone.core.records.keys import RowKind
+from siltstone.core.records.legacy_row import NEW_SEGMENTS
 from siltstone.core.storage.async_storage import AsyncChunkStorage
-from siltstone.core.storage.uncancellable import WholeClose, closed_in_time
+from siltstone.core.storage.uncancellable import WholeClose, closed_in_time, run_whole
+from siltstone.core.table_value import TableValue
 from siltstone.core.text import uuid_text
-from siltstone.metadata.checkpoint import INDEX_POOL
+from siltstone.metadata.adoption_rows import layout_adoption
+from siltstone.metadata.checkpoint import INDEX_POOL, take_index
+from siltstone.metadata.import_rows import is_named
+from siltstone.metadata.legacy_rows import legacy_pages, pending_legacy
 from siltstone.segments.page_cache_reads import ReadPlace
+from siltstone.segments.segment_storage import ChunkedSegmentStorage
+
+if TYPE_CHECKING:
+    from siltstone.container.check.checker import ContainerSnapshot
+    from siltstone.container.garbage.garbage import ReadGarbage
+    from siltstone.container.garbage.sweeper import SweepScope
+    from siltstone.container.reader.reader_view import View
+    from siltstone.container.reads.chunk_rows import ChunkRows
+    from siltstone.container.reads.reads import Reading
+    from siltstone.container.reads.row_pages import RowPage
 
 T = TypeVar("T")
+_DEEP = CheckOptions()
 
+POLL_S: Final = 0.2
 STARTS_MAX = 5
 PAUSE_S = 0.05
 TABLE_TAIL_BYTES_MAX = 64 * MIB
 """Beyond this a long-lived reader starts from a later checkpoint, to forget what is covered."""
 
 
-class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, StateChecks, ReaderImage):
+class ReadContainer:
     """One container, opened read-only. Made by ``open_reader``."""
 
     health: ReaderHealth
@@ -94,6 +139,7 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, StateChecks, ReaderIm
         self._closed = False
         self._closing = WholeClose()
         gauge = Gauge(container, storage, environment, settings)
+        self.pins = Pins(container, storage, environment, self._current, self._reading_now)
         self.health = ReaderHealth(gauge, self.refresh, self._seen, log)
 
     # --- following --------------------------------------------------------------------------------
@@ -223,10 +269,6 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, StateChecks, ReaderIm
         await self.refresh()
         return self._current().reading
 
-    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
-        self._current()
-        return self._container, self._storage, self._environment
-
     # --- reading ----------------------------------------------------------------------------------
 
     async def info(self, name: str) -> SegmentInfo:
@@ -284,6 +326,319 @@ class ReadContainer(ReaderTables, ReaderTimes, ReaderPins, StateChecks, ReaderIm
         """See ``Reading.map``."""
         await self._fresh()
         return await self._retried(lambda reading: whole_map(reading, name, start, end))
+
+    # --- pins -------------------------------------------------------------------------------------
+
+    async def writers(self, name: str) -> list[WriterInfo]:
+        """See ``writers_of``."""
+        return writers_of(await self._reading_now(), name)
+
+    async def pin(self, ttl_s: float) -> FoundPin:
+        """Keep every chunk that this container shows from now on, for ``ttl_s`` seconds.
+
+        The pin names the version that was shown before it. Whoever deletes lists the pins after a
+        drop was acknowledged, and what was acknowledged before the pin is seen by the look after
+        it; so nothing that is shown afterwards goes while the pin lives.
+
+        Raises:
+            ChunkError: long-term storage did not answer, or refuses to create anything.
+            StoreError: another lineage came, again and again.
+        """
+        async with self.pins.pinned(self._current().reading, ttl_s) as (made, _):
+            return made
+
+    async def renew(self, pin: FoundPin, ttl_s: float) -> FoundPin:
+        """Let a pin hold for ``ttl_s`` seconds from now on; use what is returned instead of it."""
+        self._current()
+        return await renew_pin(self._storage, self._environment, self._container, pin, ttl_s)
+
+    async def unpin(self, pin: FoundPin) -> None:
+        """Give a pin back: what it held may go."""
+        self._current()
+        await remove_pin(self._storage, pin)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    async def table_get(self, table: str, key: bytes) -> TableValue | None:
+        """See ``Reading.table_get``."""
+        return (await self._fresh()).table_get(table, key)
+
+    async def table_scan(
+        self,
+        table: str,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int = 1_000,
+    ) -> list[tuple[bytes, TableValue]]:
+        """See ``Reading.table_scan``."""
+        return (await self._fresh()).table_scan(table, start, end, reverse=reverse, limit=limit)
+
+    async def table_snapshot(self, table: str, ttl_s: float) -> LivingSnapshot:
+        """See ``TableSnapshots.take``. It ends early when this reader starts from a checkpoint."""
+        return (await self._fresh()).table_snapshot(table, ttl_s)
+
+    async def table_updates(self, table: str, after: int) -> UpdatePage:
+        """See ``TableFeed.page``."""
+        await self._fresh()
+        try:
+            return await self._current().feed.page(table, after)
+        except (LostDataError, ChunkNotFoundError):
+            async with self._lock:
+                await self._start()
+            return await self._current().feed.page(table, after)
+
+    async def wait_for_version(self, after: int, timeout_s: float) -> None:
+        """Wait until something is acknowledged behind ``after``, or for so long."""
+        end = self._environment.monotonic() + timeout_s
+        while (await self._fresh()).replica.tables.applied_version <= after:
+            left = end - self._environment.monotonic()
+            if left <= 0:
+                return
+            await self._environment.sleep(min(POLL_S, left))
+
+    async def table_version(self) -> int:
+        """The newest table version that is acknowledged."""
+        return (await self._fresh()).replica.tables.applied_version
+
+    async def list_tables(
+        self, prefix: str = "", start_after: str = "", limit: int = 1_000
+    ) -> list[str]:
+        """See ``Reading.list_tables``."""
+        return (await self._fresh()).list_tables(prefix, start_after, limit)
+
+    # --- times ------------------------------------------------------------------------------------
+
+    async def offset_at(self, name: str, time_ms: int) -> int:
+        """See ``Reading.offset_at``."""
+        reading = await self._fresh()
+        return reading.offset_at(name, time_ms, int(self._environment.time() * 1000))
+
+    async def append_borders(self, name: str, start: int, end: int) -> list[int]:
+        """See ``Reading.append_borders``."""
+        return (await self._fresh()).append_borders(name, start, end)
+
+    @property
+    def retention(self) -> ReadRetention:
+        """The rules by which segments are shortened."""
+
+        async def seen() -> Replica:
+            return (await self._fresh()).replica
+
+        return ReadRetention(seen, self._environment)
+
+    # --- images -----------------------------------------------------------------------------------
+
+    async def legacy_adoption(self) -> str | None:
+        """The adoption of the legacy layout that the owner writes, as of now; else ``None``.
+
+        Raises as ``image``.
+        """
+        async with self._lock:
+            await self._refresh()
+            tables = self._current().replica.tables
+            new = pending_legacy(tables, NEW_SEGMENTS)
+            return None if new is None else layout_adoption(tables, new)
+
+    async def leaving_legacy(self, adoption: str, files: Mapping[str, Collection[str]]) -> set[str]:
+        """Which segments of a layout that the owner writes have rows still: also deleted ones.
+
+        Args:
+            adoption: of the layout; of another one nothing is known.
+            files: segments of the layout, each with keys of its files.
+
+        Raises as ``image``.
+        """
+        async with self._lock:
+            await self._refresh()
+            tables = self._current().replica.tables
+            new = pending_legacy(tables, NEW_SEGMENTS)
+            if new is None or layout_adoption(tables, new) != adoption:
+                return set()
+            found = {
+                name
+                for name, keys in files.items()
+                if any(is_named(tables, new.prefix + key) for key in keys)
+            }
+            for page in legacy_pages(tables):
+                rows = [pending_legacy(tables, segment_id) for segment_id in page]
+                found |= {row.source for row in rows if row is not None} & files.keys()
+            return found
+
+    async def _tails(self) -> tuple[list[tuple[TailPiece, int]], Mapping[LogSlice, Buffer]]:
+        """What the tails are made of, and the bytes of it that the log has.
+
+        An owner truncates what it flushed, so there may have to be a look at what it flushed.
+        """
+        for left in reversed(range(IMAGE_TRIES)):
+            view = self._current()
+            pieces = tail_pieces(view.replica)
+            if view.reading.kept is None:
+                return pieces, {}
+            try:
+                return pieces, await view.reading.kept.whole([piece for piece, _ in pieces])
+            except LogTruncatedError:
+                if not left:
+                    raise
+                await self._refresh()
+        raise AssertionError("the last look ends this")
+
+    async def image(self) -> ContainerImage:
+        """All that is acknowledged at one moment after this call began.
+
+        Pin the container first, and compare the lineage of the pin with that of the image: then
+        every chunk that it names stays. Its index files lie in the folder of this reader and go
+        when it closes. It holds the tails of all segments in memory, which back-pressure bounds.
+
+        Raises:
+            CorruptDataError: a row is missing, or something else is damaged.
+            ChunkError: long-term storage did not answer.
+        """
+        async with self._lock:
+            # Nothing is applied until the end of the block, so all of it is of one moment.
+            await self._refresh()
+            pieces, fetched = await self._tails()
+            view = self._current()
+            self._generation += 1
+            folder = self._folder / f"image-{self._generation}"
+            position, files = await run_whole(
+                self._environment, INDEX_POOL, partial(take_index, view.index, folder)
+            )
+            lineage = view.replica.tables.lineage
+            epoch = max(self._log_facts.epoch, view.recovered.highest_epoch)
+            version, crc = (0, 0) if position is None else (position.version, position.running_crc)
+            assert version == view.replica.tables.applied_version, "a reader applies to its index"
+            return ContainerImage(
+                container=self._container,
+                lineage=lineage,
+                epoch=epoch,
+                table_version=version,
+                table_crc=crc,
+                index_files=files,
+                tail=encoded_tail(pieces, fetched, lineage, epoch),
+                chunks=tuple(
+                    named_chunks(self._container, view.reading, view.segments, view.system, ())
+                ),
+                segments=sum(1 for _ in living_states(view.replica)),
+            )
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def garbage(self) -> ReadGarbage:
+        """What may be asked about garbage."""
+        from siltstone.container.garbage.garbage import ReadGarbage
+
+        return ReadGarbage(self._container, self._seen, self._storage, self._environment)
+
+    def _seen(self) -> tuple[Replica, int]:
+        replica = self._current().replica
+        assert self._reader is not None, "a view comes with a log reader"
+        return replica, self._reader.epoch()
+
+    async def check(self, wish: CheckOptions = _DEEP) -> AsyncIterator[Finding]:
+        """Check every row and every chunk; yield what is wrong or worth knowing."""
+        from siltstone.container.check.checker import check_container
+
+        async with self._lock:
+            reader = self._reader
+            assert reader is not None, "a view comes with a log reader"
+            self._log_facts = await self._blocking(lambda: facts_of(reader))
+        if not wish.after:
+            for warning in self.stats().warnings:
+                yield Finding(severity="warning", where="journal", message=warning)
+        async for finding in check_container(self._present, self._ground, wish):
+            yield finding
+
+    def _ground(self) -> SweepScope:
+        from siltstone.container.garbage.sweeper import SweepScope
+        from siltstone.container.reads.pin_watch import PinWatch
+
+        _, epoch = self._seen()
+        return SweepScope(
+            container=self._container,
+            epoch=epoch,
+            rows_now=lambda: self._current().replica.rows,
+            storage=self._storage,
+            environment=self._environment,
+            pins=PinWatch(self._storage, self._environment, self._container, None),
+        )
+
+    async def examine(self, name: str, start: int, limit: int, *, deep: bool) -> list[ChunkState]:
+        """See ``examine_chunks``."""
+        from siltstone.container.check.examine import examine_chunks
+
+        async def look() -> tuple[Reading, ChunkedSegmentStorage]:
+            await self.refresh()
+            view = self._current()
+            return view.reading, view.segments
+
+        return await examine_chunks(look, self._storage, name, start, limit, deep=deep)
+
+    async def rows(
+        self, start: bytes, limit: int, *, kind: RowKind | None, segment: str | None
+    ) -> RowPage:
+        """See ``row_page``."""
+        from siltstone.container.reads.row_pages import row_page
+
+        reading = await self._fresh()
+        return row_page(reading, self._container, start, limit, kind=kind, segment=segment)
+
+    async def chunk_rows(self, *, system_now: bool = False) -> list[ChunkRows]:
+        """Every chunk that is named now, with its sums; see ``named_chunks``.
+
+        Args:
+            system_now: start anew from the newest checkpoint first. Else chunks of the table log
+                are those of the last start, and some may be gone since.
+
+        Raises:
+            CorruptDataError: a row is missing.
+            ChunkError: long-term storage did not answer.
+        """
+        from siltstone.container.reads.chunk_rows import named_chunks
+
+        if system_now:
+            await self._present()
+        else:
+            await self._fresh()
+        view = self._current()
+        layouts = view.recovered.layouts
+        chunks = named_chunks(self._container, view.reading, view.segments, view.system, layouts)
+        return list(chunks)
+
+    def moment(self) -> object:
+        """See ``Container.moment``."""
+        return self._current().reading.places.moment
+
+    async def _look_again(self, view: View) -> None:
+        """See what there is now that something is gone which ``view`` shows."""
+        if not isinstance(self._log, NoLog):
+            await self.refresh()
+            return
+        from siltstone.container.reader.storage_only_view import is_newest
+
+        async with self._lock:
+            if self._current() is not view:
+                return
+            if not await is_newest(view, self._container, self._storage, self._environment):
+                await self._start()
+
+    async def _present(self) -> ContainerSnapshot:
+        """What there is now: a view only follows the log, so system files need a fresh start."""
+        from siltstone.container.check.checker import ContainerSnapshot
+
+        async with self._lock:
+            await self._start()
+        view = self._current()
+        recovered = view.recovered
+        return ContainerSnapshot(
+            reading=view.reading,
+            segments=view.segments,
+            system=view.system,
+            layouts=recovered.layouts,
+            checkpoint=recovered.checkpoint,
+        )
 
     # --- care -------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -47,25 +47,32 @@ class PinnedMaps:
     maps: tuple[SegmentMap, ...]
 
 
-class PinCalls:
-    """The part of a container, owned or not, that shows what is acknowledged when it is asked.
+class Pins:
+    """What a container, owned or not, lets others read by themselves for a time.
 
-    By its maps others read its chunks themselves.
+    By maps of its segments they read its chunks; a pin keeps those from being deleted.
+
+    Args:
+        container: its index.
+        storage: long-term storage.
+        environment: gives time and chance.
+        now: what is shown now; raises once the container is closed.
+        later: all that is acknowledged at some moment after the call began.
     """
 
-    async def _reading_now(self) -> Reading:
-        """All that is acknowledged at some moment after this call began."""
-        raise NotImplementedError
-
-    def _pin_place(self) -> tuple[int, AsyncChunkStorage, Environment]:
-        """The index of the container, long-term storage, and the environment."""
-        raise NotImplementedError
-
-    async def writers(self, name: str) -> list[WriterInfo]:
-        """The exactly-once writers of a segment by name. Raises ``SegmentNotFoundError``."""
-        replica = (reading := await self._reading_now()).replica
-        rows = replica.acknowledged_writers(reading.segment(name)).values()
-        return sorted(map(writer_info, rows), key=lambda writer: writer.name)
+    def __init__(
+        self,
+        container: int,
+        storage: AsyncChunkStorage,
+        environment: Environment,
+        now: Callable[[], object],
+        later: Callable[[], Awaitable[Reading]],
+    ) -> None:
+        self._container = container
+        self._storage = storage
+        self._environment = environment
+        self._now = now
+        self._later = later
 
     async def pinned_maps(self, wanted: Wanted, ttl_s: float) -> PinnedMaps | None:
         """Map segments, and keep the chunks of their bytes for ``ttl_s`` seconds.
@@ -85,14 +92,14 @@ class PinCalls:
             StoreError: the container was recovered with loss meanwhile, again and again.
             ChunkError: the pin could not be written, or storage did not answer.
         """
-        reading = await self._reading_now()
+        reading = await self._later()
         if not wanted(reading):
             return None
-        async with self._behind_pin(reading, ttl_s) as (made, behind):
+        async with self.pinned(reading, ttl_s) as (made, behind):
             # All are of one moment: only then the log is asked for what is not flushed.
             begun = [_flushed(behind, *one) for one in wanted(behind)]
             return PinnedMaps(
-                container=self._pin_place()[0],
+                container=self._container,
                 lineage=made.pin.lineage,
                 version=made.pin.version,
                 pin=made.name,
@@ -100,7 +107,7 @@ class PinCalls:
             )
 
     @asynccontextmanager
-    async def _behind_pin(
+    async def pinned(
         self, reading: Reading, ttl_s: float
     ) -> AsyncIterator[tuple[FoundPin, Reading]]:
         """Pin what ``reading`` shows; give the block the pin, and what there is behind it.
@@ -108,14 +115,15 @@ class PinCalls:
         When the look behind it fails, or shows another lineage, or the block fails, the pin is
         given back at once: nobody knows of it.
         """
-        index, storage, environment = self._pin_place()
+        self._now()
+        index, storage, environment = self._container, self._storage, self._environment
         for _ in range(_TRIES):
             tables = reading.replica.tables
             pin = new_pin(environment, tables.lineage, tables.applied_version, ttl_s)
             made = await make_pin(storage, environment, index, pin)
             async with AsyncExitStack() as stack:
                 stack.push_async_callback(_give_back, storage, made)
-                reading = await self._reading_now()
+                reading = await self._later()
                 if reading.replica.tables.lineage == pin.lineage:
                     yield made, reading
                     stack.pop_all()
@@ -126,11 +134,19 @@ class PinCalls:
 
     async def write_file_manifest(self, name: str, content: bytes) -> None:
         """Write a file manifest, durably; nothing knows of it."""
-        await self._pin_place()[1].create(name, [content])
+        self._now()
+        await self._storage.create(name, [content])
 
     def uri_of(self, name: str) -> str | None:
         """See ``chunk_care.Addresses``."""
-        return self._pin_place()[1].uri_of(name)
+        self._now()
+        return self._storage.uri_of(name)
+
+
+def writers_of(reading: Reading, name: str) -> list[WriterInfo]:
+    """The exactly-once writers of a segment by name. Raises ``SegmentNotFoundError``."""
+    rows = reading.replica.acknowledged_writers(reading.segment(name)).values()
+    return sorted(map(writer_info, rows), key=lambda writer: writer.name)
 
 
 async def _give_back(storage: AsyncChunkStorage, pin: FoundPin) -> None:

@@ -9,10 +9,10 @@ from siltstone.container.models.segments import SegmentInfo
 from siltstone.core.errors import SegmentError, SegmentTruncatedError
 from siltstone.core.text import counted
 from siltstone.migration.files.import_plan import PlannedFileSegment
-from siltstone.migration.legacy.copy_plan import RUN_BYTES, FileRun
-from siltstone.migration.legacy.reconcile import LOOKS_MAX
-from siltstone.migration.legacy.verify import (
+from siltstone.migration.source.file_runs import RUN_BYTES, FileRun
+from siltstone.migration.source.range_compare import (
     DIFFERS,
+    LOOKS_MAX,
     MISSING,
     Problems,
     VerifyWork,

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from siltstone.core.constants import MIB
 from siltstone.migration.legacy.findings import LegacyFinding, LegacyPiece
 from siltstone.migration.legacy.plan import PlannedLegacySegment
-from siltstone.pipelines.work import in_groups
+from siltstone.migration.source.file_runs import RUN_BYTES, FileRun
 
 SESSION_BYTES: Final = 256 * MIB
 """What becomes visible in one step."""
 
 SESSION_SEGMENTS: Final = 500
 SESSION_FILES: Final = 20_000
-RUN_BYTES: Final = 32 * MIB
-"""What one task copies of a file at most: a killed migration does again what it was at."""
-
-GROUP_BYTES: Final = 8 * MIB
-"""Runs of several files are one task as long as they are no more than this together."""
-
-GROUP_RUNS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,27 +41,6 @@ class SessionShare:
     def is_last(self) -> bool:
         """Whether the segment is whole then."""
         return self.stop == self.planned.finding.length
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRun:
-    """Bytes of one file that become chunks of their own.
-
-    Attributes:
-        segment: name in the store.
-        start: offset in the segment.
-        key: of the file.
-        offset: in the file.
-        length: bytes, at least 1.
-        physical: bytes that the file has; with others it has changed.
-    """
-
-    segment: str
-    start: int
-    key: str
-    offset: int
-    length: int
-    physical: int
 
 
 def sessions_of(
@@ -118,8 +90,3 @@ def runs_of_piece(piece: LegacyPiece, segment: str, start: int, stop: int) -> It
             length=min(RUN_BYTES, end - first),
             physical=piece.physical,
         )
-
-
-def groups_of(runs: Iterable[FileRun]) -> Iterator[Sequence[FileRun]]:
-    """Cut runs into tasks: small ones share one."""
-    return in_groups(runs, lambda run: run.length, GROUP_BYTES, GROUP_RUNS)

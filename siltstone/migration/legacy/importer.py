@@ -27,13 +27,7 @@ from siltstone.core.constants import GIB, container_of
 from siltstone.core.errors import ChunkStorageFullError, FencedError, SiltstoneError
 from siltstone.core.storage.optional_verbs import PieceRoom
 from siltstone.core.text import counted
-from siltstone.migration.legacy.copy_plan import (
-    FileRun,
-    SessionShare,
-    groups_of,
-    runs_of_piece,
-    sessions_of,
-)
+from siltstone.migration.legacy.copy_plan import SessionShare, runs_of_piece, sessions_of
 from siltstone.migration.legacy.findings import LegacyPiece
 from siltstone.migration.legacy.plan import (
     Action,
@@ -41,6 +35,7 @@ from siltstone.migration.legacy.plan import (
     PlannedLegacySegment,
     marks_of,
 )
+from siltstone.migration.source.file_runs import FileRun, groups_of
 from siltstone.migration.source.places import LegacyPlace
 from siltstone.migration.source.worker_layout import WorkerLayout
 from siltstone.pipelines.import_sessions import (

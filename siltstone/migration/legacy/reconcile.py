@@ -18,10 +18,8 @@ from siltstone.migration.legacy.imported import (
 from siltstone.migration.legacy.locate import Located
 from siltstone.migration.legacy.names import Naming, NoLegacyLayoutError
 from siltstone.migration.legacy.plan import Action, MigrationPlan, Way, plan_migration
+from siltstone.migration.source.range_compare import LOOKS_MAX
 from siltstone.pipelines.store_view import StoreView
-
-LOOKS_MAX: Final = 5
-"""Looks at what seems wrong, while each shows something else than the one before."""
 
 _SETTLED: Final = (Action.DONE, Action.ABSENT, Action.LEFT)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from siltstone.container.reads.pinned_maps import PinnedMaps
     from siltstone.container.reads.reads import Reading
     from siltstone.core.environment import Environment
-    from siltstone.core.records.store_manifest import StoreManifest
     from siltstone.store.handles.container_slot import ContainerSlot
 
 TTL_S: Final = 24 * 3600.0
@@ -78,65 +77,43 @@ class PublishedFiles:
     files: tuple[PublishedFile, ...]
 
 
-class FileVerbs:
-    """A part of ``AsyncStore``."""
+class FilePublisher:
+    """Writes manifests by which segments of a store are shown as files.
 
-    _here: tuple[ContainerSlot, ...]
+    Args:
+        slots: the containers that are open here.
+        slot_of: finds that of a segment by its name.
+        store_id: of the store.
+        environment: gives time and chance.
+        read_only: segments are not flushed first.
+    """
 
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing is owned and nothing written."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        slots: Sequence[ContainerSlot],
+        slot_of: Callable[[str], ContainerSlot],
+        store_id: bytes,
+        environment: Environment,
+        *,
+        read_only: bool,
+    ) -> None:
+        self._here = slots
+        self._slot_of = slot_of
+        self._store_id = store_id
+        self._environment = environment
+        self._read_only = read_only
 
-    @property
-    def environment(self) -> Environment:
-        """Gives time and chance."""
-        raise NotImplementedError
-
-    def _store_manifest(self) -> StoreManifest:
-        raise NotImplementedError
-
-    def _slot_of(self, name: str) -> ContainerSlot:
-        raise NotImplementedError
-
-    async def publish_files(
+    async def publish(
         self,
         segments: Sequence[str],
+        match: NameMatch,
+        ttl_s: float,
+        at: Mapping[str, int] | None,
         *,
-        match: NameMatch = NameMatch.NAME,
-        ttl_s: float = TTL_S,
-        verify: bool = True,
-        at: Mapping[str, int] | None = None,
-        flushed_only: bool = False,
+        verify: bool,
+        flushed_only: bool,
     ) -> PublishedFiles:
-        """Write a manifest by which ``silt://`` shows segments as files, for a time.
-
-        All segments of one container are shown as of one moment. Until the manifest expires a pin
-        keeps their chunks. Files show what is in chunks, so an owner flushes the segments first. A
-        store that is open read-only can do this beside its owner: it writes pins and the manifest
-        to long-term storage, and no more, and so refuses segments with bytes that are not flushed.
-
-        Args:
-            segments: texts that choose segments, as ``match`` says.
-            match: see ``NameMatch``.
-            ttl_s: seconds until it expires, above 0 and at most 30 days.
-            verify: readers compare each block with its sum.
-            at: by name the length at which a segment is shown, instead of its flushed length.
-            flushed_only: show what is flushed already and leave out the rest; neither flush nor
-                refuse.
-
-        Raises:
-            SegmentNotFoundError: there is none of this name, or none that the text chooses.
-            SegmentTruncatedError: ``at`` lies below the readable range of a segment.
-            OffsetError: ``at`` lies beyond the flushed length.
-            NotFlushedError: the store is open read-only, a segment without ``at`` has bytes that
-                are not flushed, and ``flushed_only`` is not said.
-            CapabilityError: long-term storage has no address that Spark knows; or bytes in place
-                have no sums, and ``verify`` asks for them.
-            TypeError: ``at`` is something else.
-            ValueError: no segment is asked for, or ``ttl_s`` or ``at`` is out of range.
-            ChunkError: long-term storage did not answer.
-        """
+        """See ``AsyncStore.publish_files``."""
         if isinstance(segments, str) or not segments:
             raise ValueError("segments is a sequence of at least one text")
         if not 0 < ttl_s <= TTL_S_MAX:
@@ -145,11 +122,11 @@ class FileVerbs:
         slots = self._slots_for(segments, match)
         for slot, texts in () if flushed_only else slots:
             for info in await self._infos(slot, texts, match):
-                if not self.read_only:
+                if not self._read_only:
                     await slot.container.flush(info.name)
                 elif info.name not in lengths:
                     _check_flushed(info)
-        now_ms = int(self.environment.time() * 1000)
+        now_ms = int(self._environment.time() * 1000)
         expires_ms = now_ms + int(ttl_s * 1000)
         pinned = []
         for slot, texts in slots:
@@ -161,7 +138,7 @@ class FileVerbs:
             container=pinned[0].container,
             expires_ms=expires_ms,
             made_ms=now_ms,
-            store_id=self._store_manifest().store_id,
+            store_id=self._store_id,
             verify=verify,
         )
         return await self._written(slots[0][0].container, head, pinned)
@@ -195,9 +172,9 @@ class FileVerbs:
     async def _written(
         self, container: Container, head: ManifestHead, pinned: Sequence[PinnedMaps]
     ) -> PublishedFiles:
-        nonce = self.environment.random_bytes(NONCE_BYTES).hex()
+        nonce = self._environment.random_bytes(NONCE_BYTES).hex()
         name = file_manifest(head.container, nonce)
-        chunks = ChunkTable(container.uri_of)
+        chunks = ChunkTable(container.pins.uri_of)
         maps = sorted((m for one in pinned for m in one.maps), key=lambda m: m.info.name.encode())
         paths = file_paths(m.info.name for m in maps)
         uri = silt_uri(chunks.uri_of(name))
@@ -213,7 +190,7 @@ class FileVerbs:
             chunks=chunks.rows(),
             files=tuple(files),
         )
-        await container.write_file_manifest(name, encode_file_manifest(manifest))
+        await container.pins.write_file_manifest(name, encode_file_manifest(manifest))
         return PublishedFiles(
             uri=uri,
             name=name,
@@ -245,7 +222,7 @@ async def _pinned(
     ttl_s: float,
 ) -> PinnedMaps | None:
     """Pin and map what is chosen in one container; ``None`` when that is nothing."""
-    if container.uri_of("system/store") is None:
+    if container.pins.uri_of("system/store") is None:
         raise CapabilityError(
             "Spark can not read the chunks of this long-term storage as files; "
             'spark.read.format("siltstone") can'
@@ -257,7 +234,7 @@ async def _pinned(
             _check_length(reading, name, lengths.get(name))
         return [(name, lengths.get(name)) for name in names]
 
-    return await container.pinned_maps(wanted, ttl_s)
+    return await container.pins.pinned_maps(wanted, ttl_s)
 
 
 def _chosen(reading: Reading, text: str, match: NameMatch) -> list[str]:

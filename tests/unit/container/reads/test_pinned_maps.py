@@ -85,7 +85,7 @@ def test_chunks_stay_until_the_pin_expires(
         owner = await filled(made)
         await owner.container.append("a", b"not flushed")
         reader: Container | ReadContainer = owner.container if owned else await made.open_reader()
-        found = await reader.pinned_maps(segments("a"), TTL_S)
+        found = await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert content(made, found) == DATA
         assert found is not None
         pin = bytearray(1_000)
@@ -127,7 +127,7 @@ def test_what_went_before_the_pin_was_there_is_not_named() -> None:
             return found
 
         reader._reading_now = looking  # type: ignore[method-assign]
-        found = await reader.pinned_maps(segments("a"), TTL_S)
+        found = await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert looks == 2
         assert content(made, found) == DATA[40_000:]
         await reader.close()
@@ -146,7 +146,7 @@ def test_an_owner_who_was_overtaken_maps_nothing() -> None:
         await newer.container.flush()
         assert await newer.container.garbage.run() > 0
         with pytest.raises(FencedError):
-            await owner.container.pinned_maps(segments("a"), TTL_S)
+            await owner.container.pins.pinned_maps(segments("a"), TTL_S)
         assert not made.names("system/pins/")
         await close_quietly(owner)
         await close_quietly(newer)
@@ -158,9 +158,9 @@ def test_an_owner_who_was_overtaken_maps_nothing() -> None:
 def test_nothing_that_is_wanted_leaves_no_pin() -> None:
     async def story(made: World) -> None:
         owner = await made.open()
-        assert await owner.container.pinned_maps(everything, TTL_S) is None
+        assert await owner.container.pins.pinned_maps(everything, TTL_S) is None
         with pytest.raises(SegmentNotFoundError):
-            await owner.container.pinned_maps(segments("none"), TTL_S)
+            await owner.container.pins.pinned_maps(segments("none"), TTL_S)
         assert not made.names("system/pins/")
         await close_quietly(owner)
 
@@ -184,7 +184,7 @@ def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
 
         reader._reading_now = looking  # type: ignore[method-assign]
         with pytest.raises(SegmentNotFoundError):
-            await reader.pinned_maps(segments("a"), TTL_S)
+            await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert pins == [0, 1]
         assert not made.names("system/pins/")
         await reader.close()
@@ -221,7 +221,7 @@ def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next()
             return await (newer[0]._reading_now() if newer else look())
 
         reader._reading_now = looking  # type: ignore[method-assign]
-        found = await reader.pinned_maps(segments("a"), TTL_S)
+        found = await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert looks == 3
         assert content(made, found) == DATA
         assert found is not None
@@ -237,7 +237,7 @@ def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next()
 def test_an_older_length_is_a_prefix() -> None:
     async def story(made: World) -> None:
         owner = await filled(made)
-        found = await owner.container.pinned_maps(lambda _: [("a", 12_345)], TTL_S)
+        found = await owner.container.pins.pinned_maps(lambda _: [("a", 12_345)], TTL_S)
         assert found is not None
         assert [(one.start, one.end) for one in found.maps] == [(0, 12_345)]
         await close_quietly(owner)
