@@ -24,8 +24,9 @@ from siltstone.cli.main import run
 from siltstone.cli.session import Session
 from siltstone.core.constants import KIB
 from siltstone.migration.files import copy_files
-from siltstone.migration.legacy import copy_plan as copying
+from siltstone.migration.legacy import copy_plan as legacy_plan
 from siltstone.migration.legacy import export
+from siltstone.migration.source import file_runs
 from siltstone.pipelines import copy_plan, import_notes, verify_copy
 from siltstone.pipelines import work as packing
 from siltstone.pipelines.local_executor import LocalExecutor
@@ -88,8 +89,8 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
         (import_notes, "NOTE_BYTES", 1),
         (copy_plan, "PART_BYTES", CHUNK),
         (copy_plan, "GROUP_BYTES", 1),
-        (copying, "RUN_BYTES", CHUNK),
-        (copying, "GROUP_BYTES", 1),
+        (legacy_plan, "RUN_BYTES", CHUNK),
+        (file_runs, "GROUP_BYTES", 1),
     ):
         monkeypatch.setattr(module, name, value)
     return watched

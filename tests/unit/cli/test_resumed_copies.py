@@ -26,15 +26,16 @@ import os, signal, sys
 from siltstone.cli.main import run
 from siltstone.container.imports.hidden_segments import HiddenSegments
 from siltstone.container.imports.sessions import Imports
-from siltstone.migration.legacy import copying
+from siltstone.migration.legacy import copy_plan as legacy_plan
+from siltstone.migration.source import file_runs
 from siltstone.pipelines import copy_plan, import_notes, work
 from siltstone.pipelines.import_sessions import NotedRanges
 from siltstone.store.handles.import_writer import ImportWriter
 
 where, count, counted, *arguments = sys.argv[1:]
 left = int(count)
-copy_plan.PART_BYTES = copying.RUN_BYTES = {RANGE}
-copy_plan.GROUP_BYTES = copying.GROUP_BYTES = 1
+copy_plan.PART_BYTES = legacy_plan.RUN_BYTES = {RANGE}
+copy_plan.GROUP_BYTES = file_runs.GROUP_BYTES = 1
 work.PACK_BYTES_MIN = work.PACK_BYTES_MAX = 1
 import_notes.NOTE_BYTES = {4 * RANGE}
 
