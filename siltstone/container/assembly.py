@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.concat_guard import ConcatGuard
 from siltstone.container.commit.fence import Fence
+from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.pipeline import LogCare, Pipeline
 from siltstone.container.compact.optimiser import Optimiser
 from siltstone.container.flush.checkpoint_cleanup import Tidying
@@ -43,7 +44,7 @@ from siltstone.container.reads.reads import Reading
 from siltstone.container.reads.table_feed import TableFeed
 from siltstone.container.retention.retention import Retention
 from siltstone.container.state.backoff import Backoff
-from siltstone.container.state.replica import log_held_by
+from siltstone.container.state.replica import FlushMarks, log_held_by
 from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkStorageFullError, SiltstoneError
 from siltstone.core.fenced_log import FencedLog, TendedLog
@@ -54,6 +55,8 @@ from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.layout_store import TableLayoutStore
 from siltstone.metadata.rows import Rows
+
+logger = logging.getLogger(__name__)
 
 
 class Works(Protocol):
@@ -67,7 +70,11 @@ class Works(Protocol):
 
 
 class OwnerParts:
-    """Everything that an owned container consists of; ``build`` finishes it."""
+    """Everything that an owned container consists of; ``build`` finishes it.
+
+    Attributes:
+        stopped: set once the owner has ended, or is to end.
+    """
 
     def __init__(
         self,
@@ -83,7 +90,11 @@ class OwnerParts:
         self.storage = storage
         self.log = log
         self.container = container
-        self.on_failure: Callable[[SiltstoneError], None] = lambda _: None
+        self.policy = settings.resolved(storage.capabilities)
+        self.stopped = asyncio.Event()
+        self._flush_wanted = asyncio.Event()
+        self._table_flush_wanted = asyncio.Event()
+        self._garbage_wanted = asyncio.Event()
         where = claimed.found
         self.journal = Journal(storage, environment, container, claimed.epoch, where.lineage)
         self.pins = PinWatch(storage, environment, container, claimed.epoch)
@@ -95,136 +106,57 @@ class OwnerParts:
         return self.table_writer.statement(change)
 
     async def build(self, claimed: Claimed, index_folder: Path) -> None:
-        """Build the replica, then everything that works on it."""
+        """Build the replica, then everything that works on it, each part after what it needs."""
         environment, settings, storage = self.environment, self.settings, self.storage
+        marks = FlushMarks(
+            segment_bytes=self.policy.size_bytes,
+            on_segment=self._flush_wanted.set,
+            table_bytes=settings.table_flush_bytes,
+            on_table=self._table_flush_wanted.set,
+        )
         replica, self.index, self.found = await replay(
-            claimed, self.log, self.system, storage, environment, settings, index_folder
+            claimed, self.log, self.system, storage, environment, settings, index_folder, marks
         )
         if self.found.recovered is not None:
             replica.exposure.cover(self.found.recovered.safe_index)
-        pressure = Pressure(
+        self.pressure = Pressure(
             bound=settings.unflushed_bytes_max,
             deadline_s=settings.append_deadline_s,
             segments=replica.dirty.__len__,
+            on_bound=self._flush_wanted.set,
         )
-        pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
-        self.pressure = pressure
+        self.pressure.add(sum(segment.tail.size for segment in replica.dirty.values()))
         self.table_pressure = Pressure(
-            bound=settings.unflushed_table_bytes_max, deadline_s=settings.append_deadline_s
+            bound=settings.unflushed_table_bytes_max,
+            deadline_s=settings.append_deadline_s,
+            on_bound=self._table_flush_wanted.set,
         )
         self.table_pressure.add(replica.table_tail.size)
         self.pipeline = Pipeline(
             self.log,
             environment,
             replica,
-            pressure,
+            self.pressure,
             self.table_pressure,
-            lambda error: self.on_failure(error),
+            self._failed,
+            log_first=claimed.log_first,
         )
-        self.pipeline.log_first = claimed.log_first
-        self._build_storage(replica.rows)
-        self._build_optimiser()
-        self._build_health()
-        self._build_verbs()
-
-    def _build_storage(self, rows: Rows) -> None:
-        environment, settings, storage = self.environment, self.settings, self.storage
-        pipeline = self.pipeline
-        layouts = TableLayoutStore(
-            rows, pipeline, self.container, environment, settings.garbage_delay_s
-        )
-        self.recent_rows = layouts.recent
-        self._layouts = layouts
-        self.segments = packing_storage(storage, layouts, environment, settings)
-        self.policy = settings.resolved(storage.capabilities)
-        self.legacy = LegacyWriter(pipeline, self.segments)
-        self.storage_writer = SegmentFlusher(
-            pipeline, self.segments, environment, settings, self.policy, self.pressure, self.legacy
-        )
-        self.joins = ConcatGuard(pipeline, self.segments)
-        fence = Fence(pipeline, storage, self.container)
-        self.table_writer = TableLogFlusher(
-            pipeline,
-            self.system,
-            self.journal,
-            environment,
-            settings,
-            fence,
-            self.table_pressure,
-        )
-        self.checkpointer = Checkpointer(
-            pipeline,
-            self.table_writer,
-            self.journal,
-            self.pinned,
-            self._tidying(fence),
-            storage,
-            environment,
-            settings,
-            fence,
-            self.index,
-        )
-        self.collector = Collector(
-            self.pins,
-            pipeline,
-            self.segments,
-            storage,
-            self.storage_writer,
-            environment,
-            settings,
-            fence,
-            self.joins,
-            self.legacy,
-        )
-        self._build_sweeper(rows, fence)
-
-    def _build_sweeper(self, rows: Rows, fence: Fence) -> None:
-        environment, settings, storage = self.environment, self.settings, self.storage
-        pipeline = self.pipeline
-        self.ground = SweepScope(
-            container=self.container,
-            epoch=self.journal.epoch,
-            rows_now=lambda: rows,
+        self._context = OwnerContext(
+            pipeline=self.pipeline,
             storage=storage,
             environment=environment,
-            pins=self.pins,
+            settings=settings,
+            fence=Fence(self.pipeline, storage, self.container),
         )
-        self._import_sweep = ImportSweep(self.container, pipeline, storage, fence, environment)
-        self.sweeper = Sweeper(
-            self.ground,
-            pipeline,
-            self.collector,
-            settings,
-            fence,
-            self.journal.lineage,
-            self._import_sweep,
-        )
+        self._build_health()
+        self._build_flushes(replica.rows)
+        self._build_verbs()
+        self._build_imports()
+        self._build_garbage(replica.rows)
 
-    def _tidying(self, fence: Fence) -> Tidying:
-        return Tidying(
-            self.pipeline,
-            self.table_writer,
-            self.journal,
-            self.pinned,
-            self.system,
-            self.storage,
-            self.environment,
-            fence,
-            self.pins,
-        )
-
-    def _build_optimiser(self) -> None:
-        self.optimiser = Optimiser(
-            self.pipeline,
-            self.segments,
-            self.storage,
-            self.storage_writer,
-            self.pressure,
-            self.environment,
-            self.settings,
-        )
-        self.optimiser.is_busy = self.joins.is_busy
-        self.collector.on_trimmed = self.optimiser.hint
+    def _failed(self, error: SiltstoneError) -> None:
+        logger.error("container closes: %s", error)
+        self.stopped.set()
 
     def _build_health(self) -> None:
         journal, storage = self.journal, self.storage
@@ -247,11 +179,153 @@ class OwnerParts:
             probed=(journal.container, journal.epoch),
             space=space,
         )
-        for writer in (self.storage_writer, self.table_writer, self.checkpointer):
-            writer.backoff.suspended = lambda: storage.silent
-        for cleaner in (self.collector, self.sweeper, self.checkpointer.tidying):
-            cleaner.backoff.suspended = lambda: self.health.failing
-        self.optimiser.backoff.suspended = lambda: self.health.strained
+
+    def _build_flushes(self, rows: Rows) -> None:
+        environment, settings, storage = self.environment, self.settings, self.storage
+        pipeline = self.pipeline
+        self._layouts = TableLayoutStore(
+            rows, pipeline, self.container, environment, settings.garbage_delay_s
+        )
+        self.recent_rows = self._layouts.recent
+        self.segments = packing_storage(storage, self._layouts, environment, settings)
+        self.legacy = LegacyWriter(pipeline, self.segments)
+        self.storage_writer = SegmentFlusher(
+            pipeline,
+            self.segments,
+            environment,
+            settings,
+            self.policy,
+            self.pressure,
+            self._flush_wanted,
+            self._silent,
+            self.legacy,
+        )
+        self.table_writer = TableLogFlusher(
+            self._context,
+            self.system,
+            self.journal,
+            self.table_pressure,
+            self._table_flush_wanted,
+            self._silent,
+        )
+        tidying = Tidying(
+            self._context,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            self.system,
+            self.pins,
+            self._failing,
+        )
+        self.checkpointer = Checkpointer(
+            self._context,
+            self.table_writer,
+            self.journal,
+            self.pinned,
+            tidying,
+            self.index,
+            self._silent,
+        )
+
+    def _build_verbs(self) -> None:
+        environment, pipeline = self.environment, self.pipeline
+        self.joins = ConcatGuard(pipeline, self.segments, self._garbage_wanted.set)
+        self.optimiser = Optimiser(
+            self._context,
+            self.segments,
+            self.storage_writer,
+            self.pressure,
+            is_busy=self.joins.is_busy,
+            suspended=lambda: self.health.strained,
+        )
+        self.appender = Appender(pipeline, self.pressure)
+        self.reading = Reading(pipeline.replica, self.segments)
+        self.feed = TableFeed(pipeline.replica, self.system)
+        self.verbs = SegmentVerbs(
+            pipeline, self.appender, environment, self.legacy, self.storage, self._wake
+        )
+        self.retention = Retention(pipeline, self.verbs, environment, self._clock)
+        self.committer = Committer(pipeline, self.appender, self.pressure)
+        self.updater = Updater(pipeline, self.committer, self.pressure)
+        self.tables = TableVerbs(pipeline)
+        self.concatenator = Concatenator(
+            self._context,
+            self.appender,
+            self.reading,
+            self.segments,
+            self.storage_writer,
+            self.pressure,
+            self.joins,
+            self.legacy,
+            on_joined=self.optimiser.hint,
+        )
+
+    def _build_imports(self) -> None:
+        pipeline, environment = self.pipeline, self.environment
+        publisher = Publisher(
+            self._context,
+            self.appender,
+            self.committer,
+            self.segments,
+            self.storage_writer,
+            self.joins,
+            HiddenSegments(pipeline, self._layouts),
+            on_joined=self.optimiser.hint,
+            on_garbage=self._garbage_wanted.set,
+        )
+        self._import_sweep = ImportSweep(
+            self.container, pipeline, self.storage, self._context.fence, environment
+        )
+        self.imports = Imports(
+            self.container,
+            pipeline,
+            self.storage,
+            publisher,
+            self._import_sweep,
+            environment,
+            check_allowed=self.legacy.check_import,
+        )
+
+    def _build_garbage(self, rows: Rows) -> None:
+        environment, pipeline, storage = self.environment, self.pipeline, self.storage
+        self.collector = Collector(
+            self._context,
+            self.pins,
+            self.segments,
+            self.storage_writer,
+            self.joins,
+            self.legacy,
+            self.imports,
+            self._garbage_wanted,
+            on_trimmed=self.optimiser.hint,
+            suspended=self._failing,
+        )
+        self.ground = SweepScope(
+            container=self.container,
+            epoch=self.journal.epoch,
+            rows_now=lambda: rows,
+            storage=storage,
+            environment=environment,
+            pins=self.pins,
+        )
+        self.sweeper = Sweeper(
+            self._context,
+            self.ground,
+            self.collector,
+            self.journal.lineage,
+            self._import_sweep,
+            self._failing,
+        )
+        self.garbage = GarbageVerbs(self)
+        self.adoptions = Adoptions(pipeline, self.collector, environment)
+
+    def _silent(self) -> bool:
+        """Whether long-term storage does not answer, so that what writes there should rest."""
+        return self.storage.silent
+
+    def _failing(self) -> bool:
+        """Whether it fails so often that what can wait should."""
+        return self.health.failing
 
     def _full(self) -> bool:
         """Whether a flush failed for lack of room, and none succeeded since."""
@@ -288,73 +362,9 @@ class OwnerParts:
             self.retention,
         )
 
-    def _build_verbs(self) -> None:
-        environment, settings, pipeline = self.environment, self.settings, self.pipeline
-        self.appender = Appender(pipeline, self.pressure)
-        self.reading = Reading(pipeline.replica, self.segments)
-        self.feed = TableFeed(pipeline.replica, self.system)
-        self.verbs = SegmentVerbs(pipeline, self.appender, environment, self._wake)
-        self.verbs.is_checked = lambda: self.legacy.is_on
-        self.verbs.check_new = partial(self.legacy.check_new, storage=self.storage)
-        self.verbs.new_rows = self.legacy.new_rows
-        self.verbs.check_rename = partial(self.legacy.refuse, "rename a segment")
-        self.verbs.on_sealed = self.legacy.note_sealed
-        self.retention = Retention(pipeline, self.verbs, environment, self._clock)
-        self.committer = Committer(pipeline, self.appender, self.pressure)
-        self.updater = Updater(pipeline, self.committer, self.pressure)
-        self.tables = TableVerbs(pipeline)
-        self.garbage = GarbageVerbs(self)
-        self.concatenator = Concatenator(
-            pipeline,
-            self.appender,
-            self.reading,
-            self.segments,
-            self.storage_writer,
-            self.pressure,
-            environment,
-            settings.append_deadline_s,
-            self.joins,
-        )
-        self.concatenator.on_joined = self.optimiser.hint
-        self.concatenator.check_large = partial(
-            self.legacy.refuse, "join a source of more than 1 MiB"
-        )
-        self.joins.on_undo = self.collector.wake
-        self._build_imports()
-        pipeline.replica.flush_bytes = self.policy.size_bytes
-        pipeline.replica.on_large = self.storage_writer.wake
-        pipeline.replica.table_flush_bytes = settings.table_flush_bytes
-        pipeline.replica.on_large_table = self.table_writer.wake
-        self.pressure.on_bound = self.storage_writer.wake
-        self.table_pressure.on_bound = self.table_writer.wake
-
-    def _build_imports(self) -> None:
-        pipeline, environment = self.pipeline, self.environment
-        publisher = Publisher(
-            pipeline,
-            self.appender,
-            self.committer,
-            self.segments,
-            self.storage,
-            self.storage_writer,
-            self.joins,
-            HiddenSegments(pipeline, self._layouts),
-            environment,
-            self.settings.append_deadline_s,
-        )
-        publisher.on_joined = self.optimiser.hint
-        publisher.on_garbage = self.collector.wake
-        self.imports = Imports(
-            self.container, pipeline, self.storage, publisher, self._import_sweep, environment
-        )
-        self.imports.check_allowed = self.legacy.check_import
-        self.collector.close_import = self.imports.carry_out
-        self.collector.redate_import = self.imports.redate
-        self.adoptions = Adoptions(pipeline, self.collector, environment)
-
     def _wake(self) -> None:
-        self.storage_writer.wake()
-        self.collector.wake()
+        self._flush_wanted.set()
+        self._garbage_wanted.set()
 
     def stats(self, claimed: Claimed) -> ContainerStats:
         """The container at a glance. Asks the log nothing: it may be in the middle of a sync."""

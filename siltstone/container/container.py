@@ -114,8 +114,6 @@ class Container:
         self.pins = Pins(
             parts.container, parts.storage, parts.environment, self._reading, self._reading_now
         )
-        self._stopped = asyncio.Event()
-        parts.on_failure = self._failed
         self._pipeline_task = asyncio.create_task(parts.pipeline.run(), name="pipeline")
         self._main: asyncio.Task[None] | None = None
         self._closed = False
@@ -163,7 +161,7 @@ class Container:
         try:
             async with asyncio.TaskGroup() as group:
                 parts.start(group)
-                await self._stopped.wait()
+                await self._parts.stopped.wait()
                 raise _Stop
         except* _Stop:
             pass
@@ -174,10 +172,6 @@ class Container:
                 logger.exception("background work of the container failed", exc_info=error)
             failure = error if isinstance(error, SiltstoneError) else SiltstoneError(repr(error))
             await parts.pipeline.end(failure)
-
-    def _failed(self, error: SiltstoneError) -> None:
-        logger.error("container closes: %s", error)
-        self._stopped.set()
 
     @property
     def failure(self) -> SiltstoneError | None:
@@ -196,7 +190,7 @@ class Container:
 
     async def wait_stopped(self) -> None:
         """Wait until the container stops, by ``close`` or by a failure."""
-        await self._stopped.wait()
+        await self._parts.stopped.wait()
 
     async def close(self, flush: CloseFlush | None = None) -> None:
         """Acknowledge what was assigned, stop, and leave the log to the next owner. Idempotent.
@@ -217,7 +211,7 @@ class Container:
             if self._main is not None:
                 await settle(self._parts, choice, self._claimed.log_end)
         finally:
-            self._stopped.set()
+            self._parts.stopped.set()
             self._parts.journal.patient = False
             await end_owner(self._parts, self._main, self._pipeline_task)
 

@@ -20,7 +20,7 @@ from siltstone.container.boot.replay import apply_appends, build_replica
 from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.boot_state import BootState, check_lineage, check_log, found
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, scan_frames
-from siltstone.container.state.replica import Replica
+from siltstone.container.state.replica import FlushMarks, Replica
 from siltstone.core.chunk_storage import ChunkStorage
 from siltstone.core.environment import Environment
 from siltstone.core.errors import FencedError, LogLostError, LogTruncatedError
@@ -217,6 +217,7 @@ async def replay(
     environment: Environment,
     settings: ContainerSettings,
     index_folder: Path,
+    marks: FlushMarks,
 ) -> tuple[Replica, Index, BootState]:
     """Build the replica of a claimed container from everything that was acknowledged.
 
@@ -230,7 +231,7 @@ async def replay(
         raise LogLostError("the log became shorter since its claim", end=claimed.log_end)
     scan.check()
     replica, index, where = await build_replica(
-        claimed.found, scan, system, storage, environment, settings, index_folder
+        claimed.found, scan, system, storage, environment, settings, [index_folder], marks=marks
     )
     try:
         await apply_appends(replica, log, scan, environment)

@@ -17,7 +17,7 @@ from siltstone.container.state.boot_state import BootState
 from siltstone.container.state.kept_tail import KeptTail
 from siltstone.container.state.log_scan import LOG_POOL, READS_MAX, LogScan, each_frame
 from siltstone.container.state.logged_frame import LoggedFrame, table_records
-from siltstone.container.state.replica import Replica
+from siltstone.container.state.replica import NO_MARKS, FlushMarks, Replica
 from siltstone.container.state.table_log import crc_at, read_table_log
 from siltstone.core.environment import Environment
 from siltstone.core.errors import CorruptDataError, LogLostError, LogTruncatedError
@@ -41,9 +41,9 @@ async def build_replica(
     storage: AsyncChunkStorage,
     environment: Environment,
     settings: ContainerSettings,
-    index_folder: Path,
-    owned: Sequence[Path] = (),
+    index_folders: Sequence[Path],
     *,
+    marks: FlushMarks = NO_MARKS,
     kept: KeptTail | None = None,
     to_damage: bool = False,
 ) -> tuple[Replica, Index, BootState]:
@@ -60,10 +60,11 @@ async def build_replica(
         storage: holds the index files of the checkpoint.
         environment: gives threads.
         settings: knobs.
-        index_folder: where the local index is, or will be.
-        owned: for a reader, folders of indexes that owners on this machine have, or had.
-            One that is as new as the checkpoint is linked, which spares the download; after a kill,
-            or while short owners write no checkpoint, it spares most of the replay as well.
+        index_folders: first where the local index is, or will be. Then, for a reader, those of
+            indexes that owners on this machine have, or had. One that is as new as the checkpoint
+            is linked, which spares the download; after a kill, or while short owners write no
+            checkpoint, it spares most of the replay as well.
+        marks: when a tail is large, and who is told.
         kept: where a reader leaves the bytes of tails.
         to_damage: where the table log is damaged, and frames do not go on, what stands before
             is the state; ``where`` then ends there. Only for who may lose something.
@@ -74,6 +75,7 @@ async def build_replica(
         ChunkError: long-term storage did not answer.
     """
     metrics = storage.metrics
+    index_folder, *owned = index_folders
     open_index = partial(
         Index.open,
         cache_bytes=settings.index_cache_bytes,
@@ -99,7 +101,9 @@ async def build_replica(
     try:
         tables = Tables(index, where.lineage)
         where = await _replay_table_log(tables, where, scan.frames, system, to_damage=to_damage)
-        replica = Replica(tables, environment, idle_max=settings.segments_idle_max, kept=kept)
+        replica = Replica(
+            tables, environment, idle_max=settings.segments_idle_max, kept=kept, marks=marks
+        )
         replica.table_flushed = where.table_end
         replica.begin(scan)
         if tables.applied_version < where.table_end:

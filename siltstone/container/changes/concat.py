@@ -15,14 +15,15 @@ from siltstone.container.changes.segment_changes import deletion_entries
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.back_pressure import Pressure
 from siltstone.container.commit.concat_guard import ConcatGuard
-from siltstone.container.commit.pipeline import PIECE_BYTES, Pipeline
+from siltstone.container.commit.owner_context import OwnerContext
+from siltstone.container.commit.pipeline import PIECE_BYTES
 from siltstone.container.commit.repeats import REFUSALS, assured
 from siltstone.container.commit.tombstones import remember
+from siltstone.container.flush.legacy_writer import LegacyWriter
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.reads.reads import Reading
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.core.constants import MIB
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     BackPressureError,
     OffsetError,
@@ -47,23 +48,23 @@ class Concatenator:
     """Joins segments of one owned container.
 
     Attributes:
-        on_joined: called with the id of a segment that got extents of another.
-        check_large: called with target and source of more than 1 MiB; raises if they must not join.
         on_bytes: called with how many bytes were joined, and ``copied`` or ``by_reference``.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         appender: Appender,
         reading: Reading,
         segments: ChunkedSegmentStorage,
         storage_writer: SegmentFlusher,
         pressure: Pressure,
-        environment: Environment,
-        deadline_s: float,
         joins: ConcatGuard,
+        legacy: LegacyWriter,
+        *,
+        on_joined: Callable[[int], None],
     ) -> None:
+        pipeline = context.pipeline
         self._pipeline = pipeline
         self._appender = appender
         self._reading = reading
@@ -71,11 +72,11 @@ class Concatenator:
         self._segments = segments
         self._storage_writer = storage_writer
         self._pressure = pressure
-        self._environment = environment
-        self._deadline_s = deadline_s
+        self._environment = context.environment
+        self._deadline_s = context.settings.append_deadline_s
         self._joins = joins
-        self.on_joined: Callable[[int], None] = lambda _: None
-        self.check_large: Callable[[OpenSegment, OpenSegment], None] = lambda target, source: None
+        self._legacy = legacy
+        self._on_joined = on_joined
         self.on_bytes: Callable[[int, str], None] = lambda length, how: None
 
     async def concat(self, target: str, source: str) -> int:
@@ -122,7 +123,7 @@ class Concatenator:
             target_segment = await self._appender.writable(target)
             if state.sealed_length - state.start_offset <= SMALL_BYTES:
                 return await self._join_small(target, source_segment)
-            self.check_large(target_segment, source_segment)
+            self._legacy.refuse("join a source of more than 1 MiB", target_segment, source_segment)
             return await self._join_large(target_segment, source_segment)
         finally:
             source_segment.joining -= 1
@@ -187,7 +188,7 @@ class Concatenator:
                     target=target.name,
                     deadline_s=self._deadline_s,
                 ) from error
-        self.on_joined(target.segment_id)
+        self._on_joined(target.segment_id)
         return offset
 
     async def _join_held(

@@ -9,7 +9,7 @@ Making tables. What is in them changes by commits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.pipeline import Pipeline
 from siltstone.container.commit.repeats import assured
 from siltstone.container.commit.tombstones import remember, renamed_before
+from siltstone.container.flush.legacy_writer import LegacyWriter
 from siltstone.container.models.segments import (
     WriterInfo,
     check_attribute,
@@ -38,6 +39,7 @@ from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
 from siltstone.core.records.tombstone import Tombstone
 from siltstone.core.records.writer_row import WriterRow
+from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata.changes import (
     put_attributes,
     put_counter,
@@ -64,14 +66,9 @@ RELIEF_PARALLEL = 256
 class SegmentVerbs:
     """State changes of the segments of one container.
 
-    Attributes:
-        is_checked: whether a new segment needs ``check_new``.
-        check_new: raises if there can be no new segment of a name; returns attributes that it gets.
-        new_rows: called with id and name of a new segment; returns entries that go with it.
-        check_rename: raises if a segment must keep its name.
-        on_sealed: called with the state of a segment that was sealed.
-
-    Args:
+    Args, besides its neighbours:
+        legacy: what a legacy layout that is written on asks for.
+        storage: long-term storage.
         wake: called when the storage writer or the task runner has something new to do.
     """
 
@@ -80,6 +77,8 @@ class SegmentVerbs:
         pipeline: Pipeline,
         appender: Appender,
         environment: Environment,
+        legacy: LegacyWriter,
+        storage: AsyncChunkStorage,
         wake: Callable[[], None],
     ) -> None:
         self._pipeline = pipeline
@@ -91,11 +90,8 @@ class SegmentVerbs:
         # The id of the next segment, for as long as nothing is assigned or acknowledged.
         self._next_id: tuple[object, int] = (None, 0)
         self._relief = asyncio.Semaphore(RELIEF_PARALLEL)
-        self.is_checked: Callable[[], bool] = lambda: False
-        self.check_new: Callable[[str], Awaitable[Mapping[str, str]]] = _nothing_more
-        self.new_rows: Callable[[int, str], list[TableEntry]] = lambda _id, _name: []
-        self.check_rename: Callable[[OpenSegment], None] = lambda _: None
-        self.on_sealed: Callable[[SegmentState], None] = lambda _: None
+        self._legacy = legacy
+        self._storage = storage
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -124,8 +120,11 @@ class SegmentVerbs:
             moment = rows.tables.moment
             if not self._pipeline.admits:
                 await self._pipeline.admit_update()
-            if self.is_checked() and rows.pending_find(name) is None:
-                attributes = {**(attributes or {}), **await self.check_new(name)}
+            if self._legacy.is_on and rows.pending_find(name) is None:
+                attributes = {
+                    **(attributes or {}),
+                    **await self._legacy.check_new(name, self._storage),
+                }
             # The name is free still if nothing has changed meanwhile.
             if rows.tables.moment is moment or rows.pending_find(name) is None:
                 new, made = self._make(name, attributes)
@@ -149,7 +148,7 @@ class SegmentVerbs:
             put_counter(CounterKind.SEGMENT_ID, segment_id + 1),
             put_name(name, segment_id),
             put_new_state(segment_id, name, created_ms),
-            *self.new_rows(segment_id, name),
+            *self._legacy.new_rows(segment_id, name),
         ]
         if attributes:
             entries.append(put_attributes(segment_id, attributes))
@@ -178,7 +177,7 @@ class SegmentVerbs:
         segment.writable = False
         sealed = replace(state, sealed_length=segment.assigned)
         await self._state_change(segment, [put_state(sealed)], relief=False)
-        self.on_sealed(sealed)
+        self._legacy.note_sealed(sealed)
         return segment
 
     async def truncate(self, name: str, offset: int) -> None:
@@ -273,7 +272,7 @@ class SegmentVerbs:
                 await self._pipeline.barrier()
                 if self._replica.find(new_name) is not None:
                     raise SegmentExistsError("segment exists", segment=new_name)
-        self.check_rename(segment)
+        self._legacy.refuse("rename a segment", segment)
         state = self._pending_state(segment)
         entries = [
             remove_name(name),
@@ -367,10 +366,6 @@ class SegmentVerbs:
             await self._pipeline.update(entries, relief=relief)
         finally:
             segment.users -= 1
-
-
-async def _nothing_more(_: str) -> Mapping[str, str]:
-    return {}
 
 
 def _idleness(segment: OpenSegment, row: WriterRow) -> tuple[bool, int]:

@@ -41,7 +41,6 @@ class Pressure:
     Attributes:
         open: whether a caller may go on without waiting; read on the hot path.
         held_bytes: bytes that are counted at the moment.
-        on_bound: called whenever the bound is reached.
         on_wait: called with the seconds that somebody waited who then went on.
     """
 
@@ -49,19 +48,24 @@ class Pressure:
         "_bound",
         "_deadline_s",
         "_delay_s",
+        "_on_bound",
         "_refusal",
         "_segments",
         "_segments_max",
         "_timer",
         "_waiters",
         "held_bytes",
-        "on_bound",
         "on_wait",
         "open",
     )
 
     def __init__(
-        self, *, bound: int, deadline_s: float, segments: Callable[[], int] = lambda: 0
+        self,
+        *,
+        bound: int,
+        deadline_s: float,
+        segments: Callable[[], int] = lambda: 0,
+        on_bound: Callable[[], None] = lambda: None,
     ) -> None:
         self._bound = bound
         self._segments = segments
@@ -73,7 +77,7 @@ class Pressure:
         self._waiters: deque[_Waiter] = deque()
         self.held_bytes = 0
         self.open = True
-        self.on_bound: Callable[[], None] = lambda: None
+        self._on_bound = on_bound
         self.on_wait: Callable[[float], None] = lambda _: None
 
     @property
@@ -199,4 +203,4 @@ class Pressure:
         was_open = self.open
         self.open = self._has_room and not self._waiters and not self._holds_back
         if was_open and not self.open:
-            self.on_bound()
+            self._on_bound()

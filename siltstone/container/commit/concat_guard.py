@@ -30,14 +30,19 @@ def undo_task(target_id: int) -> Task:
 class ConcatGuard:
     """The joins of one owned container that are on their way.
 
-    Attributes:
+    Args, besides its neighbours:
         on_undo: called when one failed and may have left something to undo.
     """
 
-    def __init__(self, pipeline: Pipeline, segments: ChunkedSegmentStorage) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        segments: ChunkedSegmentStorage,
+        on_undo: Callable[[], None],
+    ) -> None:
         self._pipeline = pipeline
         self._segments = segments
-        self.on_undo: Callable[[], None] = lambda: None
+        self._on_undo = on_undo
         self._busy: Counter[int] = Counter()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
@@ -56,7 +61,7 @@ class ConcatGuard:
             async with self._hold(target.segment_id, source_id):
                 yield
         except BaseException:
-            self.on_undo()
+            self._on_undo()
             raise
         finally:
             target.users -= 1

@@ -74,11 +74,13 @@ class Pipeline(Admission):
         pressure: Pressure,
         table_pressure: Pressure,
         on_failure: Callable[[SiltstoneError], None],
+        *,
+        log_first: int,
     ) -> None:
         super().__init__(environment, table_pressure)
         self.replica = replica
         self.batch = Batch()
-        self.log_first = 0
+        self.log_first = log_first
         self.on_frame: Callable[[int, int, int, int, float], None] | None = None
         self.body_bytes_max = log.frame_bytes_max - OVERHEAD_BYTES - TIME_BYTES
         self._log = log

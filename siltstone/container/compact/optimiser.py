@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.pipeline import Pipeline
+from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.compact.sparse_chunks import SparseChunks
 from siltstone.container.flush.segment_flusher import SegmentFlusher
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB, ROWS_PER_SLICE
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
@@ -30,7 +28,6 @@ from siltstone.core.errors import (
     StorageFullError,
 )
 from siltstone.core.records.extent import Extent
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata.extent_scan import scan_extents
 from siltstone.segments.concat_staging import OFFSET_END
 from siltstone.segments.repack import REPACK_EXTENTS_MAX
@@ -86,24 +83,29 @@ class Optimiser:
 
     Attributes:
         backoff: why it last failed.
-        is_busy: whether a segment's layout must be left alone for now.
         rewritten: chunks that were made, since this owner opened.
+
+    Args, besides its neighbours:
+        is_busy: whether a segment's layout must be left alone for now.
+        suspended: whether it should rest.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         segments: PackingSegmentStorage,
-        storage: AsyncChunkStorage,
         storage_writer: SegmentFlusher,
         pressure: Pressure,
-        environment: Environment,
-        settings: ContainerSettings,
+        *,
+        is_busy: Callable[[int], bool],
+        suspended: Callable[[], bool],
     ) -> None:
+        pipeline, environment = context.pipeline, context.environment
+        settings = context.settings
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._segments = segments
-        self._storage = storage
+        self._storage = context.storage
         self._storage_writer = storage_writer
         self._pressure = pressure
         self._environment = environment
@@ -113,8 +115,8 @@ class Optimiser:
         self._hints: dict[int, None] = {}
         self._cursor = (0, 0)
         self._sparse = SparseChunks(self._replica.rows.chunk, settings.relocation_percent)
-        self.backoff = Backoff(environment)
-        self.is_busy: Callable[[int], bool] = lambda _: False
+        self.backoff = Backoff(environment, suspended)
+        self._is_busy = is_busy
         self.rewritten = 0
 
     def hint(self, segment_id: int) -> None:
@@ -232,7 +234,7 @@ class Optimiser:
             if self._paused or not budget.take(length, len(batch) + 1):
                 return False
             self._sparse.take(len(batch))
-            movable = [extent for extent in batch if not self.is_busy(extent.segment_id)]
+            movable = [extent for extent in batch if not self._is_busy(extent.segment_id)]
             if not settings.relocation_enabled or length > bytes_max:
                 continue
             try:
@@ -245,7 +247,7 @@ class Optimiser:
     def _look(self, segment_id: int, extents: list[Extent], *, more: bool) -> _Look:
         """What is worth it among neighbouring extents of one segment."""
         then = (segment_id, extents[-1].end) if more else (segment_id + 1, 0)
-        if not extents or self.is_busy(segment_id):
+        if not extents or self._is_busy(segment_id):
             return _Look((), then)
         rewrites = tuple(self._relocation(segment_id, extents))
         if not rewrites and self._settings.optimiser_enabled:

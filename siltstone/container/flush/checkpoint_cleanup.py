@@ -7,16 +7,16 @@ here. What fails is told and tried again, with growing waits, until it is gone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
-from siltstone.container.commit.fence import Fence
-from siltstone.container.commit.pipeline import Pipeline, ending
+from siltstone.container.commit.owner_context import OwnerContext
+from siltstone.container.commit.pipeline import ending
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.state.backoff import Backoff, Failures
 from siltstone.core.chunk_names import system_prefix
 from siltstone.core.constants import TABLE_LOG_ID
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     ChunkNotFoundError,
@@ -25,7 +25,6 @@ from siltstone.core.errors import (
 )
 from siltstone.core.metrics import TIDYING_FAILED
 from siltstone.core.records.piece import ControlKind
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.segments.segment_storage import ChunkedSegmentStorage
@@ -44,25 +43,23 @@ class Tidying:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         table_writer: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         system: ChunkedSegmentStorage,
-        storage: AsyncChunkStorage,
-        environment: Environment,
-        fence: Fence,
         pins: PinWatch,
+        suspended: Callable[[], bool],
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline = context.pipeline
         self._table_writer = table_writer
         self._journal = journal
         self._pinned = pinned
         self._system = system
-        self._storage = storage
-        self._fence = fence
+        self._storage = context.storage
+        self._fence = context.fence
         self._pins = pins
-        self.backoff = Backoff(environment)
+        self.backoff = Backoff(context.environment, suspended)
 
     @property
     def due(self) -> bool:

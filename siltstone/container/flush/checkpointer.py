@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
-from siltstone.container.commit.fence import Fence
-from siltstone.container.commit.pipeline import Pipeline, ending
+from siltstone.container.commit.owner_context import OwnerContext
+from siltstone.container.commit.pipeline import ending
 from siltstone.container.flush.checkpoint_cleanup import Tidying
 from siltstone.container.flush.table_log_flusher import TableLogFlusher
 from siltstone.container.flush.upload_budget import UploadBudget
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
@@ -23,7 +22,6 @@ from siltstone.core.errors import (
 )
 from siltstone.core.records.checkpoint import Checkpoint, IndexFile
 from siltstone.core.records.piece import ControlKind
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.journal.journal import Journal
 from siltstone.journal.pinned_layout import PinnedLayoutStore
 from siltstone.metadata.checkpoint import FileSums, upload_index
@@ -51,26 +49,24 @@ class Checkpointer:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         table_writer: TableLogFlusher,
         journal: Journal,
         pinned: PinnedLayoutStore,
         tidying: Tidying,
-        storage: AsyncChunkStorage,
-        environment: Environment,
-        settings: ContainerSettings,
-        fence: Fence,
         index: Index,
+        suspended: Callable[[], bool],
     ) -> None:
+        pipeline, environment = context.pipeline, context.environment
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._table_writer = table_writer
         self._journal = journal
         self._pinned = pinned
-        self._storage = storage
+        self._storage = context.storage
         self._environment = environment
-        self._settings = settings
-        self._fence = fence
+        self._settings = context.settings
+        self._fence = context.fence
         self._index = index
         self._scratch = index.folder.with_name(index.folder.name + "-checkpoint")
         self._sums: FileSums = {}
@@ -79,7 +75,7 @@ class Checkpointer:
         self._time_s = environment.monotonic()
         self.wanted = False
         self.tidying = tidying
-        self.backoff = Backoff(environment)
+        self.backoff = Backoff(environment, suspended)
 
     @property
     def version(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from heapq import nlargest
 
@@ -63,7 +63,12 @@ NAMES_TOLD_MAX = 3
 
 
 class SegmentFlusher:
-    """Flushes the segments of one owned container."""
+    """Flushes the segments of one owned container.
+
+    Args, besides its neighbours:
+        awake: set when there may be something to flush.
+        suspended: whether flushes in the background should rest.
+    """
 
     def __init__(
         self,
@@ -73,6 +78,8 @@ class SegmentFlusher:
         settings: ContainerSettings,
         policy: FlushPolicy,
         pressure: Pressure,
+        awake: asyncio.Event,
+        suspended: Callable[[], bool],
         legacy: LegacyWriter | None = None,
     ) -> None:
         self._pipeline = pipeline
@@ -84,7 +91,7 @@ class SegmentFlusher:
         self._pressure = pressure
         self._legacy = legacy
         self._takes_append = storage.takes_append if legacy is None else legacy.takes_append
-        self._awake = asyncio.Event()
+        self._awake = awake
         self._ending = False
         self._ended = asyncio.Event()
         self._ended.set()
@@ -93,7 +100,7 @@ class SegmentFlusher:
         self._running = 0
         self._planned: deque[list[FlushRange]] = deque()
         self._abandoned: list[NewChunk] = []
-        self.backoff = Backoff(environment)
+        self.backoff = Backoff(environment, suspended)
 
     def wake(self) -> None:
         """Look at once for something to flush."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from collections.abc import Callable
 
 from siltstone.container.commit.back_pressure import Pressure
-from siltstone.container.commit.fence import Fence
-from siltstone.container.commit.pipeline import Pipeline, ending
-from siltstone.container.models.settings import ContainerSettings
+from siltstone.container.commit.owner_context import OwnerContext
+from siltstone.container.commit.pipeline import ending
 from siltstone.container.state.backoff import Backoff
 from siltstone.core.constants import MIB, TABLE_LOG_ID
-from siltstone.core.environment import Environment
 from siltstone.core.errors import ChunkError, CorruptDataError, StorageFullError
 from siltstone.core.records.layout_change import LayoutChange
 from siltstone.core.records.piece import ControlKind
@@ -27,29 +26,34 @@ _INDEX = struct.Struct("<Q")
 
 
 class TableLogFlusher:
-    """Flushes the table log and truncates tier 1 behind it."""
+    """Flushes the table log and truncates tier 1 after it.
+
+    Args, besides its neighbours:
+        awake: set when a flush may be due.
+        suspended: whether flushes in the background should rest.
+    """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         system: ChunkedSegmentStorage,
         journal: Journal,
-        environment: Environment,
-        settings: ContainerSettings,
-        fence: Fence,
         pressure: Pressure,
+        awake: asyncio.Event,
+        suspended: Callable[[], bool],
     ) -> None:
         self._journal = journal
-        self.backoff = Backoff(environment)
+        pipeline, environment = context.pipeline, context.environment
+        self.backoff = Backoff(environment, suspended)
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._system = system
         self._environment = environment
-        self._settings = settings
-        self._fence = fence
+        self._settings = context.settings
+        self._fence = context.fence
         self._pressure = pressure
         self._lock = asyncio.Lock()
-        self._awake = asyncio.Event()
+        self._awake = awake
         self._truncated = 0
 
     def safe_index(self, covered: int) -> int:

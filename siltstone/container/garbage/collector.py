@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from siltstone.container.commit.concat_guard import ConcatGuard
-from siltstone.container.commit.fence import Fence
-from siltstone.container.commit.pipeline import Pipeline
+from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.commit.tombstones import is_due
 from siltstone.container.flush.legacy_writer import LegacyWriter
 from siltstone.container.flush.segment_flusher import SegmentFlusher
@@ -25,10 +25,8 @@ from siltstone.container.garbage.task_dates import (
     dated_now,
     is_misdated,
 )
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.state.backoff import Backoff, Failures
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     ChunkError,
     CorruptDataError,
@@ -39,7 +37,6 @@ from siltstone.core.records.adoption_row import AdoptionRow
 from siltstone.core.records.chunk import Chunk
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import CURSORS, Task, TaskKind, TaskStage
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.metadata.adoption_rows import pending_adoption
 from siltstone.metadata.changes import (
     put_task,
@@ -69,6 +66,21 @@ KEPT_MS = NEVER_MS + 1
 """Due time of a task that waits until an adoption is finalised."""
 
 
+class ImportTasks(Protocol):
+    """The tasks of import sessions."""
+
+    async def carry_out(self, task: Task) -> None:
+        """Carry out what is due."""
+        ...
+
+    async def redate(self, task: Task) -> bool:
+        """Give a task and its session the date of now if a clock that was ahead dated them.
+
+        Returns false when it has to be tried again.
+        """
+        ...
+
+
 class Collector:
     """Carries out the tasks of one owned container.
 
@@ -77,44 +89,47 @@ class Collector:
         lock: held while tasks are carried out.
         on_outcome: called with what became of a deletion: ``deleted``, ``retried``, ``not_sent``,
             ``set_aside`` or ``kept``.
+
+    Args, besides its neighbours:
+        imports: carries out tasks of import sessions.
+        awake: set when there may be something to do.
         on_trimmed: called with the id of a segment whose dead extents are gone.
-        close_import: carries out the task of an import session.
-        redate_import: gives such a task and its session the date of now if a clock that was ahead
-            dated them; false when it has to be tried again.
+        suspended: whether it should rest.
     """
 
     def __init__(
         self,
+        context: OwnerContext,
         pins: PinWatch,
-        pipeline: Pipeline,
         segments: ChunkedSegmentStorage,
-        storage: AsyncChunkStorage,
         storage_writer: SegmentFlusher,
-        environment: Environment,
-        settings: ContainerSettings,
-        fence: Fence,
         joins: ConcatGuard,
         legacy: LegacyWriter,
+        imports: ImportTasks,
+        awake: asyncio.Event,
+        *,
+        on_trimmed: Callable[[int], None],
+        suspended: Callable[[], bool],
     ) -> None:
         self._legacy = legacy
         self._pins = pins
         self._joins = joins
+        pipeline, environment = context.pipeline, context.environment
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._rows = pipeline.replica.rows
         self._segments = segments
-        self._storage = storage
+        self._storage = context.storage
         self._storage_writer = storage_writer
         self._environment = environment
-        self._settings = settings
-        self._fence = fence
-        self._awake = asyncio.Event()
+        self._settings = context.settings
+        self._fence = context.fence
+        self._imports = imports
+        self._awake = awake
+        self._on_trimmed = on_trimmed
         self.lock = asyncio.Lock()
-        self.backoff = Backoff(environment)
-        self.on_trimmed: Callable[[int], None] = lambda _: None
+        self.backoff = Backoff(environment, suspended)
         self.on_outcome: Callable[[str], None] = lambda _: None
-        self.close_import: Callable[[Task], Awaitable[None]] | None = None
-        self.redate_import: Callable[[Task], Awaitable[bool]] | None = None
         self._date_looks = DateLooks(environment)
 
     def wake(self) -> None:
@@ -188,8 +203,7 @@ class Collector:
         elif task.kind is TaskKind.UNDO_CONCAT:
             await self._joins.undo(task)
         elif task.kind is TaskKind.CLOSE_IMPORT:
-            assert self.close_import is not None, "an owned container has imports"
-            await self.close_import(task)
+            await self._imports.carry_out(task)
         else:
             assert task.kind is TaskKind.FORGET_TOMBSTONE, "every kind has its branch"
             await self._forget(task)
@@ -205,8 +219,7 @@ class Collector:
             after = tasks[-1]
             for task in tasks:
                 if task.kind is TaskKind.CLOSE_IMPORT:
-                    assert self.redate_import is not None, "an owned container has imports"
-                    if not await self.redate_import(task):
+                    if not await self._imports.redate(task):
                         self._date_looks.again()
                 elif is_misdated(task, now_ms, longest_ms.get(task.kind, 0)):
                     entries = dated_now(task, now_ms, self._rows, self._replica.tables)
@@ -263,7 +276,7 @@ class Collector:
                 break
             await self._pipeline.settled()
         await self._pipeline.update([remove_task(task)])
-        self.on_trimmed(task.subject)
+        self._on_trimmed(task.subject)
 
     async def _remove(self, task: Task) -> None:
         """Remove every row of a deleted segment, the state and the task last."""

@@ -11,8 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, replace
 
-from siltstone.container.commit.fence import Fence
-from siltstone.container.commit.pipeline import Pipeline
+from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.garbage.collector import Collector
 from siltstone.container.garbage.import_sweep import ImportSweep, look_at_imports
 from siltstone.container.garbage.manifest_expiry import expired_manifests
@@ -25,7 +24,6 @@ from siltstone.container.garbage.sweep_plan import (
     plan_page,
 )
 from siltstone.container.models.garbage import SweepFinding
-from siltstone.container.models.settings import ContainerSettings
 from siltstone.container.reads.pin_watch import PinWatch
 from siltstone.container.reads.pins import FoundPin, look_at_pins
 from siltstone.container.state.backoff import Backoff
@@ -175,23 +173,22 @@ class Sweeper:
 
     def __init__(
         self,
+        context: OwnerContext,
         ground: SweepScope,
-        pipeline: Pipeline,
         collector: Collector,
-        settings: ContainerSettings,
-        fence: Fence,
         lineage: bytes,
         imports: ImportSweep,
+        suspended: Callable[[], bool],
     ) -> None:
         self._ground = ground
         self._imports = imports
-        self._pipeline = pipeline
+        self._pipeline = context.pipeline
         self._collector = collector
-        self._settings = settings
-        self._fence = fence
+        self._settings = context.settings
+        self._fence = context.fence
         self._lineage = lineage
         self._environment = ground.environment
-        self.backoff = Backoff(ground.environment)
+        self.backoff = Backoff(ground.environment, suspended)
 
     async def run(self) -> None:
         """Sweep round after round until cancelled, with the settings' count of listings an hour.

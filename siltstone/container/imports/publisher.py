@@ -16,7 +16,7 @@ from siltstone.container.changes.segment_changes import deletion_entries
 from siltstone.container.changes.transactions import Committer
 from siltstone.container.commit.appender import Appender
 from siltstone.container.commit.concat_guard import ConcatGuard
-from siltstone.container.commit.pipeline import Pipeline
+from siltstone.container.commit.owner_context import OwnerContext
 from siltstone.container.flush.segment_flusher import SegmentFlusher
 from siltstone.container.imports.hidden_segments import HiddenSegments
 from siltstone.container.models.imports import (
@@ -27,7 +27,6 @@ from siltstone.container.models.imports import (
 )
 from siltstone.container.state.open_segment import OpenSegment
 from siltstone.core.constants import MIB
-from siltstone.core.environment import Environment
 from siltstone.core.errors import (
     AppendTooLargeError,
     BackPressureError,
@@ -40,7 +39,6 @@ from siltstone.core.records.import_row import ImportedPart, ImportRow
 from siltstone.core.records.segment_state import SegmentState
 from siltstone.core.records.table_record import TableEntry
 from siltstone.core.records.task import Task, TaskKind
-from siltstone.core.storage.async_storage import AsyncChunkStorage
 from siltstone.core.storage.block_sums import extend_sums
 from siltstone.metadata.changes import (
     put_attributes,
@@ -71,38 +69,39 @@ class _ChangedError(Exception):
 class Publisher:
     """Carries out the commits of import sessions of one container, one at a time.
 
-    Attributes:
+    Args, besides its neighbours:
         on_joined: called with the id of a segment that got extents.
         on_garbage: called when hidden segments are to be removed.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: OwnerContext,
         appender: Appender,
         committer: Committer,
         segments: PackingSegmentStorage,
-        storage: AsyncChunkStorage,
         storage_writer: SegmentFlusher,
         joins: ConcatGuard,
         hidden: HiddenSegments,
-        environment: Environment,
-        deadline_s: float,
+        *,
+        on_joined: Callable[[int], None],
+        on_garbage: Callable[[], None],
     ) -> None:
+        pipeline = context.pipeline
         self._pipeline = pipeline
         self._replica = pipeline.replica
         self._rows = pipeline.replica.rows
         self._appender = appender
         self._committer = committer
         self._segments = segments
-        self._storage = storage
+        self._storage = context.storage
         self._storage_writer = storage_writer
         self._joins = joins
         self._hidden = hidden
-        self._environment = environment
-        self._deadline_s = deadline_s
-        self.on_joined: Callable[[int], None] = lambda _: None
-        self.on_garbage: Callable[[], None] = lambda: None
+        self._environment = context.environment
+        self._deadline_s = context.settings.append_deadline_s
+        self._on_joined = on_joined
+        self.on_garbage = on_garbage
 
     async def publish(
         self, row: ImportRow, outputs: Sequence[ImportOutput], closing: Closing
@@ -281,7 +280,7 @@ class Publisher:
             await self._pipeline.barrier()
             raise
         for joining in moving:
-            self.on_joined(joining.target_id)
+            self._on_joined(joining.target_id)
         self.on_garbage()
         return tuple(done)
 

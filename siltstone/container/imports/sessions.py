@@ -59,7 +59,12 @@ KEPT_MS = 24 * 3600 * 1000
 
 
 class Imports:
-    """The import sessions of one owned container."""
+    """The import sessions of one owned container.
+
+    Args, besides its neighbours:
+        check_allowed: called with the name of an adoption, or ``""``; raises if a session must not
+            be opened or committed.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,8 @@ class Imports:
         publisher: Publisher,
         sweep: ImportSweep,
         environment: Environment,
+        *,
+        check_allowed: Callable[[str], None],
     ) -> None:
         self._container = container
         self._pipeline = pipeline
@@ -79,7 +86,7 @@ class Imports:
         self._sweep = sweep
         self._environment = environment
         self._lock = asyncio.Lock()
-        self.check_allowed: Callable[[str], None] = lambda _: None
+        self._check_allowed = check_allowed
 
     async def open(
         self, name: str, *, lifetime_s: float, adoption: str | None = None
@@ -106,7 +113,7 @@ class Imports:
             raise ValueError(f"a session lives 1 to {LIFETIME_S_MAX:.0f} seconds")
         row = pending_import(self._tables, name)
         if row is None or row.state is ImportState.OPEN:
-            self.check_allowed(adoption or "")
+            self._check_allowed(adoption or "")
         if row is not None and self._has_expired(row):
             # Its task may come any moment, and would take away what is brought from now on.
             await self.abort(name)
@@ -166,7 +173,7 @@ class Imports:
         check_outputs(outputs)
         if not self.is_committed(name):
             known = pending_import(self._tables, name)
-            self.check_allowed("" if known is None else known.adoption)
+            self._check_allowed("" if known is None else known.adoption)
         if batch is not None:
             _check_text("name of a stream", batch.query)
             if batch.target:

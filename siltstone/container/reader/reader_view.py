@@ -115,7 +115,7 @@ async def build_view(
     system = segment_storage(storage, pinned, environment, settings)
     kept = KeptTail(reader, environment)
     replica, index, where = await build_replica(
-        where, scan, system, storage, environment, settings, folder, owned, kept=kept
+        where, scan, system, storage, environment, settings, [folder, *owned], kept=kept
     )
     try:
         await apply_appends(replica, reader, scan, environment)

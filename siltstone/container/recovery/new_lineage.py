@@ -12,6 +12,7 @@ has only its log left to begin.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +122,8 @@ async def make_base(
         settings,
         policy,
         Pressure(bound=settings.unflushed_bytes_max, deadline_s=settings.append_deadline_s),
+        asyncio.Event(),
+        lambda: False,
     )
     await flusher.flush_all()
     # What a legacy layout holds beyond these bytes is not known, so nothing is written to it.

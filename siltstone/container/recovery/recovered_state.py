@@ -90,7 +90,7 @@ async def build_cut(
             storage,
             environment,
             settings,
-            folder,
+            [folder],
             to_damage=True,
         )
         if count < 0:

@@ -20,16 +20,22 @@ class Backoff:
     Attributes:
         error: why it last failed; ``None`` once it worked again.
         suspended: whether work of this kind should rest now, whether it failed or not.
+
+    Args:
+        environment: gives time and chance.
+        suspended: asked whenever it might work; by default it never rests.
     """
 
     __slots__ = ("_environment", "_pause_s", "_until", "error", "suspended")
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(
+        self, environment: Environment, suspended: Callable[[], bool] = lambda: False
+    ) -> None:
         self._environment = environment
         self._pause_s = PAUSE_S_MIN
         self._until = 0.0
         self.error: Exception | None = None
-        self.suspended: Callable[[], bool] = lambda: False
+        self.suspended = suspended
 
     @property
     def pausing(self) -> bool:

@@ -9,6 +9,8 @@ What keeps the tier-1 log from being truncated, for people who look at it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from siltstone.container.state.batch import SealedPiece
 from siltstone.container.state.exposed_bytes import Exposure
@@ -35,6 +37,26 @@ _ROW_KEY_BYTES = len(_STATE)
 _METADATA = index_key(METADATA_TABLE, b"")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushMarks:
+    """When a tail is large, and who is told. By default none is.
+
+    Attributes:
+        segment_bytes: a segment's tail of so many bytes is large.
+        on_segment: called when one is.
+        table_bytes: a table tail of so many bytes is large.
+        on_table: called when it is.
+    """
+
+    segment_bytes: int = UNLIMITED
+    on_segment: Callable[[], None] = lambda: None
+    table_bytes: int = UNLIMITED
+    on_table: Callable[[], None] = lambda: None
+
+
+NO_MARKS: Final = FlushMarks()
+
+
 class Replica(ReplicaReplay):
     """Tables, open segments and tails of one container.
 
@@ -52,10 +74,6 @@ class Replica(ReplicaReplay):
         newest_index: index of the newest frame that was applied, -1 before the first.
         replayed_ms: the latest time of all frames that were read from the log, milliseconds since
             1970; 0 before the first.
-        flush_bytes: a tail of so many bytes is large.
-        on_large: called when a tail is.
-        table_flush_bytes: a table tail of so many bytes is large.
-        on_large_table: called when it is.
         kept: where a reader leaves the bytes of tails; ``None`` keeps them in memory.
         exposure: what would be lost with tier 1.
         checkpoint_index: index of the newest checkpoint record, ``None`` if the log keeps none.
@@ -69,6 +87,7 @@ class Replica(ReplicaReplay):
         *,
         idle_max: int,
         kept: KeptTail | None = None,
+        marks: FlushMarks = NO_MARKS,
     ) -> None:
         self.tables = tables
         self.rows = Rows(tables)
@@ -82,10 +101,7 @@ class Replica(ReplicaReplay):
         self.checkpoint_index: int | None = None
         self.checkpoint_name: str | None = None
         self.exposure = Exposure()
-        self.flush_bytes = UNLIMITED
-        self.on_large: Callable[[], None] = lambda: None
-        self.table_flush_bytes = UNLIMITED
-        self.on_large_table: Callable[[], None] = lambda: None
+        self._marks = marks
         self.kept = kept
         self._rules: RetentionRules | None = None
         self._environment = environment
@@ -183,8 +199,8 @@ class Replica(ReplicaReplay):
             changes = self.tables.acknowledge(updates, index)
             self.table_tail.add_frame(updates, index, now)
             dropped += self._refresh([key for key, _ in changes if key.startswith(_METADATA)])
-            if self.table_tail.size >= self.table_flush_bytes:
-                self.on_large_table()
+            if self.table_tail.size >= self._marks.table_bytes:
+                self._marks.on_table()
         for piece in pieces:
             segment = piece.segment
             if self.by_id.get(segment.segment_id) is not segment:
@@ -195,8 +211,8 @@ class Replica(ReplicaReplay):
             )
             segment.length = piece.offset + len(piece.data)
             self.dirty[segment.segment_id] = segment
-            if segment.tail.size >= self.flush_bytes:
-                self.on_large()
+            if segment.tail.size >= self._marks.segment_bytes:
+                self._marks.on_segment()
             segment.notify()
         return dropped
 

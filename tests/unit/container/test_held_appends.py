@@ -56,13 +56,13 @@ def test_a_concat_that_may_have_happened_says_so(monkeypatch: pytest.MonkeyPatch
         await container.seal("b")
         await container.flush()
         parts = container._parts
-        failed = parts.on_failure
+        fail = parts.pipeline.fail
 
-        def on_failure(error: SiltstoneError) -> None:
-            failed(error)
+        def failed(error: SiltstoneError) -> None:
+            fail(error)
             monkeypatch.setattr(parts.pipeline.replica, "recompute", closed)
 
-        parts.on_failure = on_failure
+        monkeypatch.setattr(parts.pipeline, "fail", failed)
         plan.fail("append", 1, applied=True)
         with pytest.raises(SiltstoneError) as caught:
             await container.concat("a", "b")

@@ -17,6 +17,7 @@ from siltstone.container.boot.claim import (
     scan_log,
 )
 from siltstone.container.state.boot_state import BootState
+from siltstone.container.state.replica import NO_MARKS
 from siltstone.core.chunk_names import claim_file, system_prefix
 from siltstone.core.errors import (
     FencedError,
@@ -402,6 +403,7 @@ def test_frames_of_a_newer_owner_end_a_boot_and_those_of_its_own_do_not(
             boot.environment,
             nothing,
             nothing,
+            NO_MARKS,
         )
 
     told = "another frame at an index" if newest == 2 else "a newer epoch owns the log epoch=3$"

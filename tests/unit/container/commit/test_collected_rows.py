@@ -22,7 +22,7 @@ def test_a_trim_drops_what_lies_below_the_start_and_its_times() -> None:
     async def story(made: World, owner: Owner) -> None:
         container = owner.container
         trimmed: list[int] = []
-        container._parts.collector.on_trimmed = trimmed.append
+        container._parts.collector._on_trimmed = trimmed.append
         await container.create("b")
         for name in ("a", "b"):
             for number in range(3):
