@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Violation(NamedTuple):
-    """An invariant that does not hold: its number in ARCHITECTURE.md, and what is wrong."""
+    """An invariant that does not hold, by its number in docs/internals/invariants.md, and why."""
 
     invariant: str
     message: str
