@@ -113,7 +113,7 @@ def test_what_went_before_the_pin_was_there_is_not_named() -> None:
         owner = await filled(made)
         reader = await made.open_reader()
         looks = 0
-        look = reader._reading_now
+        look = reader.pins._later
 
         async def looking() -> Reading:
             nonlocal looks
@@ -126,7 +126,7 @@ def test_what_went_before_the_pin_was_there_is_not_named() -> None:
                 assert await owner.container.garbage.run() > 0
             return found
 
-        reader._reading_now = looking  # type: ignore[method-assign]
+        reader.pins._later = looking
         found = await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert looks == 2
         assert content(made, found) == DATA[40_000:]
@@ -172,7 +172,7 @@ def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
     async def story(made: World) -> None:
         owner = await filled(made)
         reader = await made.open_reader()
-        look = reader._reading_now
+        look = reader.pins._later
         pins: list[int] = []
 
         async def looking() -> Reading:
@@ -182,7 +182,7 @@ def test_a_pin_is_given_back_when_what_is_wanted_went_ahead_of_it() -> None:
                 await delete(owner)
             return found
 
-        reader._reading_now = looking  # type: ignore[method-assign]
+        reader.pins._later = looking
         with pytest.raises(SegmentNotFoundError):
             await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert pins == [0, 1]
@@ -198,7 +198,7 @@ def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next()
     async def story(made: World) -> None:
         owner = await filled(made)
         reader = await made.open_reader()
-        look = reader._reading_now
+        look = reader.pins._later
         newer: list[ReadContainer] = []
         looks = 0
 
@@ -220,7 +220,7 @@ def test_a_pin_of_a_lineage_that_ended_meanwhile_makes_way_for_one_of_the_next()
                 newer.append(await made.open_reader())
             return await (newer[0]._reading_now() if newer else look())
 
-        reader._reading_now = looking  # type: ignore[method-assign]
+        reader.pins._later = looking
         found = await reader.pins.pinned_maps(segments("a"), TTL_S)
         assert looks == 3
         assert content(made, found) == DATA
