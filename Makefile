@@ -97,7 +97,7 @@ dist: $(SELF) jar ## wheel and sdist in dist/, and the tour run from the wheel a
 
 # Addresses stay out of the files: where packages come from is for each machine to say.
 requirements: export CUSTOM_COMPILE_COMMAND = make requirements
-requirements: $(SELF) ## pin every requirement file anew from its .in file
+requirements: $(SELF) ## pin every requirement file again from its .in file
 	for name in build base dev spark fuzz bench docs; do \
 	  PIP_FIND_LINKS= $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \

@@ -76,7 +76,7 @@ class BarePipeline:
 
 
 class PlainFile:
-    """A preallocated file that is written from its start to its end, and then anew.
+    """A preallocated file that is written from its start to its end, and then again.
 
     Args:
         path: must not exist.

@@ -41,7 +41,7 @@ def _fetch(names: Sequence[str], *, only_required: bool) -> int:
         try:
             _program(name)
         except UnavailableError as error:
-            print(f"{name} can not be had: {error}", file=sys.stderr)
+            print(f"{name} cannot be had: {error}", file=sys.stderr)
             failed = failed or name in names or is_demanded(name)
     return 1 if failed else 0
 
@@ -82,7 +82,7 @@ def _servers(name: str, authority: Authority) -> list[Server]:
     try:
         program = _program(name)
     except UnavailableError as error:
-        print(f"{name} can not be had: {error}", file=sys.stderr)
+        print(f"{name} cannot be had: {error}", file=sys.stderr)
         return []
     service = SERVICES[name]
     made: list[Server] = [service.make(program)]

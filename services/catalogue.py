@@ -39,7 +39,7 @@ class Service:
         """Return the program.
 
         Raises:
-            UnavailableError: it was not fetched, or this machine can not run it.
+            UnavailableError: it was not fetched, or this machine cannot run it.
         """
         found = self.program.installed()
         if found is None:

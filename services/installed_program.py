@@ -44,7 +44,7 @@ class InstalledProgram:
         """The program.
 
         Raises:
-            UnavailableError: this machine can not run it as it is.
+            UnavailableError: this machine cannot run it as it is.
         """
         if os.geteuid() != 0:
             raise UnavailableError("only root can make a network for it")

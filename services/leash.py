@@ -1,7 +1,7 @@
 """Becomes the program that it is given, and sees to it that this ends with whoever asked for it.
 
 Run as a script: PARENT FOLDER COMMAND... A watcher beside the program waits for both processes,
-each by a handle that can not mean another one. When the parent ends, however it ends, the watcher
+each by a handle that cannot mean another one. When the parent ends, however it ends, the watcher
 kills the program and removes the folder. It ends itself when the folder is gone.
 """
 
@@ -38,7 +38,7 @@ def _watch(owner: int, program: int, folder: str) -> None:
         poll.register(handle, select.POLLIN)
     ended = {handle for handle, _ in poll.poll()}
     if program in ended:
-        # It may be started anew in its folder, which somebody has to remove in the end.
+        # It may be started again in its folder, which somebody has to remove in the end.
         poll.unregister(program)
         while not poll.poll(1000):
             if not os.path.isdir(folder):

@@ -23,7 +23,7 @@ class Program(Protocol):
         """What is run, if it was fetched.
 
         Raises:
-            UnavailableError: this machine can not run it, whatever is fetched.
+            UnavailableError: this machine cannot run it, whatever is fetched.
         """
         ...
 

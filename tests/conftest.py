@@ -1,6 +1,6 @@
 """Real servers, for the tests that ask for one by the name of a fixture.
 
-Such a test has the marker ``services`` without saying so. A server that can not be had is a skip,
+Such a test has the marker ``services`` without saying so. A server that cannot be had is a skip,
 which the end of the run repeats with its reason, or a failure where the run must have it.
 """
 

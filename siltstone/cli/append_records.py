@@ -105,7 +105,7 @@ class Once:
         begin = end - len(self._tail)
         try:
             same = self._segment.read(begin, len(self._tail)) == self._tail
-        except SegmentTruncatedError:  # what is gone can not be compared
+        except SegmentTruncatedError:  # what is gone cannot be compared
             same = True
         if not same:
             raise self._other("the writer has appended other bytes under these sequences")

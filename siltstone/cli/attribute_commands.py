@@ -38,7 +38,7 @@ def attributes(
         wanted[key] = None
     for key in absent:
         if key in expected:
-            raise click.UsageError(f"an attribute can not have a value and be absent: {key}")
+            raise click.UsageError(f"an attribute cannot have a value and be absent: {key}")
         expected[key] = None
     if wanted:
         with session.open_owner(takeover=takeover) as store:

@@ -263,7 +263,7 @@ def restore(
 ) -> None:
     """Make a new store in FOLDER from a backup. Options are those of init.
 
-    The store has another id, and its logs begin anew. Run it again when it was interrupted.
+    The store has another id, and its logs begin again. Run it again when it was interrupted.
     """
     from siltstone.migration.backup.restore import restore_backup
 

@@ -38,7 +38,7 @@ def bring_migration(
     from siltstone.migration.legacy.plan import Way, plan_migration
 
     with located(folder, session.store_path(), sealed) as place:
-        # Refused before anything is looked at, when the files can not become chunks.
+        # Refused before anything is looked at, when the files cannot become chunks.
         found = place.in_place() if in_place else None
         layout = place.examine()
         with session.open_owner(takeover=takeover) as store:

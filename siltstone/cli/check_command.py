@@ -54,7 +54,7 @@ class _Kept:
         os.replace(new, self._path)
 
     def end(self) -> None:
-        """The check came to its end: the next one begins anew."""
+        """The check came to its end: the next one begins again."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 

@@ -86,7 +86,7 @@ def complete(root: click.Command, instruction: str, obj: object) -> ExitCode:
             return ExitCode.DONE
         args, incomplete = asked.get_completion_args()
         items = asked.get_completions(args, incomplete)
-        # A name with a line break or another control character can not be typed either.
+        # A name with a line break or another control character cannot be typed either.
         lines = [asked.format_completion(one) for one in items if _is_typed(one)]
     except Exception:  # noqa: BLE001 - see above
         return ExitCode.FAILED

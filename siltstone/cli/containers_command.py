@@ -64,7 +64,7 @@ def containers(session: Session, *, as_json: bool) -> int:
     """Show the owner of each container, what is unflushed, and what holds its log.
 
     It claims nothing. To see whether an owner on another machine lives may take some seconds.
-    Exits with 8 when long-term storage is away. Of a container that can not be opened it shows
+    Exits with 8 when long-term storage is away. Of a container that cannot be opened it shows
     why, and exits as that error does, after the others.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.

@@ -25,12 +25,12 @@ def health(session: Session, *, as_json: bool) -> int:
     """Show how long-term storage does. Exits with 7 when it is degraded or full, with 8 when away.
 
     It asks storage from here, and sees in tier 1 what a running owner could not flush yet. Of a
-    container that can not be opened it shows why, and exits as that error does.
+    container that cannot be opened it shows why, and exits as that error does.
     """
     try:
         found = each_container(session, lambda store: store.health())
     except ChunkUnavailableError as error:
-        # It can not even be opened for reading.
+        # It cannot even be opened for reading.
         if as_json:
             print_json({"state": "unavailable", "containers": [], "error": str(error)})
         else:

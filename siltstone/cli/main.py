@@ -175,7 +175,7 @@ def main() -> NoReturn:
     end_at_once(code)
     try:
         sys.stdout.flush()
-    except OSError:  # what is left can not be written; the failure was told
+    except OSError:  # what is left cannot be written; the failure was told
         _forget(sys.stdout)
     sys.exit(code)
 

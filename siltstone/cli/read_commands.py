@@ -190,7 +190,7 @@ def _writer_lines(writers: Sequence[WriterInfo]) -> Iterator[tuple[str, object]]
 def stat(session: Session, segment: str | None, *, writers: bool, as_json: bool) -> int:
     """Show SEGMENT, or the store: its containers, and what would be lost with tier 1 gone.
 
-    Of a container that can not be opened it shows why, and exits as that error does.
+    Of a container that cannot be opened it shows why, and exits as that error does.
     """
     if segment is None:
         if writers:

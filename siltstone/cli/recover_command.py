@@ -37,9 +37,9 @@ def recover(
     """Go on without a lost tier 1: from long-term storage, as of its last table-log flush.
 
     Containers whose log is whole are left as they are, unless their metadata on long-term storage
-    is damaged: then that is written anew, with all that the log holds. What is lost is reported for
-    each segment. Without --accept-loss nothing is written, and it exits with 6 if a container needs
-    recovery; with --dry-run it exits with 0.
+    is damaged: then that is written again, with all that the log holds. What is lost is reported
+    for each segment. Without --accept-loss nothing is written, and it exits with 6 if a container
+    needs recovery; with --dry-run it exits with 0.
     """
     # Imported here, so that help and completion do not wait for what only a store needs.
     from siltstone.store.admin.recovery import recover_store
@@ -78,7 +78,7 @@ def _tell(report: RecoveryReport) -> None:
     for harm in report.harm:
         say(f"  damaged: {harm}")
     if report.store:
-        say(f"  system/store is written anew: {report.store}")
+        say(f"  system/store is written again: {report.store}")
     for warning in report.warnings:
         say(f"  warning: {warning}")
     if report.state in ("lost", "damaged"):

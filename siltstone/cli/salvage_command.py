@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def salvage(session: Session, into: Path | None, *, as_json: bool) -> None:
     """Say what chunks alone give back, and bring it into a new store.
 
-    For a store that recover can not build any more, or not as of its end. Each segment and table
+    For a store that recover cannot build any more, or not as of its end. Each segment and table
     is called exact, prefix or guessed. The older store is only read. Exits with 6 unless all are
     exact.
     """

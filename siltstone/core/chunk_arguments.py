@@ -84,7 +84,7 @@ def check_target(buffer: memoryview | bytearray) -> None:
     """Check that a read may fill ``buffer``.
 
     Raises:
-        TypeError: not a bytearray or memoryview, or one that can not be changed.
+        TypeError: not a bytearray or memoryview, or one that cannot be changed.
         ValueError: it is not contiguous or not of single bytes.
     """
     if isinstance(buffer, bytearray):
@@ -117,8 +117,8 @@ def check_concat(
     """Return the length of the new chunk if the service can make it of ``sources``.
 
     Raises:
-        CapabilityError: the service can not concat.
-        ChunkNameError: a name can not be a key.
+        CapabilityError: the service cannot concat.
+        ChunkNameError: a name cannot be a key.
         ValueError: no source, too many, a part too small or too large, or too long a chunk.
     """
     require("concat", able=capabilities.concat)
@@ -145,7 +145,7 @@ def check_concat(
 def require(capability: str, *, able: bool) -> None:
     """Check that the service has a capability. Raises ``CapabilityError``."""
     if not able:
-        raise CapabilityError("the service can not do this", capability=capability)
+        raise CapabilityError("the service cannot do this", capability=capability)
 
 
 def _encoded(name: str, operation: str) -> bytes:

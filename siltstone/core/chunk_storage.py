@@ -104,7 +104,7 @@ class ChunkStorage(Protocol):
             ChunkOffsetError: ``offset`` is not the physical end; nothing was written.
             ChunkNotFoundError: there is no such chunk.
             ChunkAccessDeniedError: the chunk was sealed.
-            CapabilityError: the service can not append.
+            CapabilityError: the service cannot append.
             ValueError: no byte at all, or the chunk would exceed ``chunk_bytes_max`` or
                 ``appends_max``.
         """

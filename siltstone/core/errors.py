@@ -123,11 +123,11 @@ class ChunkReadBackError(ChunkError):
 
 
 class ChunkNameError(ChunkError, ValueError):
-    """The name can not be a key of this service, or would leave its folder."""
+    """The name cannot be a key of this service, or would leave its folder."""
 
 
 class CapabilityError(SiltstoneError):
-    """The configured service or log can not do what was asked."""
+    """The configured service or log cannot do what was asked."""
 
 
 class SegmentError(SiltstoneError):
@@ -345,7 +345,7 @@ class LogTruncatedError(LogError):
 
 
 class StoreError(SiltstoneError):
-    """The store as a whole can not serve the request."""
+    """The store as a whole cannot serve the request."""
 
 
 class StoreNotFoundError(StoreError):

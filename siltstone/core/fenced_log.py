@@ -230,7 +230,7 @@ class FencedLog(Protocol):
             StorageFullError: no room for the first file; nothing changed for the older owner or all
                 of it.
             FencedError: another claim was faster.
-            CapabilityError: the log can not be kept where it is configured to be.
+            CapabilityError: the log cannot be kept where it is configured to be.
             CorruptDataError: the log is damaged.
         """
         ...

@@ -2,7 +2,7 @@
 
 Two implementations exist: table rows (``siltstone.metadata``) for the segments of applications, and
 the pinned, journalled one (``siltstone.journal``) for system segments. An operation on a system
-segment gets the second and therefore can not write the table.
+segment gets the second and therefore cannot write the table.
 """
 
 from __future__ import annotations

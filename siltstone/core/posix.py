@@ -90,7 +90,7 @@ class FileCalls(Protocol):
     def preadv_now(self, fd: int, buffers: Sequence[memoryview | bytearray], offset: int) -> int:
         """Read what is in memory; ``BlockingIOError`` if nothing of it is.
 
-        Any other ``OSError`` where that can not be told.
+        Any other ``OSError`` where that cannot be told.
         """
         ...
 

@@ -3,7 +3,7 @@
 It only reads, so two recoveries in a row are equal.
 
 One epoch is read: the newest one below the claimant's that has a whole checkpoint, from the newest
-one on. Such an epoch opened, or was about to; what older epochs write late can not matter any more.
+one on. Such an epoch opened, or was about to; what older epochs write late cannot matter any more.
 """
 
 from __future__ import annotations

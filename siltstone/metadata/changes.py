@@ -137,7 +137,7 @@ def put_chunk(chunk: Chunk) -> TableEntry:
 def change_chunk(chunk: Chunk, row: bytes) -> TableEntry:
     """Set what changes of a chunk whose stored value is ``row``; what never changes stays there."""
     head = encode_chunk_head(chunk)
-    assert row[: len(head)] == head, f"chunk {chunk.chunk_id} can not change its name or epoch"
+    assert row[: len(head)] == head, f"chunk {chunk.chunk_id} cannot change its name or epoch"
     return _splice(chunk_key(chunk.chunk_id), len(head), encode_chunk_tail(chunk))
 
 

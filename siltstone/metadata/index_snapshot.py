@@ -59,5 +59,5 @@ class IndexSnapshot:
         return self._rows is None
 
     def close(self) -> None:
-        """Let go. Idempotent. The index can not be closed before: the library counts references."""
+        """Let go. Idempotent. The index cannot be closed before: the library counts references."""
         self._rows = None

@@ -21,7 +21,7 @@ _READ_BYTES: Final = 4 * MIB
 def difference_since(
     view: StoreView, target: OwnedStore, info: SegmentInfo, there: SegmentInfo
 ) -> str:
-    """Say why a copy from before a recovery can not go on; empty when it can, or there was none.
+    """Say why a copy from before a recovery cannot go on; empty when it can, or there was none.
 
     Args:
         view: the source.

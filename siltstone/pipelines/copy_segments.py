@@ -169,7 +169,7 @@ def _session(
     lacks: list[MissingRange],
     rate: int | None,
 ) -> dict[str, ItemOutcome]:
-    """Copy what one session brings and lacks yet, and commit it; return what can not come."""
+    """Copy what one session brings and lacks yet, and commit it; return what cannot come."""
     container = target.containers[index]
     parts = list(groups_of(lacks))
     opened, _ = open_session(

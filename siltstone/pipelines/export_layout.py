@@ -107,7 +107,7 @@ def write_head(folder: Place, head: ExportHead) -> None:
     Raises:
         StoreError: it holds an export of something else, or in another form, or from before a
             recovery with loss.
-        SettingsError: what it says can not be read.
+        SettingsError: what it says cannot be read.
     """
     path = folder / HEAD_NAME
     if not path.exists():

@@ -82,7 +82,7 @@ class KeptOutcomes(Closing):
         self._end += write_fully(SystemFileCalls(), fd, [_line(value)], self._end)
 
     def end(self) -> None:
-        """The job came to its end: the next one begins anew."""
+        """The job came to its end: the next one begins again."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 

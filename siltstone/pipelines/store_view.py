@@ -30,7 +30,7 @@ from siltstone.pipelines.open_store import OpenStore
 logger = logging.getLogger(__name__)
 
 PIN_TTL_S: Final = 3600.0
-"""So long a job's chunks stay if it is killed; while it runs, its pins are made anew."""
+"""So long a job's chunks stay if it is killed; while it runs, its pins are made again."""
 
 
 class StoreView:
@@ -58,7 +58,7 @@ class StoreView:
         """Every chunk that the store names, each once.
 
         Args:
-            again: look at everything anew, also at what lies below the tables themselves.
+            again: look at everything again, also at what lies below the tables themselves.
         """
         return self._store.run(self._chunk_rows(again=again))
 
@@ -171,7 +171,7 @@ class StoreView:
                 continue
             image = await container.image()
             if image.lineage != self._pins[container].pin.lineage:
-                raise StoreError("the container was made anew meanwhile", container=index)
+                raise StoreError("the container was made again meanwhile", container=index)
             found.append(image)
         return found
 
@@ -181,14 +181,14 @@ class StoreView:
             self._pins[container] = await container.pin(PIN_TTL_S)
 
     async def renew(self) -> None:
-        """Make the pins anew long before they expire, until cancelled."""
+        """Make the pins again long before they expire, until cancelled."""
         while True:
             await self._store.environment.sleep(PIN_TTL_S / 4)
             for container, pin in self._pins.items():
                 try:
                     self._pins[container] = await container.renew(pin, PIN_TTL_S)
                 except ChunkError as error:
-                    logger.warning("a pin could not be made anew: %s", error)
+                    logger.warning("a pin could not be made again: %s", error)
 
     async def unpin(self) -> None:
         """Give every pin back."""
@@ -203,7 +203,7 @@ class StoreView:
 def store_view(path: Path | str) -> Iterator[StoreView]:
     """Open every container of a store read-only and pin what it shows, until the end of the block.
 
-    The pins last an hour and are made anew meanwhile; a job that is killed leaves them to expire.
+    The pins last an hour and are made again meanwhile; a job that is killed leaves them to expire.
 
     Raises:
         StoreNotFoundError: there is no store, or it was never opened.

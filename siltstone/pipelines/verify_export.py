@@ -223,5 +223,5 @@ def _parquet_difference(store: str, storage: ChunkStorage, item: ExportItem) -> 
                     return f"rows differ from row {row} on"
                 row += len(ours)
     except (pyarrow.ArrowException, OSError) as error:
-        return f"it can not be read as Parquet: {error}"
+        return f"it cannot be read as Parquet: {error}"
     return ""

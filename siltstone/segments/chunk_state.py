@@ -95,7 +95,7 @@ class Mishaps:
     def seal_failed(self, error: SiltstoneError) -> None:
         """Note a chunk that stays unsealed."""
         self.seal_error = error
-        logger.warning("chunk can not be sealed: %s", error)
+        logger.warning("chunk cannot be sealed: %s", error)
 
     def read_back_failed(self, error: ChunkError) -> None:
         """Count a write whose bytes did not come back."""

@@ -44,7 +44,7 @@ def read_back(
         sums: of each block that the write touched, as ``extend_sums`` made them.
 
     Raises:
-        ChunkReadBackError: they differ, or can not be read: what the service keeps is unknown.
+        ChunkReadBackError: they differ, or cannot be read: what the service keeps is unknown.
     """
     position, end = offset, offset + length
     found: list[int] = []
@@ -57,7 +57,7 @@ def read_back(
             position = stop
     except (ChunkError, CorruptDataError) as error:
         raise ChunkReadBackError(
-            f"written bytes can not be read back: {error}", chunk=name, operation="read_into"
+            f"written bytes cannot be read back: {error}", chunk=name, operation="read_into"
         ) from error
     for index, (wanted, got) in enumerate(zip(sums, found, strict=True)):
         if wanted != got:

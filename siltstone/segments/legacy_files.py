@@ -270,7 +270,7 @@ def seal_files(
         _seal_by_name(storage, row, text)
         return
     key = header_key(row)
-    # Who did all of this and died can not have it done again: a sealed file takes no byte.
+    # Who did all of this and died cannot have it done again: a sealed file takes no byte.
     if not text or read_header(storage, key) != text.encode("utf-8"):
         put_header(storage, row, text, iter((text,)), seen)
     if last:

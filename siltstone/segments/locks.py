@@ -52,7 +52,7 @@ class SegmentLocks:
     async def hold_free(self, segment_ids: Iterable[int]) -> AsyncIterator[Collection[int]]:
         """Hold all of these locks that nobody else holds or awaits; yields the ids of those.
 
-        It never waits. So whoever holds many segments waits for none of them, and can not be a part
+        It never waits. So whoever holds many segments waits for none of them, and cannot be a part
         of a circle of waiters, in whatever order others take theirs.
         """
         free: dict[int, SegmentLock] = {}

@@ -1,7 +1,7 @@
 """Reading ahead of sequential readers, across chunks, within a budget of bytes.
 
 Bytes of a segment never change, so what was read ahead stays right for ever; whether it may still
-be shown is asked anew for each read. Reading ahead costs a copy, so it is done only while storage
+be shown is asked again for each read. Reading ahead costs a copy, so it is done only while storage
 is slow: over a page cache it would halve the speed. Used on the event loop only, but for
 ``quick`` and ``wants``.
 
@@ -255,7 +255,7 @@ class ReadAhead:
             if self._slow_reads >= _SLOW_READS_MIN:
                 self._extend(stream, segment_id, end, flushed)
         if (other := self._streams.pop((segment_id, end), None)) is not None:
-            self._drop(other)  # two readers at one place can not be told apart any more
+            self._drop(other)  # two readers at one place cannot be told apart any more
         self._streams[segment_id, end] = stream
         if len(self._streams) > STREAMS_MAX:
             self._forget_oldest()

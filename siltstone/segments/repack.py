@@ -155,7 +155,7 @@ async def state_repack(
 async def _copies(
     context: Context, extents: Sequence[Extent]
 ) -> tuple[list[tuple[Extent, memoryview]], SiltstoneError | None]:
-    """Read the extents, verified; those that can not be read stay out, with the first reason."""
+    """Read the extents, verified; those that cannot be read stay out, with the first reason."""
     copies: list[tuple[Extent, memoryview]] = []
     failed: SiltstoneError | None = None
     for at in range(0, len(extents), _READS_PARALLEL):

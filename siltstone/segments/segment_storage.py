@@ -262,7 +262,7 @@ class ChunkedSegmentStorage:
 
         Raises:
             SegmentNotFoundError: one of the two was deleted.
-            OffsetError: one of the two has changed, so the concat can not go on.
+            OffsetError: one of the two has changed, so the concat cannot go on.
         """
         async with self._both(joining):
             return await run_place(self._context, joining, extra)
@@ -272,7 +272,7 @@ class ChunkedSegmentStorage:
 
         Raises:
             SegmentNotFoundError: one of the two was deleted.
-            OffsetError: one of the two has changed, so the concat can not go on.
+            OffsetError: one of the two has changed, so the concat cannot go on.
         """
         async with self._both(joining):
             await run_show(self._context, joining, extra)
@@ -289,7 +289,7 @@ class ChunkedSegmentStorage:
     @asynccontextmanager
     async def _both(self, joining: Joining) -> AsyncIterator[None]:
         if joining.target_id == joining.source_id:
-            raise ValueError("a segment can not be joined to itself")
+            raise ValueError("a segment cannot be joined to itself")
         first, second = sorted((joining.target_id, joining.source_id))
         async with self.lock(first), self.lock(second):
             yield

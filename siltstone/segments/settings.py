@@ -19,7 +19,7 @@ class SegmentStorageSettings:
         verify_reads: ``remembered`` reads a part of a block without the rest of it if the block was
             verified within ``remember_s`` and the chunk's version is still the same (one ``stat`` a
             read); ``always`` reads and verifies whole blocks every time, as ``remembered`` does too
-            where chunks can not be appended to, since a ``stat`` of a service costs as much as a
+            where chunks cannot be appended to, since a ``stat`` of a service costs as much as a
             read; ``never`` is for benchmarks.
         remember_s: seconds after which a verified block is forgotten.
         read_parallel: most storage calls at a time of one read.

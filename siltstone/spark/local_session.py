@@ -25,7 +25,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # bars would fill a log
-    "spark.python.unix.domain.socket.enabled": "true",  # other users can not reach the workers
+    "spark.python.unix.domain.socket.enabled": "true",  # other users cannot reach the workers
     "spark.sql.execution.arrow.maxBytesPerBatch": "4m",  # of large values 64m would wait in memory
     "spark.log.level": "ERROR",
 }

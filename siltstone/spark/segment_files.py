@@ -22,7 +22,7 @@ from siltstone.store.store import Store, open_store
 TTL: Final = "1d"
 
 CONNECT: Final = "pyspark.sql.connect."
-"""Where the classes of Spark Connect are, which can not be imported without its packages."""
+"""Where the classes of Spark Connect are, which cannot be imported without its packages."""
 
 
 def files(
@@ -99,7 +99,7 @@ def files(
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuse a session that can not read ``silt://``.
+    """Refuse a session that cannot read ``silt://``.
 
     Raises:
         SettingsError: there is no jar, or the session was made without it; one of Spark Connect is
@@ -110,7 +110,7 @@ def check_session(spark: SparkSession) -> None:
     try:
         jar = find_jar()
     except JarError as error:
-        raise SettingsError(f"Spark can not read segments as files: {error}") from error
+        raise SettingsError(f"Spark cannot read segments as files: {error}") from error
     needed = f"spark.jars={jar} and {FILE_SYSTEM}={CLASS_NAME}"
     if type(spark).__module__.startswith(CONNECT):
         raise SettingsError(

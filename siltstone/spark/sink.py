@@ -109,7 +109,7 @@ def _committed(
 
 
 def _check_replayed(ticket: ImportTicket, batch: ImportBatch, newest: ImportBatch) -> None:
-    """Refuse a batch that was published before and that Spark can not have planned again.
+    """Refuse a batch that was published before and that Spark cannot have planned again.
 
     It plans the newest batch of a checkpoint again, and none before that. So this one has rows of
     its own, and to pass over it would lose them.
@@ -151,7 +151,7 @@ def _outputs(
 
 
 def give_up(options: WriteOptions, ticket: ImportTicket) -> None:
-    """Abort a session; what was published stays. What can not be done now, its expiry does."""
+    """Abort a session; what was published stays. What cannot be done now, its expiry does."""
     try:
         with owned(options.store, ticket.container, PLAN_WAIT_S) as store:
             store.abort_import(ticket)
@@ -170,7 +170,7 @@ class SegmentSinkWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._key_type = check_columns(options, schema)
         self._options = options
-        self._session = open_session(options, LIFETIME, anew=True)
+        self._session = open_session(options, LIFETIME, again=True)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskOutput:
         """Write the rows of one task."""
@@ -200,7 +200,7 @@ class SegmentStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         if self._session is None:
             try:
-                self._session = open_session(self._options, BATCH_LIFETIME, anew=False)
+                self._session = open_session(self._options, BATCH_LIFETIME, again=False)
             except SiltstoneError as error:
                 # Spark passes this kind on as it is.
                 raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error

@@ -308,7 +308,7 @@ async def _followed(offset: Mapping[str, Any], store: OpenStore) -> dict[str, St
 def _begun(start: StreamPosition | None, until: StreamPosition) -> StreamPosition | None:
     """Where the batch begins that ends at ``until``; ``None`` where nothing tells.
 
-    Spark notes no start of the first batch and asks for it anew when that is planned again.
+    Spark notes no start of the first batch and asks for it again when that is planned again.
     """
     if start is None or start.segment_id != until.segment_id:
         start = None

@@ -60,7 +60,7 @@ def write_task(
     Raises:
         SettingsError: the rows are for a table of Spark's catalog.
         ValueError: a value or a key is null, or there are too many keys.
-        ChunkError: long-term storage failed; another attempt begins anew.
+        ChunkError: long-term storage failed; another attempt begins again.
     """
     context = TaskContext.get()
     if context is not None:

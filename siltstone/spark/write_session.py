@@ -36,13 +36,13 @@ class WriteSession:
         return self.seen.get(name, ReplacedIs(segment=name))
 
 
-def open_session(options: WriteOptions, lifetime: timedelta, *, anew: bool) -> WriteSession:
+def open_session(options: WriteOptions, lifetime: timedelta, *, again: bool) -> WriteSession:
     """Claim the container for a moment, open an import session, and look at what is there.
 
     Args:
         options: of the write.
         lifetime: of the session.
-        anew: whether nothing of it can be published yet, as of a batch of a stream that is
+        again: whether nothing of it can be published yet, as of a batch of a stream that is
             planned again: then a segment that takes no bytes is refused at once.
 
     Raises:
@@ -59,7 +59,7 @@ def open_session(options: WriteOptions, lifetime: timedelta, *, anew: bool) -> W
         if options.import_mode is ImportMode.REPLACE:
             ticket = store.open_import(name, options.segment, lifetime=lifetime)
             return WriteSession(ticket=ticket, seen=_seen(store, options))
-        if anew and not several:
+        if again and not several:
             _check_open(store, options.segment)
         return WriteSession(ticket=store.open_import(name, options.segment, lifetime=lifetime))
 

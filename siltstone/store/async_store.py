@@ -673,7 +673,7 @@ class AsyncStore(LivingHandle, AsyncClosing):
             segments: those that are there, all of them in place.
 
         Raises:
-            CapabilityError: this service can not do what that takes; nothing was done.
+            CapabilityError: this service cannot do what that takes; nothing was done.
             StoreError: another layout is written already.
             SegmentNotFoundError: a segment is not there.
             LogError, OutcomeUnknownError: whether it took place is unknown; a repeat goes on.

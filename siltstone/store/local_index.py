@@ -27,7 +27,7 @@ def check_local_index(folder: Path, stats: ContainerStats) -> None:
     try:
         position = checkpoint_position(folder)
     except CorruptDataError:
-        return  # It is built anew.
+        return  # It is built again.
     if position is None or uuid_text(position.lineage) != stats.lineage:
         return
     if position.version > stats.table_version:
@@ -37,7 +37,7 @@ def check_local_index(folder: Path, stats: ContainerStats) -> None:
 async def lost_by_index(assembly: Assembly, index: int) -> str:
     """Why the local index says that the log of a container lacks something; empty if it does not.
 
-    Where the container can not be read, that tells more, and nothing is said here.
+    Where the container cannot be read, that tells more, and nothing is said here.
     """
     folder = assembly.settings.index_folder / f"c{index}"
     try:

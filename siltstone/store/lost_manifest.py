@@ -87,7 +87,7 @@ def check_count(reports: list[RecoveryReport], count: int) -> None:
         for segment in report.segments:
             if container_of(segment.name, count) != report.container:
                 raise CorruptDataError(
-                    "containers of the store are missing, so it can not be told how many it had",
+                    "containers of the store are missing, so it cannot be told how many it had",
                     where=MANIFEST_NAME,
                     segment=segment.name,
                     container=report.container,

@@ -61,7 +61,7 @@ async def open_async_store(
         StoreError: a folder of this machine does not answer, such as that of the settings file.
         ChunkError: long-term storage refused, or did not answer.
         CorruptDataError: what a container begins with is damaged or gone; see ``recover``.
-        CapabilityError: long-term storage or the log can not do what a store needs.
+        CapabilityError: long-term storage or the log cannot do what a store needs.
     """
     if recover not in (None, "read-only"):
         raise ValueError(f"recover is 'read-only' or None, not {recover!r}")

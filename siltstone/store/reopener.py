@@ -121,7 +121,7 @@ def _errors(
     final: bool,
     hindrance: BaseException | None = None,
 ) -> Callable[[], SiltstoneError]:
-    """Return what makes the errors of a container that can not serve, each with its cause.
+    """Return what makes the errors of a container that cannot serve, each with its cause.
 
     Args:
         slot: of the container.
@@ -137,7 +137,7 @@ def _errors(
             error = FencedError(f"the container has another owner: {cause}", container=slot.index)
         elif final:
             error = ClosedError(
-                f"the container can not be opened again: {cause}", container=slot.index
+                f"the container cannot be opened again: {cause}", container=slot.index
             )
         else:
             error = ClosedError(

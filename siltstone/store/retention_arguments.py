@@ -29,7 +29,7 @@ def retention_row(
 
     Raises:
         SegmentNameError: no segment has such a name, or begins with it.
-        ValueError, TypeError: a limit that can not be.
+        ValueError, TypeError: a limit that cannot be.
     """
     if not (prefix and name == ""):
         check_segment_name(name)

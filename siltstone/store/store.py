@@ -89,7 +89,7 @@ class Store(LivingHandle, Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether the store was closed, or can not be used since this is a forked child."""
+        """Whether the store was closed, or cannot be used since this is a forked child."""
         return self._store.closed or self._loop.forked
 
     def close(self, *, flush: CloseFlush | None = None) -> None:

@@ -6,13 +6,13 @@ Subclass it in a test file, give the fixture ``service``, and run pytest::
 
 
     class TestMyStorage(ChunkStorageContract):
-        missing = frozenset({"concat"})  # what the service can not do; those checks are skipped
+        missing = frozenset({"concat"})  # what the service cannot do; those checks are skipped
 
         @pytest.fixture
         def service(self, tmp_path: Path) -> ChunkService:
             return MyService(tmp_path)  # open(), outside_read(), outside_names(), outside_write()
 
-A check that does not hold for a service shows that the service can not carry Siltstone, or that its
+A check that does not hold for a service shows that the service cannot carry Siltstone, or that its
 binding has a bug. Do not override checks: name what is known in ``deviations``, which has to fail.
 ``docs/plugins.md`` says which rule each check is for. Nothing but pytest, hypothesis and the
 contract itself is imported.

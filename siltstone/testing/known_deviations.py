@@ -69,8 +69,8 @@ VERSITYGW_REQUESTS: Final = _rows(
     ("test_rename_in_a_plain_bucket", "answers 200 and makes an empty object"),
     ("test_unknown_key_id", "answers 404 XAdminUserNotFound"),
     ("test_key_is_exact", "takes keys for paths: dbl//x is dbl/x"),
-    ("test_key_that_ends_in_a_slash", "a folder can not hold data"),
-    ("test_key_below_a_key", "a file can not be a folder: 409 ObjectParentIsFile"),
+    ("test_key_that_ends_in_a_slash", "a folder cannot hold data"),
+    ("test_key_below_a_key", "a file cannot be a folder: 409 ObjectParentIsFile"),
     ("test_key_with_a_long_part", "a part is a file name, of 255 bytes at most"),
     ("test_key_of_1025_bytes", "takes keys of more than 1,024 bytes"),
 )

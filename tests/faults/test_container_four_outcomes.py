@@ -2,7 +2,7 @@
 
 What may fail: one call to long-term storage or to the log, of any owner, boots included: refused,
 lost, or applied with its reply lost; or the log is full. What must hold: an application that
-repeats what was not applied, and opens again when it can not know, comes to its end; every
+repeats what was not applied, and opens again when it cannot know, comes to its end; every
 acknowledged byte is there, exactly-once writers have no duplicates, every invariant holds, and a
 later owner without a local index, and a read-only open, see the same.
 """

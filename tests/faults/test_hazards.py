@@ -425,7 +425,7 @@ def test_h13_state_changes_against_a_running_flush(change: str, delay: float) ->
             await container.delete("a")
         if change == "recreate":
             await container.create("a")
-            await container.append("a", b"anew")
+            await container.append("a", b"again")
         await flushing
         await container.flush()
         for look in range(2):
@@ -433,7 +433,7 @@ def test_h13_state_changes_against_a_running_flush(change: str, delay: float) ->
                 with pytest.raises(SegmentNotFoundError):
                     await owner.container.info("a")
             elif change == "recreate":
-                assert await everything(owner) == b"anew"
+                assert await everything(owner) == b"again"
             else:
                 start = {"truncate": 25_000, "truncate all": 40_000}.get(change, 0)
                 assert await everything(owner) == data[start:]

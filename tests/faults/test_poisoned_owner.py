@@ -123,7 +123,7 @@ def test_a_truncation_that_nobody_waits_for_poisons_the_log(fenced: bool) -> Non
 
 @pytest.mark.parametrize("method", POISONS)
 def test_a_log_that_fails_under_a_newer_claim(method: str) -> None:
-    """The disk fails, or the marker can not be read: the claim was there before."""
+    """The disk fails, or the marker cannot be read: the claim was there before."""
 
     async def story(made: World, owner: Owner) -> None:
         await owner.container.append("a", pattern(1, 900))

@@ -42,7 +42,7 @@ def test_a_log_is_refused_once_a_copy_of_it_was_claimed(late: int, own: int, flu
         if flush:
             await newer.container.flush()
         expected = await newer.container.read("a", 0, 10**6)
-        # The older owner can not be told before it looks at long-term storage.
+        # The older owner cannot be told before it looks at long-term storage.
         for number in range(late):
             await older.container.append("a", pattern(100 + number, 100))
         await made.crash(older)

@@ -47,7 +47,7 @@ async def _own(world: World, plans: list[Plans], work: Callable[[Host], Awaitabl
     await asyncio.wait([host.task])
     host.task.result()
     if host.refusal is not None:
-        raise ViolationError(f"the last owner can not open: {host.refusal!r}") from host.refusal
+        raise ViolationError(f"the last owner cannot open: {host.refusal!r}") from host.refusal
 
 
 async def _first(host: Host) -> None:
@@ -175,4 +175,4 @@ async def _read(world: World) -> None:
     await asyncio.wait([host.task])
     host.task.result()
     if host.refusal is not None:
-        raise ViolationError(f"a reader can not open: {host.refusal!r}") from host.refusal
+        raise ViolationError(f"a reader cannot open: {host.refusal!r}") from host.refusal

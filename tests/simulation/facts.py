@@ -188,7 +188,7 @@ class Segment:
         return made
 
     def asked(self, append: Bytes) -> None:
-        """An append is on its way, perhaps once more. One of nothing can not be seen."""
+        """An append is on its way, perhaps once more. One of nothing cannot be seen."""
         if append.data and append not in self.appends:
             self.appends.append(append)
             self.every.append(append)

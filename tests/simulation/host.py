@@ -183,7 +183,7 @@ class Host:
         world = self.world
         world.trace.note(self.process.name, f"not opened: {type(error).__name__}")
         if isinstance(error, CorruptDataError):
-            raise ViolationError(f"{self.process.name} can not open: {error!r}") from error
+            raise ViolationError(f"{self.process.name} cannot open: {error!r}") from error
         self.refusal = error
         self.machine.busy = False
 

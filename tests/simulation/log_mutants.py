@@ -38,7 +38,7 @@ LOG_MUTANTS = (
         "ranges[kept].header.first_index < before_index:",
     ),
     Mutant(
-        "containers stay open when another one can not be opened",
+        "containers stay open when another one cannot be opened",
         "store/opening.py",
         "            await slot.container.close()\n",
         "            pass\n",

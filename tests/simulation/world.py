@@ -288,7 +288,7 @@ class World:
         for folder, kept in folders.items():
             if keep and folder.exists():
                 shutil.copytree(folder, kept)
-        # An index that somebody reads can not be closed.
+        # An index that somebody reads cannot be closed.
         for owner, taken in self._snapshots:
             if owner is process:
                 taken.close()

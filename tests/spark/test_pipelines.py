@@ -95,7 +95,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """Work that can not begin, or that ends with what nobody foresaw."""
+    """Work that cannot begin, or that ends with what nobody foresaw."""
 
     error: str
     rate: int | None = None

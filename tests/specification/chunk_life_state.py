@@ -151,7 +151,7 @@ def rows_of(log: tuple[Frame, ...], unseen: int = -1) -> Rows:
 
 
 def lost(chunks: tuple[Chunk, ...], rows: Rows) -> str:
-    """Why what the rows name can not be read; empty if it can."""
+    """Why what the rows name cannot be read; empty if it can."""
     for number, end in rows.named:
         if not any(c.number == number and c.there and c.end >= end for c in chunks):
             return f"chunk {number} does not hold all appends below {end}"

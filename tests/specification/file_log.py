@@ -153,7 +153,7 @@ class FileLog(OwnedMachine):
             if state.left[0]:
                 lost = marker._replace(dirty=0)
                 yield (
-                    "can not sync the marker",
+                    "cannot sync the marker",
                     self._dead(self._with_failure(state, marker=lost), number),
                 )
             marker = synced(marker)
@@ -192,7 +192,7 @@ class FileLog(OwnedMachine):
         if state.left[0]:
             lost = state.marker._replace(dirty=0, lock=0)
             yield (
-                "can not sync the marker",
+                "cannot sync the marker",
                 self._dead(self._with_failure(state, marker=lost), number),
             )
 
@@ -225,7 +225,7 @@ class FileLog(OwnedMachine):
             if state.left[0] and is_dirty(files[epoch - 1]):
                 lost = with_file(files, epoch, self._unsynced(files[epoch - 1]))
                 yield (
-                    f"can not sync the file of epoch {epoch}",
+                    f"cannot sync the file of epoch {epoch}",
                     self._dead(self._with_failure(state, files=lost), number),
                 )
         for epoch in older:
@@ -251,7 +251,7 @@ class FileLog(OwnedMachine):
         if not self.rules.header_synced_before_frames:
             yield "leaves its header unsynced", self._with(state, number, after)
             return
-        for status, label in ((DURABLE, "syncs its header"), (LOST, "can not sync its header")):
+        for status, label in ((DURABLE, "syncs its header"), (LOST, "cannot sync its header")):
             file = settled(state.files[owner.epoch - 1], status)
             files = with_file(state.files, owner.epoch, file)
             if status == DURABLE:
@@ -293,7 +293,7 @@ class FileLog(OwnedMachine):
             failed = self._with_failure(state, files=files)
             if self.rules.failed_sync_poisons:
                 failed = self._dead(failed, number)
-            yield "can not sync its file", failed
+            yield "cannot sync its file", failed
         if not self.rules.one_frame_in_flight:
             yield from self._write(state, number, owner)
 
@@ -329,7 +329,7 @@ class FileLog(OwnedMachine):
                 if state.left[0]:
                     lost = with_file(state.files, reader.epoch, self._unsynced(file))
                     failed = self._with_failure(state, files=lost, reader=Reader())
-                    yield "the reader can not sync", failed
+                    yield "the reader cannot sync", failed
                 file = settled(file, DURABLE)
             sure = is_sure(file, reader, on_disk_only=rules.reader_looks_past_cache)
             files = with_file(state.files, reader.epoch, file)

@@ -42,7 +42,7 @@ def open_container(settings: AzureSettings) -> AzureChunkStorage:
     """Return the chunk storage of a container, after a look at it.
 
     Raises:
-        SettingsError: there is no such container, or it or a credential can not be used.
+        SettingsError: there is no such container, or it or a credential cannot be used.
         ChunkError: the service refused, or did not answer.
     """
     try:
@@ -51,7 +51,7 @@ def open_container(settings: AzureSettings) -> AzureChunkStorage:
         if isinstance(error, SettingsError):
             raise
         # What the SDK says of a credential may repeat it.
-        raise SettingsError("azure: account or credential can not be used") from None
+        raise SettingsError("azure: account or credential cannot be used") from None
     try:
         look(storage.service)
     except BaseException:
@@ -64,7 +64,7 @@ class AzureChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the blobs below one prefix of a container.
 
     A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
-    it is of no use in a process that was forked, and can not be pickled.
+    it is of no use in a process that was forked, and cannot be pickled.
 
     Args:
         settings: container, credential and the rest; nothing is sent before the first call.

@@ -64,7 +64,7 @@ def make_session(settings: AzureSettings) -> requests.Session:
     # Otherwise each request looks at all variables, and a file may replace what it is signed with.
     session.proxies.update(get_environ_proxies(settings.account_url))
     session.trust_env = False
-    # Done anew for each client; a logger keeps one.
+    # Done again for each client; a logger keeps one.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_signatures)
     logging.getLogger(GUESSES).addFilter(_is_told)
     adapter = PooledAdapter(
@@ -85,7 +85,7 @@ def make_client(settings: AzureSettings, session: requests.Session) -> BlobServi
     """Return a client for one account; nothing is sent.
 
     Raises:
-        SettingsError: the credential can not be used.
+        SettingsError: the credential cannot be used.
     """
     transport = RequestsTransport(
         session=session,

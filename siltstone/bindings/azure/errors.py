@@ -48,9 +48,9 @@ _THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer req
 _FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
 _CORRUPT: Final = Meaning(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
 _NO_CONTAINER: Final = Meaning(ChunkUnavailableError, "the container does not exist")
-_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
 _KIND: Final = Meaning(ChunkUnavailableError, "the blob is of another kind, so not of this store")
-_BUSY: Final = Meaning(ChunkUnavailableError, "the blob can not be used now")
+_BUSY: Final = Meaning(ChunkUnavailableError, "the blob cannot be used now")
 _REPLACED: Final = Meaning(ChunkUnavailableError, "the blob was replaced meanwhile")
 _EXISTS: Final = Meaning(ChunkExistsError, "chunk exists")
 _BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
@@ -75,7 +75,7 @@ BY_CODE: Final[dict[str, Meaning]] = {
     **dict.fromkeys(
         ("ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"), _NO_CONTAINER
     ),
-    # The documents have it for a server that can not take requests, over a limit or else.
+    # The documents have it for a server that cannot take requests, over a limit or else.
     **dict.fromkeys(("ServerBusy", "TooManyRequests"), _THROTTLED),
     **dict.fromkeys(("InternalError", "OperationTimedOut"), _BROKEN),
     **dict.fromkeys(

@@ -2,7 +2,7 @@
 
 Opening lists one blob, which tells a wrong account, container or credential, and asks what kind of
 account it is. The first change that a process makes in a container is preceded by a proof that a
-create can not overwrite; it needs the right to write, which who only reads may not have. Scratch
+create cannot overwrite; it needs the right to write, which who only reads may not have. Scratch
 blobs lie where those of ``siltstone doctor`` do, so it removes what a crash leaves.
 """
 

@@ -75,7 +75,7 @@ _ELSEWHERE: Final = Meaning(ChunkAccessDeniedError, "the service, or the bucket,
 _THROTTLED: Final = Meaning(ChunkThrottledError, "the service asks for fewer requests")
 _FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up")
 _NO_BUCKET: Final = Meaning(ChunkUnavailableError, "the bucket does not exist")
-_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
 _CONFLICT: Final = Meaning(ChunkUnavailableError, "another request changes the same key")
 _BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
 _LATE: Final = Meaning(ChunkUnavailableError, "the request did not arrive in time", UNKNOWN)
@@ -169,7 +169,7 @@ def unanswered(error: Exception, chunk: str, operation: str, *, changes: bool) -
     """Return the error of the contract for a call that came to no answer."""
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
         return ChunkAccessDeniedError(
-            "there are no credentials, or they can not be renewed",
+            "there are no credentials, or they cannot be renewed",
             chunk=chunk,
             operation=operation,
             error=type(error).__name__,

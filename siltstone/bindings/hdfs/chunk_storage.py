@@ -58,7 +58,7 @@ def open_folder(settings: HdfsSettings) -> HdfsChunkStorage:
 class HdfsChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the files below one folder.
 
-    A key is the path below the folder, so a chunk's name can not be a folder of another's. One
+    A key is the path below the folder, so a chunk's name cannot be a folder of another's. One
     client serves all threads of a process; it is of no use in a process that was forked, and can
     not be pickled.
 

@@ -48,7 +48,7 @@ _NO_TERMS: Final = Meaning(
     ChunkAccessDeniedError, "the client and the service agree on no credentials"
 )
 _FULL: Final = Meaning(ChunkStorageFullError, "the quota is used up")
-_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
 _NO_CHUNK: Final = Meaning(ChunkNotFoundError, "no such chunk")
 _TAKEN: Final = Meaning(ChunkExistsError, "chunk exists")
 _HELD: Final = Meaning(ChunkUnavailableError, "another client holds the chunk open")
@@ -133,7 +133,7 @@ def chunk_error(
         is_begun: whether an earlier one has changed it already.
     """
     if "erasure" in str(error).lower() and "RPCError" not in str(error):
-        return CapabilityError("the folder is erasure coded, which can not be synced", chunk=chunk)
+        return CapabilityError("the folder is erasure coded, which cannot be synced", chunk=chunk)
     answer = meaning(error)
     kind, outcome = answer.kind, answer.outcome if changes else NOT_APPLIED
     if is_begun:

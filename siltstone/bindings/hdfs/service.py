@@ -72,7 +72,7 @@ class Service(RemoteClient):
         for part in name.split("/"):
             if ":" in part or part == RESERVED or len(part.encode()) > PART_BYTES_MAX:
                 raise ChunkNameError(
-                    "HDFS can not hold a part of this name",
+                    "HDFS cannot hold a part of this name",
                     chunk=ascii(name[:80]),
                     operation=operation,
                 )

@@ -119,7 +119,7 @@ class HdfsSettings(BaseModel):
             if isinstance(told, dict) and key in told:
                 raise ValueError(
                     f"{key}: hdfs-native is the only client; that of pyarrow needs Java in this "
-                    "process, can not sync, and overwrites"
+                    "process, cannot sync, and overwrites"
                 )
         return told
 

@@ -1,4 +1,4 @@
-"""WebHDFS, for what the SDK can not do: to read what is being written, and to ask some things.
+"""WebHDFS, for what the SDK cannot do: to read what is being written, and to ask some things.
 
 For bytes, a NameNode answers with the address of a DataNode, which answers with the bytes.
 """

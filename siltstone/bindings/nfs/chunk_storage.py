@@ -78,7 +78,7 @@ def _place_of(name: str, key: bytes) -> _Place:
 class NfsChunkStorage:
     """A ``ChunkStorage`` whose chunks are the regular files below one folder.
 
-    A key is the path below the folder, so a chunk's name can not be a folder of another's. Links,
+    A key is the path below the folder, so a chunk's name cannot be a folder of another's. Links,
     pipes and what an NFS client leaves behind (``.nfs…``) are no chunks. A write checks the end
     under a lock of this process; between processes the epoch in a chunk's name keeps writers apart.
 

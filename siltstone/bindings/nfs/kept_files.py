@@ -1,6 +1,6 @@
 """Descriptors of the chunks that were read last, for reads that need no waiting.
 
-The kernel copies what it has in memory, or says that it has not. File systems that can not tell,
+The kernel copies what it has in memory, or says that it has not. File systems that cannot tell,
 such as an NFS mount, are asked once and never again.
 """
 

@@ -64,7 +64,7 @@ def walk(
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield ``(folder, name, key)`` of every file in order; ``folder`` becomes the walk's own.
 
-    What vanishes meanwhile is left out, and so is a name that is not UTF-8: it can not be a key.
+    What vanishes meanwhile is left out, and so is a name that is not UTF-8: it cannot be a key.
     """
     levels = [_Level(calls, folder, base, wanted)]
     try:

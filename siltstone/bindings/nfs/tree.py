@@ -134,7 +134,7 @@ class Tree:
         try:
             self._calls.close(self._calls.open(path, FOLDER, dir_fd=folder))
         except OSError as error:
-            # A folder that is gone or closed to us can not tell anything new. One that there was
+            # A folder that is gone or closed to us cannot tell anything new. One that there was
             # no descriptor for was not asked, and what seems to be missing may be there.
             if error.errno in LACK:
                 raise
@@ -164,7 +164,7 @@ class Tree:
 
     def _sync_above_root(self) -> None:
         """Make the root's own name durable: whoever made it may have died before doing so."""
-        # Who may not read the folder above can not have made the root either.
+        # Who may not read the folder above cannot have made the root either.
         with suppress(PermissionError):
             sync_folder(self._calls, os.path.dirname(self.path))
 
@@ -194,7 +194,7 @@ class Tree:
             with suppress(FileNotFoundError):
                 return self._calls.open(part, FOLDER, dir_fd=parent)
             with suppress(FileExistsError):
-                # ENOENT is not suppressed: the parent itself was removed, and the walk starts anew.
+                # ENOENT is not suppressed: the parent was removed, and the walk starts again.
                 self._calls.mkdir(part, 0o777, dir_fd=parent)
         raise OSError(ENOENT, "the folder is removed again and again")
 

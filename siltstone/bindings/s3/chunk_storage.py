@@ -67,7 +67,7 @@ class S3ChunkStorage(RemoteChunkStorage):
     """A ``ChunkStorage`` whose chunks are the objects below one prefix of a bucket.
 
     A key is the prefix and the chunk's name, exactly. One client serves all threads of a process;
-    it is of no use in a process that was forked, and can not be pickled.
+    it is of no use in a process that was forked, and cannot be pickled.
 
     Args:
         settings: bucket, credentials and the rest; nothing is sent before the first call.

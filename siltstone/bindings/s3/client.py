@@ -92,7 +92,7 @@ def _config(settings: S3Settings) -> Config:
         connect_timeout=settings.connect_timeout_s,
         read_timeout=settings.read_timeout_s,
         max_pool_connections=settings.connections,
-        # One that is given is not put together anew for each call.
+        # One that is given is not put together again for each call.
         user_agent=_user_agent(),
         tcp_keepalive=True,
         # Uploads carry a checksum of ours. What comes back is checked by its reader, block by

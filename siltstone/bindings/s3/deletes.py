@@ -23,7 +23,7 @@ from siltstone.core.remote.answers import whole
 BULK_MAX: Final = 1_000
 """Keys of one request, as the service has it."""
 NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
-"""Keys with these can not be named in the body of a request, or come back as others."""
+"""Keys with these cannot be named in the body of a request, or come back as others."""
 
 
 def delete(service: Service, name: str, key: str) -> None:

@@ -54,7 +54,7 @@ _FULL: Final = Meaning(ChunkStorageFullError, "no room, or the quota is used up"
 _CORRUPT: Final = Meaning(ChunkUnavailableError, "the bytes arrived damaged, and were refused")
 _SLOW: Final = Meaning(ChunkUnavailableError, "the bytes did not arrive in time, and were refused")
 _NO_BUCKET: Final = Meaning(ChunkUnavailableError, "the bucket does not exist")
-_NAME: Final = Meaning(ChunkNameError, "the service can not hold this name")
+_NAME: Final = Meaning(ChunkNameError, "the service cannot hold this name")
 _CONFLICT: Final = Meaning(ChunkUnavailableError, "another request changes the same key")
 _BROKEN: Final = Meaning(ChunkUnavailableError, "the service failed", UNKNOWN)
 _REFUSED: Final = Meaning(ChunkUnavailableError, "the service refused the request")
@@ -186,7 +186,7 @@ def answered(error: ClientError, chunk: str, operation: str, *, changes: bool) -
     status, code = status_of(error), code_of(error)
     if error.operation_name.startswith("AssumeRole"):
         return ChunkAccessDeniedError(
-            "the role can not be assumed", chunk=chunk, operation=operation, code=_known(code)
+            "the role cannot be assumed", chunk=chunk, operation=operation, code=_known(code)
         )
     answer = meaning(status, code)
     facts: dict[str, Any] = {"status": status or None, "code": _known(code)}

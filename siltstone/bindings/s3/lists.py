@@ -81,7 +81,7 @@ def _pages(
                 ]
                 token = page["NextContinuationToken"] if page["IsTruncated"] else None
         except ChunkNameError:
-            return  # What the service can not hold begins no key of it.
+            return  # What the service cannot hold begins no key of it.
         yield from found
         if token is None:
             return

@@ -2,7 +2,7 @@
 
 It only reads, for the verbs that read: a change is the SDK's from its first request to its last.
 What it raises is turned into what the SDK would have raised, so that one table says what an answer
-means. Its errors are texts; of one that can not be understood it is only known that there was no
+means. Its errors are texts; of one that cannot be understood it is only known that there was no
 answer, which is all that a read needs.
 
 Each call ends in time for its caller, for the library may never answer (``obstore_runtime.py``). So

@@ -1,7 +1,7 @@
 """What is tried on the service before anything relies on it.
 
 Opening lists one key, which tells a wrong bucket, region or key of access. The first change that a
-process makes in a bucket is preceded by a proof that a create can not overwrite; it needs the right
+process makes in a bucket is preceded by a proof that a create cannot overwrite; it needs the right
 to write, which who only reads may not have. Scratch objects lie where those of ``siltstone doctor``
 do, so it removes what a crash leaves.
 """

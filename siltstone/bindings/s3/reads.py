@@ -161,7 +161,7 @@ def _has_room(connection: socket.socket) -> bool:
 
 def _wake_at(connection: socket.socket, count: int) -> None:
     """Have the kernel tell of bytes when so many are there, or no more come."""
-    with suppress(OSError):  # a system that can not do that tells of each
+    with suppress(OSError):  # a system that cannot do that tells of each
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
 

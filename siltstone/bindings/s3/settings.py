@@ -64,7 +64,7 @@ class S3Settings(BaseModel):
         ca_bundle: absolute path of the certificates to trust instead of the usual ones.
         profile: of the configuration files of the credentials chain.
         access_key_id, secret_access_key, session_token: credentials, instead of the chain.
-        role_arn: a role to assume with these credentials; it is assumed anew before it ends.
+        role_arn: a role to assume with these credentials; it is assumed again before it ends.
         role_session_name, role_external_id: of that role.
         sts_endpoint: URL of another service than Amazon's that gives the role.
         append: ``directory-bucket`` lets chunks grow, in a directory bucket alone.

@@ -185,7 +185,7 @@ async def _matching_index(
     try:
         index = await run_whole(environment, INDEX_POOL, partial(open_index, folder), Index.close)
     except CorruptDataError as error:
-        logger.warning("local index is damaged and is built anew: %s", error)
+        logger.warning("local index is damaged and is built again: %s", error)
         return None
 
     async def matches() -> bool:
@@ -283,7 +283,7 @@ async def _crc_at(
             return await crc_at(system, where.index_version, where.table_end, version)
         except CorruptDataError as error:
             # Whether that matters, the replay will find out.
-            logger.warning("local index can not be compared with the table log: %s", error)
+            logger.warning("local index cannot be compared with the table log: %s", error)
     return None
 
 

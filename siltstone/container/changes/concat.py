@@ -41,7 +41,7 @@ from siltstone.segments.segment_storage import ChunkedSegmentStorage
 
 SMALL_BYTES = MIB
 TRUNCATIONS_MAX = 10
-"""How often a concat begins anew because its source was truncated meanwhile."""
+"""How often a concat begins again because its source was truncated meanwhile."""
 
 
 class Concatenator:
@@ -94,7 +94,7 @@ class Concatenator:
             OffsetError: the source was truncated again and again; nothing was joined.
         """
         if target == source:
-            raise ValueError("a segment can not be joined to itself")
+            raise ValueError("a segment cannot be joined to itself")
         done = await self._done_before(target, source)
         if done is not None:
             return done
@@ -194,7 +194,7 @@ class Concatenator:
     async def _join_held(
         self, target: OpenSegment, source: OpenSegment, deadline: asyncio.Timeout
     ) -> int:
-        """Join two segments that no other concat touches; begin anew if the source is truncated."""
+        """Join two segments that no other concat touches; again if the source is truncated."""
         for attempt in range(TRUNCATIONS_MAX + 1):
             when = deadline.when()
             try:

@@ -116,7 +116,7 @@ async def _check_segments(
 def _unverified(
     segments: ChunkedSegmentStorage, container: int, chunks: Sequence[Chunk]
 ) -> Iterator[Finding]:
-    """What a deep check can not verify, in one sentence: there may be as many objects as files."""
+    """What a deep check cannot verify, in one sentence: there may be as many objects as files."""
     lengths = [chunk.length for chunk in chunks if _has_no_sums(segments, chunk)]
     if lengths:
         yield Finding(
@@ -158,7 +158,7 @@ async def _is_suspect(segments: ChunkedSegmentStorage, chunk: Chunk, *, deep: bo
     try:
         return await segments.verify_chunk(chunk, deep=deep) is not None
     except ClosedError:
-        # A reader started anew meanwhile, and what it held before is closed.
+        # A reader started again meanwhile, and what it held before is closed.
         return True
 
 
@@ -258,7 +258,7 @@ async def _problem(
     """What is wrong with a chunk that is still referenced and did not change meanwhile.
 
     Returns that, and the newest look: what was seen before it may be gone, and in a reader that
-    started anew for somebody else it is closed.
+    started again for somebody else it is closed.
     """
     for _ in range(LOOKS_MAX):
         try:

@@ -49,7 +49,7 @@ async def examine_chunks(
         now = segments
         for _ in range(LOOKS_MAX):
             state: ChunkState | None = None
-            with suppress(ClosedError):  # a reader started anew meanwhile
+            with suppress(ClosedError):  # a reader started again meanwhile
                 state = await _state(now, storage, row, deep=deep)
             if state is not None and state.problem is None:
                 return state

@@ -17,7 +17,7 @@ _PAGE = 100
 class Fence:
     """Asks the log and long-term storage whether a newer epoch exists.
 
-    The log is what fences; this finds the case that the log can not know: two logs under one store.
+    The log is what fences; this finds the case that the log cannot know: two logs under one store.
     """
 
     def __init__(self, pipeline: Pipeline, storage: AsyncChunkStorage, container: int) -> None:

@@ -193,7 +193,7 @@ class Pipeline(Admission):
         return future, batch is unsent
 
     async def settled(self, mark: Mark | None = None) -> bool:
-        """Wait for all that is assigned; return whether that confirmed this owner anew."""
+        """Wait for all that is assigned; return whether that confirmed this owner again."""
         future, confirms = mark or self.mark()
         if future is not None:
             await future

@@ -114,7 +114,7 @@ class LegacyWriter:
         for segment in segments:
             if self.writes(segment):
                 raise CapabilityError(
-                    f"a store that writes a legacy layout can not {verb}: finalise its migration "
+                    f"a store that writes a legacy layout cannot {verb}: finalise its migration "
                     f"first",
                     segment=segment.name,
                 )
@@ -278,14 +278,14 @@ class LegacyWriter:
         """Write in a legacy layout from now on. Repeatable.
 
         Raises:
-            CapabilityError: the service can not do what that takes.
+            CapabilityError: the service cannot do what that takes.
             StoreError: another layout is written already.
             SegmentNotFoundError: a segment is not there.
         """
         self._pipeline.check_alive()
         if not can_be_written(storage.capabilities):
             raise CapabilityError(
-                "this service can not write a legacy layout: files of it grow, and are sealed"
+                "this service cannot write a legacy layout: files of it grow, and are sealed"
             )
         if self._new is not None:
             if self.adoption != layout.adoption:
@@ -351,7 +351,7 @@ def _begun(new: LegacyRow, segment_id: int, name: str) -> LegacyRow | None:
 
 
 def name_problem(source: str) -> str:
-    """Why a segment of this name can not be written in a legacy layout; empty when it can."""
+    """Why a segment of this name cannot be written in a legacy layout; empty when it can."""
     if "&" in source:
         return "the name holds &, which no header can hold"
     if any(part in ("", ".", "..") for part in source.split("/")):

@@ -358,7 +358,7 @@ class Collector:
                 entries += remove_chunk(chunk)
             stated.append(replace(task, stage=TaskStage.STATED))
             entries.append(put_task(stated[-1]))
-        # Stated anew in every epoch: an older epoch's statement gives this one no right to destroy.
+        # Stated in every epoch: an older epoch's statement gives this one no right to destroy.
         await self._pipeline.update(entries)
         if not stated:
             return 0
@@ -404,6 +404,6 @@ class Collector:
     def _set_aside(self, task: Task, reason: str) -> list[TableEntry]:
         """The entries that keep a task for a person."""
         self.on_outcome("set_aside")
-        logger.error("chunk can not be deleted: chunk=%s %s", task.name, reason)
+        logger.error("chunk cannot be deleted: chunk=%s %s", task.name, reason)
         kept = replace(task, stage=TaskStage.FAILED, due_ms=NEVER_MS, reason=reason)
         return [remove_task(task), put_task(kept)]

@@ -145,7 +145,7 @@ class ReadGarbage:
         )
 
     async def _of_one_start(self, call: Callable[[Replica], Awaitable[T]]) -> T:
-        """Run ``call`` with what is shown; again when the reader started anew meanwhile."""
+        """Run ``call`` with what is shown; again when the reader started again meanwhile."""
         while True:
             replica, _ = self._seen()
             try:

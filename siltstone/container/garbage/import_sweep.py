@@ -98,7 +98,7 @@ async def look_at_imports(
     prefix, start_after = import_prefix(container), ""
     while page := await storage.list(prefix, start_after, PAGE):
         start_after = page[-1].name
-        # A reader may start anew between two pages, and its rows of before are closed then.
+        # A reader may start again between two pages, and its rows of before are closed then.
         known = known_imports(container, tables(), environment)
         for finding in plan_leftovers(page, known):
             yield finding

@@ -68,7 +68,7 @@ class SweepScope:
     Attributes:
         container: its index.
         epoch: the newest epoch, which is not closed.
-        rows_now: gives what there is now: a reader may start anew between two pages, and the index
+        rows_now: gives what there is now: a reader may start again between two pages, and the index
             of before is closed then.
         storage: long-term storage.
         environment: gives the time.
@@ -338,7 +338,7 @@ class Sweeper:
                 count = await self._ground.storage.sweep_leftovers(prefix, LEFTOVER_S)
             except ChunkError as error:
                 # It may be a right that nothing else needs; what else there is to sweep goes on.
-                logger.warning("unfinished uploads can not be removed: %s", error)
+                logger.warning("unfinished uploads cannot be removed: %s", error)
                 return
             if count:
                 logger.info("removed %d unfinished uploads below %s", count, prefix)

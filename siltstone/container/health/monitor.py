@@ -1,7 +1,7 @@
 """The health of long-term storage as one container finds it, and what follows from it.
 
-Every second it is judged anew. What follows: appends are held back while bytes are late, background
-work rests while storage fails, and while storage is silent it is looked at now and then.
+Every second it is judged again. What follows: appends are held back while bytes are late,
+background work rests while storage fails, and while storage is silent it is looked at now and then.
 """
 
 from __future__ import annotations

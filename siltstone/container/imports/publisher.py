@@ -56,7 +56,7 @@ from siltstone.segments.shared_chunk_storage import PackingSegmentStorage
 SMALL_BYTES = MIB
 """So few bytes are appended: a chunk for each small batch would be many small chunks."""
 ATTEMPTS_MAX = 10
-"""How often a commit begins anew because segments came and went meanwhile."""
+"""How often a commit begins again because segments came and went meanwhile."""
 
 Closing = Callable[[Sequence[ImportedPart]], list[TableEntry]]
 """Gives the entries that close the session, with where its bytes are."""
@@ -114,7 +114,7 @@ class Publisher:
             try:
                 return await self._append(outputs, closing)
             except (SegmentNotFoundError, AppendTooLargeError):
-                pass  # deleted meanwhile: it is made anew; or the log has small files
+                pass  # deleted meanwhile: it is made again; or the log has small files
         row = await self._hidden.build(row, outputs, self._now_ms())
         for attempt in range(ATTEMPTS_MAX):
             try:
@@ -353,7 +353,7 @@ def _check_replaced(output: ImportOutput, old: OpenSegment) -> None:
     current = ReplacedIs(segment=output.segment, segment_id=old.segment_id, length=old.assigned)
     if output.replaced not in (None, current):
         raise ConditionFailedError(
-            "segment was appended to, or made anew, since it was to be replaced",
+            "segment was appended to, or made again, since it was to be replaced",
             condition=output.replaced,
             current=current,
         )

@@ -366,7 +366,7 @@ class Imports:
         self._publisher.on_garbage()
 
     async def _clean(self, row: ImportRow) -> None:
-        """Sweep at the close. What this can not do, the session's task or a later sweep does."""
+        """Sweep at the close. What this cannot do, the session's task or a later sweep does."""
         try:
             await self._sweep.clean(session_prefix(self._container, row.session_id))
         except ChunkError as error:

@@ -77,7 +77,7 @@ class ImportedChunk:
         name: its key there.
         length: bytes, all of the object; of one in place at most 256 GiB, of another at least 1.
         sums: CRC32C of each block of 256 KiB; the last one may be shorter. ``None`` for an object
-            in place of which no byte was read: its blocks can not be verified.
+            in place of which no byte was read: its blocks cannot be verified.
         version: what ``ChunkStat`` said when somebody looked; another one is refused. ``None``
             compares nothing.
     """

@@ -77,7 +77,7 @@ class RecoveryReport:
         damage: what is damaged or missing on long-term storage itself, so that an older state has
             to serve; empty when its newest one does.
         harm: system files that are damaged or missing, of those that the state needs or may fall
-            back to; a recovery writes them anew. Nothing is lost by them alone. Behind a lost log
+            back to; a recovery writes them again. Nothing is lost by them alone. Behind a lost log
             only a look tells them.
         done: whether anything was written; false for a dry run and for what needs no recovery.
         lineage: of the history that ends here, a uuid; empty for a new container.
@@ -95,7 +95,7 @@ class RecoveryReport:
             a state that is ``new``, ``healthy`` or ``unfinished``.
         warnings: what was passed over on long-term storage, and what to change about the place of
             the log.
-        store: why the object ``system/store`` is written anew; empty when it is whole.
+        store: why the object ``system/store`` is written again; empty when it is whole.
     """
 
     container: int

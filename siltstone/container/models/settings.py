@@ -60,7 +60,7 @@ class ContainerSettings:
         sweep_requests_hour: listings an hour of the background sweep.
         optimiser_enabled: merge small neighbouring chunks in the background.
         optimiser_interval_s: how often a round of it begins.
-        optimiser_bytes: most bytes that a round writes anew.
+        optimiser_bytes: most bytes that a round writes again.
         optimiser_requests: most calls to long-term storage of a round, about.
         optimiser_small_bytes: a chunk with at most so many bytes of a segment is small.
         optimiser_chunks_min: fewer small neighbours than this are left alone.

@@ -589,7 +589,7 @@ class ReadContainer:
         """Every chunk that is named now, with its sums; see ``named_chunks``.
 
         Args:
-            system_now: start anew from the newest checkpoint first. Else chunks of the table log
+            system_now: start again from the newest checkpoint first. Else chunks of the table log
                 are those of the last start, and some may be gone since.
 
         Raises:

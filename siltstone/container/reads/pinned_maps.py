@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TRIES: Final = 3
-"""How often a pin is made anew because the container was, which takes an operator each time."""
+"""How often a pin is made again because the container was, which takes an operator each time."""
 
 Wanted = Callable[["Reading"], Sequence[tuple[str, int | None]]]
 """Chooses segments, each with the offset at which it is to end; ``None`` means the flushed length.
@@ -129,7 +129,7 @@ class Pins:
                     stack.pop_all()
                     return
         raise StoreError(
-            "the container was made anew while it was pinned", container=index, tries=_TRIES
+            "the container was made again while it was pinned", container=index, tries=_TRIES
         )
 
     async def write_file_manifest(self, name: str, content: bytes) -> None:

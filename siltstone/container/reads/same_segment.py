@@ -24,6 +24,6 @@ def same_segment(segment_id: int, now: SegmentInfo) -> SegmentInfo:
     """
     if now.segment_id != segment_id:
         raise SegmentNotFoundError(
-            "the segment was deleted and made anew while it was read", segment=now.name
+            "the segment was deleted and made again while it was read", segment=now.name
         )
     return now

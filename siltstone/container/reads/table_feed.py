@@ -1,7 +1,7 @@
 """Following a table: its updates in order, from the table log on long-term storage and its tail.
 
 Updates of other tables are passed over. The head of the table log goes with old checkpoints, so
-what is older than that can not be followed any more.
+what is older than that cannot be followed any more.
 """
 
 from __future__ import annotations

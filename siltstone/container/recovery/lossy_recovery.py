@@ -113,7 +113,7 @@ async def recover_container(
     """Go on from long-term storage alone, if that is what ``accept_loss`` allows.
 
     A container whose log is whole goes on with all that the log holds, where long-term storage is
-    damaged: its metadata is written anew.
+    damaged: its metadata is written again.
 
     Args:
         container: its index in the store.
@@ -133,7 +133,7 @@ async def recover_container(
         CorruptDataError: no state that was ever stated can be built from long-term storage;
             ``where`` says which file is damaged. ``siltstone salvage`` looks at what is left.
         LogLostError: the log holds frames, and there is no journal of them; nothing was written.
-        CapabilityError: this log can not be replaced; nothing was written.
+        CapabilityError: this log cannot be replaced; nothing was written.
         ChunkError: long-term storage failed. What was written does not count.
     """
     chunks = bridged(storage, environment, settings)

@@ -222,7 +222,7 @@ async def _gone(
         return _Gone(chunk=chunk, ranges=((0, chunk.length),), reason=reason)
     if length < chunk.length:
         reason = f"{counted(length, 'byte')} long, not {chunk.length:,}"
-        # A block that is cut can not be compared with its sum, so no byte of it is read any more.
+        # A block that is cut cannot be compared with its sum, so no byte of it is read any more.
         start = length // BLOCK_BYTES * BLOCK_BYTES
         return _Gone(chunk=chunk, ranges=((start, chunk.length),), reason=reason)
     if sums_of is None or not chunk.references:

@@ -3,7 +3,7 @@
 What the old lineage acknowledged and lost may still lie somewhere under an id or a version that
 was given then. So none of these is ever given again.
 
-How a container begins anew from a state: a checkpoint of a new lineage first, then its log.
+How a container begins again from a state: a checkpoint of a new lineage first, then its log.
 
 A recovery begins so behind a lost log, and a restore in a store that is new. The checkpoint alone
 makes the state count; a try that died before it has changed nothing, and one that died behind it

@@ -93,16 +93,16 @@ def lost_because(recovered: Recovered, frames: tuple[Frame, ...]) -> str:
 def replaceable(log: FencedLog) -> ReplaceableLog:
     """The log as one that can be replaced. Raises ``CapabilityError``."""
     if not isinstance(log, ReplaceableLog):
-        raise CapabilityError("this log can not be replaced by a recovery")
+        raise CapabilityError("this log cannot be replaced by a recovery")
     return log
 
 
 def check_free(log: FencedLog, takeover: bool) -> None:
-    """Refuse what a living owner uses, and what can not be replaced.
+    """Refuse what a living owner uses, and what cannot be replaced.
 
     Raises:
         StoreInUseError: a live owner is known and ``takeover`` is false.
-        CapabilityError: the log can not be replaced.
+        CapabilityError: the log cannot be replaced.
     """
     holder = log.holder()
     if holder.alive and not takeover:

@@ -100,7 +100,7 @@ async def standings(
         if newest is None:
             return
         yield StorageState(recovered=newest, damage="")
-    damage = str(failure) if failure else "the newest state can not be built"
+    damage = str(failure) if failure else "the newest state cannot be built"
     count = 0
     async for state in earlier_states(storage, container, below_epoch):
         count += 1

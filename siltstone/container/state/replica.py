@@ -275,7 +275,7 @@ class Replica(ReplicaReplay):
         self.by_name[name] = segment
 
     def recompute(self, segment: OpenSegment) -> None:
-        """Decide anew whether an open segment takes bytes; not while its name is to change."""
+        """Decide again whether an open segment takes bytes; not while its name is to change."""
         pending = self.rows.pending_state(segment.segment_id)
         segment.writable = (
             self.by_id.get(segment.segment_id) is segment

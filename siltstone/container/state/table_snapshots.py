@@ -1,7 +1,7 @@
 """Snapshots of tables: reads at one table version, for a limited time and in a limited number.
 
 A snapshot lives in memory only. It ends when its time is over, when it is released, and when its
-container closes or starts again: then it can not be read any more, and another one is to be taken.
+container closes or starts again: then it cannot be read any more, and another one is to be taken.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LivingSnapshot:
 
     @property
     def ended(self) -> bool:
-        """Whether it can not be read any more."""
+        """Whether it cannot be read any more."""
         return self._taken.closed
 
     def _expired(self) -> SnapshotExpiredError:

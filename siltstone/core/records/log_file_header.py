@@ -39,7 +39,7 @@ KIND = 1
 VERSION = 1
 HEADER_BYTES = 512
 FRAMES_OFFSET = 4096
-"""Where frames begin: never in the header's page, so that writing them can not tear the header."""
+"""Where frames begin: never in the header's page, so that writing them cannot tear the header."""
 
 _FIELDS = struct.Struct("<4sBBH16s16sIIQQQIIQI416x")
 _TRAILER = struct.Struct("<I")

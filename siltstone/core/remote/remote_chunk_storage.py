@@ -24,7 +24,7 @@ class RemoteChunkStorage(ABC):
 
     def __reduce__(self) -> Never:
         raise TypeError(
-            "a chunk storage holds connections and credentials, so it can not be pickled: "
+            "a chunk storage holds connections and credentials, so it cannot be pickled: "
             "open another one from its settings"
         )
 

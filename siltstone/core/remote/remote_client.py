@@ -44,7 +44,7 @@ class RemoteClient(ABC):
         """Close what the SDK made."""
 
     def check_open(self) -> None:
-        """Raise ``ClosedError`` when this object can not be used, here or at all."""
+        """Raise ``ClosedError`` when this object cannot be used, here or at all."""
         if self._is_closed:
             raise ClosedError("the chunk storage was closed")
         if os.getpid() != self._process:

@@ -67,7 +67,7 @@ class BlockCache:
     """A cache of blocks that several clients of one store share. Thread-safe, never raises.
 
     One process uses a file: the first that is not locked of ``blocks``, ``blocks-1`` and so on. A
-    cache that can not be opened, read or written turns itself off, with a warning, and misses all.
+    cache that cannot be opened, read or written turns itself off, with a warning, and misses all.
 
     Args:
         folder: made when it is missing.

@@ -19,7 +19,7 @@ from siltstone.core.storage.wrapper import WrappedChunkStorage
 
 WIDEN_BYTES_MAX: Final = MIB
 """A read of a part of so many bytes of blocks fetches and keeps these blocks, as far as what they
-hold can not change any more. Of more bytes, whole blocks are kept, read where the caller wants
+hold cannot change any more. Of more bytes, whole blocks are kept, read where the caller wants
 them."""
 
 

@@ -89,7 +89,7 @@ class RetryingChunkStorage(WrappedChunkStorage):
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ChunkStat]:
         """``ChunkStorage.list``; a listing that breaks goes on behind the last chunk it gave.
 
-        Each chunk that it gives is progress, with which the attempts are counted anew.
+        Each chunk that it gives is progress, with which the attempts are counted again.
         """
         return self._listed(start_after, partial(self.inner.list, prefix))
 

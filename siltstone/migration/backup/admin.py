@@ -144,7 +144,7 @@ def collect_backups(
         takeover: go on although somebody else is at work in the place.
 
     Raises:
-        CorruptDataError: a generation can not be read, so nobody knows what it names; nothing was
+        CorruptDataError: a generation cannot be read, so nobody knows what it names; nothing was
             removed. Remove that generation first.
         StoreInUseError: somebody else makes, removes or collects backups here.
     """
@@ -170,13 +170,13 @@ def named_objects(place: BackupPlace) -> set[str]:
     """The names of all objects, below the store's folder, that generations name.
 
     Raises:
-        CorruptDataError: a generation can not be read.
+        CorruptDataError: a generation cannot be read.
     """
     named: set[str] = set()
     for found in place.generations():
         if found.backup is None:
             raise CorruptDataError(
-                f"generation {found.number} can not be read", where=found.damage[0].name
+                f"generation {found.number} cannot be read", where=found.damage[0].name
             )
         for container in found.backup.containers:
             named |= {container.list.name, container.tail.name}

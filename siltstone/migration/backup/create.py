@@ -169,7 +169,7 @@ class _Making:
         if missing and not allow_missing:
             name, reason = next(iter(missing.items()))
             raise CorruptDataError(
-                f"{counted(len(missing), 'chunk')} of the store can not be read, so there is no "
+                f"{counted(len(missing), 'chunk')} of the store cannot be read, so there is no "
                 f"backup; the first: {reason}",
                 where=name,
             )

@@ -2,7 +2,7 @@
 
 A turn is an object with a number, made exclusively; the highest number has the turn. Who finds
 another one there waits for no clock: a turn of a process of this machine that is dead is taken
-over, and any other one only on request. Before what can not be undone each looks whether it still
+over, and any other one only on request. Before what cannot be undone each looks whether it still
 has the turn.
 """
 

@@ -83,7 +83,7 @@ def object_pieces(place: ChunkStorage, item: ObjectItem, room: PieceRoom) -> Ite
 
     Raises:
         CorruptDataError: it does not match, or is too long.
-        LostDataError, ChunkNotFoundError, ChunkError: it can not be read.
+        LostDataError, ChunkNotFoundError, ChunkError: it cannot be read.
     """
     step, crc = piece_bytes(place, max(item.length, 1)), 0
     for begin in range(0, item.length, step):

@@ -64,7 +64,7 @@ class RecordDamage:
 
     Attributes:
         name: of the record.
-        missing: whether it is not there; if not, it can not be read.
+        missing: whether it is not there; if not, it cannot be read.
         text: the same for people.
     """
 

@@ -23,7 +23,7 @@ class ChunkPlan:
         length: committed bytes.
         kept: fragments that are in the place and that a whole generation names.
         items: fragments that have to come.
-        damage: why some of them can not, for people; empty as long as all is well.
+        damage: why some of them cannot, for people; empty as long as all is well.
         came: checksums of those that came, by the name of the object.
     """
 

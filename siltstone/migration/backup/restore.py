@@ -102,7 +102,7 @@ def restore_backup(
         StoreInUseError: another call makes a store here.
         StoreNotFoundError: there is no such backup, or it was removed meanwhile.
         CorruptDataError: the backup is damaged; ``where`` names an object.
-        StoreError: chunks are absent from the backup; or the folder can not be written.
+        StoreError: chunks are absent from the backup; or the folder cannot be written.
         LogLostError: the tier-1 log is in use by another container.
         PipelineError: the place did not answer for an object; or a worker has not got the settings,
             or another place or store under their paths.

@@ -137,7 +137,7 @@ def copy_group(
 
     Raises:
         StoreError: a source has changed since it was planned.
-        OSError: one can not be read.
+        OSError: one cannot be read.
         ChunkError: storage failed.
         PipelineError: a worker could not begin, or died.
     """

@@ -127,7 +127,7 @@ def export_files(
 ) -> Iterator[PlannedFile]:
     """Write files, and yield each once it is there, durably.
 
-    Every block is verified; what can not be leaves no file. Memory is constant.
+    Every block is verified; what cannot be leaves no file. Memory is constant.
 
     Args:
         store: the same as when it was planned.
@@ -141,7 +141,7 @@ def export_files(
         SegmentNotFoundError: the segment was deleted meanwhile, whether or not its name is used
             again.
         FileExistsError: a file came meanwhile.
-        OSError: a file can not be written.
+        OSError: a file cannot be written.
     """
     for file in planned:
         make_folder(SystemFileCalls(), str(file.target.absolute().parent))

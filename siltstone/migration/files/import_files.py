@@ -123,7 +123,7 @@ def import_files(
         SegmentExistsError: a segment is there that this import did not make; nothing was done.
         StoreError: a source has changed meanwhile.
         ImportSessionError: a file is in place in a segment already.
-        OSError: a source can not be read.
+        OSError: a source cannot be read.
         ChunkError, LogError: storage or the log failed. A repeat goes on.
         PipelineError: a worker could not begin, or died. A repeat goes on.
     """

@@ -82,7 +82,7 @@ def plan_files(
         root: of long-term storage, for files that are taken in place.
 
     Raises:
-        OSError: one can not be looked at; its name is told.
+        OSError: one cannot be looked at; its name is told.
         StoreError: something is no regular file, does not lie where it must, or is of the layout
             that Pravega has had since 0.9.
         SegmentNameError: no segment can have the name that the rule gives.

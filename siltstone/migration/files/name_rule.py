@@ -96,7 +96,7 @@ def check_path(segment: str, path: str) -> PurePosixPath:
     """Return ``path`` if a file below a folder can have it.
 
     Raises:
-        SegmentNameError: it would lie elsewhere, or can not be written as it is.
+        SegmentNameError: it would lie elsewhere, or cannot be written as it is.
     """
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in path:

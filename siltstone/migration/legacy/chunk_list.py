@@ -14,7 +14,7 @@ from siltstone.migration.legacy.header import HeaderChunk
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a segment can not be imported."""
+    """Why a segment cannot be imported."""
 
     reason: Reason
     message: str

@@ -1,6 +1,6 @@
 """``code_only``: old files become chunks where they are, and the store writes on in their layout.
 
-Here is what a store has to know of each segment for that, and which segments it can not go on with.
+Here is what a store has to know of each segment for that, and which segments it cannot go on with.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAKEN = (Action.IMPORT, Action.GO_ON, Action.DONE)
 
 
 class _ProblemError(Exception):
-    """Why a segment can not be written on."""
+    """Why a segment cannot be written on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class WritingPlan:
     """A plan, and how the layout of each of its segments goes on.
 
     Attributes:
-        plan: segments that can not be written on are refused.
+        plan: segments that cannot be written on are refused.
         segments: of those that are taken.
         layout: what the store is to be told of it.
     """
@@ -53,7 +53,7 @@ def check_service(place: Located) -> str:
     """Return the prefix of a layout that the store's long-term storage can write on in.
 
     Raises:
-        CapabilityError: the service can not do what that takes.
+        CapabilityError: the service cannot do what that takes.
         SettingsError: the layout does not lie there.
     """
     prefix = place.in_place().prefix
@@ -62,7 +62,7 @@ def check_service(place: Located) -> str:
     if place.folder is None or not able:
         raise CapabilityError(
             "code_only needs a file system (nfs): files of the legacy layout grow and are sealed, "
-            "which this service can not do; nothing was done, and layout_upgrade reads the layout"
+            "which this service cannot do; nothing was done, and layout_upgrade reads the layout"
         )
     return prefix
 
@@ -95,7 +95,7 @@ def check_held(layout: LayoutFindings, infos: Iterable[SegmentInfo], migration: 
     for one in imported(infos, migration, layout):
         if one.finding is None or one.finding.verdict is not ImportVerdict.IMPORTABLE:
             raise MigrationStateError(
-                f"the layout does not hold {one.info.name} any more, so it can not go on there: "
+                f"the layout does not hold {one.info.name} any more, so it cannot go on there: "
                 f"finalise the migration",
                 migration=migration,
             )
@@ -108,7 +108,7 @@ def _is_of(info: SegmentInfo, migration: str) -> bool:
 def plan_writing(
     plan: MigrationPlan, place: LegacyPlace, prefix: str, under: str, *, begun: bool
 ) -> WritingPlan:
-    """Say how the layout goes on; refuse segments with which it can not.
+    """Say how the layout goes on; refuse segments with which it cannot.
 
     Args:
         plan: of this place.
@@ -171,7 +171,7 @@ def _segment(
     headers: Mapping[str, bytes],
     naming: Naming,
 ) -> LegacySegment:
-    """How a segment goes on. Raises ``_ProblemError`` when it can not."""
+    """How a segment goes on. Raises ``_ProblemError`` when it cannot."""
     finding = planned.finding
     for piece in finding.pieces:
         # Such a file is copied, and what lies in the layout would not be what the store reads.

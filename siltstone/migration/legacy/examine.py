@@ -53,7 +53,7 @@ def examine(place: LegacyPlace, known: Collection[str] = ()) -> LayoutFindings:
     Raises:
         LegacyLayoutError: no file is of a legacy layout, several layouts are mixed, a store lies
             there too, or the place is a part of a layout, or more than it.
-        OSError, ChunkError: the place can not be listed.
+        OSError, ChunkError: the place cannot be listed.
     """
     found = list(place.files())
     store = next((file.key for file in found if _is_store(place, file)), None)
@@ -88,7 +88,7 @@ def _is_store(place: LegacyPlace, file: PlacedFile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A header that was read: what it says, or why it can not be taken."""
+    """A header that was read: what it says, or why it cannot be taken."""
 
     header: Header | None
     refused: Refused | None
@@ -195,7 +195,7 @@ class _Examiner:
             refused = Refused(Reason.SEALED_UNKNOWN, text)
         header = parsed.header
         if refused is not None or header is None:
-            assert refused is not None, "what can not be parsed is refused"
+            assert refused is not None, "what cannot be parsed is refused"
             return _refusal(segment, file.key, refused)
         if not header.entries:
             torn = self._first_entry_torn(segment, file, header)

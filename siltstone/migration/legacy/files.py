@@ -57,7 +57,7 @@ class LegacyFiles:
     Attributes:
         by_name: those that count.
         ignored: keys of unfinished replacements.
-        strays: keys that the binding can not have written.
+        strays: keys that the binding cannot have written.
     """
 
     by_name: dict[str, LegacyFile]

@@ -59,8 +59,8 @@ def write_chunks(
         suffix: what its binding puts behind names.
 
     Raises:
-        SiltstoneError: the segment can not be read, or was deleted.
-        OSError: the folder can not be written to.
+        SiltstoneError: the segment cannot be read, or was deleted.
+        OSError: the folder cannot be written to.
     """
     made = []
     for span in spans:

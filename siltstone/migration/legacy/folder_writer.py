@@ -31,7 +31,7 @@ from siltstone.store.blocking.segment import Segment
 from siltstone.store.store import Store
 
 WAY_OUT: Final = "migrate export writes the segment elsewhere; then delete it here, and repeat"
-"""What to do with a segment that can not be written back."""
+"""What to do with a segment that cannot be written back."""
 
 
 class FolderWriter:

@@ -28,7 +28,7 @@ _FIRST_TORN = re.compile(r"m(a(x(s(i(z(e(=[0-9]*)?)?)?)?)?)?)?", re.IGNORECASE)
 
 
 class HeaderError(SiltstoneError):
-    """A header is none, or says what can not be.
+    """A header is none, or says what cannot be.
 
     Attributes:
         where: the header's file.
@@ -155,7 +155,7 @@ def parse_header(raw: bytes, where: str) -> Header:
 
 
 def encode_header(entries: Iterable[Entry], where: str) -> bytes:
-    """Write a header. Raises ``HeaderError`` for a name that it can not hold."""
+    """Write a header. Raises ``HeaderError`` for a name that it cannot hold."""
     parts: list[str] = []
     position = 0
     for entry in entries:
@@ -224,7 +224,7 @@ class _Shifted:
             self.chunks.append(chunk)
 
     def preview(self, entry: ChunkEntry) -> HeaderChunk | None:
-        """What ``entry`` would be behind all others; ``None`` where it can not stand."""
+        """What ``entry`` would be behind all others; ``None`` where it cannot stand."""
         shifts = self.left > 0 and not (self.fresh and entry.offset != 0)
         start = entry.offset + (self._shift if shifts else 0)
         return None if start < self._before else HeaderChunk(start=start, name=entry.name)

@@ -217,7 +217,7 @@ class _Bringing:
             yield ItemOutcome(subject=name, status=OK, length=length, message="; ".join(parts))
 
     def _session(self, shares: Sequence[SessionShare]) -> dict[str, str]:
-        """Commit what can be brought; return the segments that can not, and why."""
+        """Commit what can be brought; return the segments that cannot, and why."""
         adoption = None if self._in_place is None else self._plan.migration
         ticket, _ = open_session(
             session_name("legacy", self._facts(shares)),
@@ -254,7 +254,7 @@ class _Bringing:
     def _copied(
         self, ticket: ImportTicket, shares: Sequence[SessionShare]
     ) -> tuple[Came, dict[str, str]]:
-        """Copy what a session lacks yet; return all that it has, and what can not be copied."""
+        """Copy what a session lacks yet; return all that it has, and what cannot be copied."""
         groups = list(groups_of(run for share in shares for run in self._to_copy(share)))
         if not groups:
             return {}, {}
@@ -325,7 +325,7 @@ class _Bringing:
 def _copied(
     target: ImportTarget, place: LegacyPlace, room: PieceRoom, item: LegacyCopyItem
 ) -> ItemOutcome:
-    """Copy the runs of one task. A file that can not be read spoils its segment alone."""
+    """Copy the runs of one task. A file that cannot be read spoils its segment alone."""
     subject = str(item.number)
     came: Came = {}
     problems: dict[str, str] = {}

@@ -25,7 +25,7 @@ class Links:
     folders: tuple[str, ...]
 
     def refused(self, chunks: Iterable[HeaderChunk], known: Container[str]) -> Refused | None:
-        """Why a segment can not be taken of which a chunk is a link, or lies behind one.
+        """Why a segment cannot be taken of which a chunk is a link, or lies behind one.
 
         Args:
             chunks: as its header lists them.

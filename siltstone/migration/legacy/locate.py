@@ -82,8 +82,8 @@ class Located:
         """
         if self.prefix is None:
             raise SettingsError(
-                f"{self.place.where} is not below the store's long-term storage, so its files can "
-                f"not become chunks: copy it, or move it there"
+                f"{self.place.where} is not below the store's long-term storage, so its files "
+                f"cannot become chunks: copy it, or move it there"
             )
         with closing(storage_of(self.settings)) as storage:
             versions = {found.name: found.version for found in storage.list(self.prefix)}
@@ -104,7 +104,7 @@ def located(text: str, store: Path | str, sealed: Path | None = None) -> Iterato
 
     Raises:
         SettingsError, StoreNotFoundError: the store's settings are wrong, or not there.
-        OSError: the file of sealed names can not be read.
+        OSError: the file of sealed names cannot be read.
     """
     settings = load_settings(store)
     path = str(Path(settings.file).absolute())

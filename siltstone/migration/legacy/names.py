@@ -110,7 +110,7 @@ def is_chained(segment: str, key: str) -> bool:
 
 
 def read_name(key: str, naming: Naming, chained: Collection[str] = ()) -> LegacyName | None:
-    """Take a file's name apart; ``None`` for one that the binding can not have written.
+    """Take a file's name apart; ``None`` for one that the binding cannot have written.
 
     Args:
         key: of the file.

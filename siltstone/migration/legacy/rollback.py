@@ -55,7 +55,7 @@ def roll_back(place: Located, store: Store) -> Generator[ItemOutcome]:
     Raises:
         NoLegacyLayoutError: the folder is gone, though it is needed; nothing was changed.
         MigrationStateError: there is no such migration, it was finalised, or a segment changed that
-            the layout can not take; nothing was changed.
+            the layout cannot take; nothing was changed.
     """
     _check_folder(place, store)
     goes_on = store.legacy_adoption() == place.migration
@@ -290,7 +290,7 @@ def _check_writable(
     """Look whether the layout can take all that changed, before anything is written.
 
     Raises:
-        MigrationStateError: it can not; one segment is named, and why.
+        MigrationStateError: it cannot; one segment is named, and why.
     """
     changed = [
         (one, one.finding)
@@ -312,7 +312,7 @@ def _check_writable(
                     problems.append(f"{one.info.name}: {error}")
     if problems:
         raise MigrationStateError(
-            f"{counted(len(problems), 'segment')} changed and can not be written back, such as "
+            f"{counted(len(problems), 'segment')} changed and cannot be written back, such as "
             f"{problems[0]}; {WAY_OUT}",
             migration=place.migration,
         )
@@ -328,7 +328,7 @@ def _not_back(one: MigratedSegment) -> str:
     if one.is_unwritten and not one.info.length and not one.info.sealed:
         return ""
     if finding is not None and finding.reason is Reason.UNREADABLE:
-        return f"the layout can not be read, so repeat: {finding.message}"
+        return f"the layout cannot be read, so repeat: {finding.message}"
     if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         return f"the layout does not hold it any more; {WAY_OUT}"
     wanted = max(one.info.length, one.origin.length) if one.is_whole else one.origin.length

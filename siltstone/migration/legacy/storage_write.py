@@ -64,7 +64,7 @@ class _Plan:
 
 
 class CannotWriteError(Exception):
-    """Why the layout can not take what a segment has more; the message says it."""
+    """Why the layout cannot take what a segment has more; the message says it."""
 
 
 class LegacyStorageWriter:
@@ -92,7 +92,7 @@ class LegacyStorageWriter:
             sealed: whether it shall be sealed there.
 
         Raises:
-            CannotWriteError: it can not.
+            CannotWriteError: it cannot.
             ChunkError, SegmentError: storage or the store did not answer.
         """
         if finding.sealed != sealed:
@@ -122,7 +122,7 @@ class LegacyStorageWriter:
     def _plan(self, one: MigratedSegment, finding: LegacyFinding) -> _Plan:
         if one.info.start_offset > finding.length:
             text = f"bytes {finding.length:,} to {one.info.start_offset:,} were truncated since"
-            raise CannotWriteError(f"{text}, and its header can not leave out what lies before")
+            raise CannotWriteError(f"{text}, and its header cannot leave out what lies before")
         suffix = suffix_of(finding.main_key, self._naming)
         parts = tuple(self._parts(one, finding, suffix))
         names = [part.name.removesuffix(suffix) for part in parts]
@@ -136,7 +136,7 @@ class LegacyStorageWriter:
         raw = self._read(finding.header_key)
         entries = self._continued(raw, new, finding.header_key)
         if entries and not self._storage.capabilities.append:
-            raise CannotWriteError("its header is an object that this binding can not append to")
+            raise CannotWriteError("its header is an object that this binding cannot append to")
         return _Plan(parts=parts, header=finding.header_key, position=len(raw), entries=entries)
 
     def _continued(self, raw: bytes, new: list[ChunkEntry], key: str) -> bytes:

@@ -146,7 +146,7 @@ def _shape_problem(one: MigratedSegment) -> str:
     origin, finding = one.origin, one.finding
     if finding is None or finding.verdict is not ImportVerdict.IMPORTABLE:
         reason = "it is not there" if finding is None else f"{finding.reason}: {finding.message}"
-        return f"the layout can not be compared: {reason}"
+        return f"the layout cannot be compared: {reason}"
     same = _shape(finding) == (origin.start, origin.length, origin.sealed)
     if not same and not (origin.way is Way.CODE_ONLY and went_on(finding, one.info)):
         return "the legacy segment changed since it was imported"

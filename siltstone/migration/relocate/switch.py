@@ -218,7 +218,7 @@ def _refuse_legacy(view: StoreView) -> None:
     """Raise ``CapabilityError`` if chunks are not all that would have to move."""
     if view.legacy_adoption() is not None:
         raise CapabilityError(
-            "a store that writes a legacy layout can not move: its headers would stay behind; "
+            "a store that writes a legacy layout cannot move: its headers would stay behind; "
             "finalise its migration first"
         )
 
@@ -257,7 +257,7 @@ def _copied(
     if damaged:
         name, first = damaged[0]
         count = counted(len(damaged), "object")
-        text = f"{count} of the store can not be read; the first: {first}"
+        text = f"{count} of the store cannot be read; the first: {first}"
         raise CorruptDataError(text, where=name)
     return MoveReport(
         objects=len(wanted),

@@ -1,4 +1,4 @@
-"""Salvage: what chunks alone give back of a store whose metadata can not be had any more."""
+"""Salvage: what chunks alone give back of a store whose metadata cannot be had any more."""
 
 from __future__ import annotations
 

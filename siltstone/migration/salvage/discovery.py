@@ -42,7 +42,7 @@ class ContainerLook:
     Attributes:
         evidence: of each segment.
         tables: what there is of each table.
-        doubts: why its newest state can not be had; none when it can.
+        doubts: why its newest state cannot be had; none when it can.
         left_out: what is not brought; ``None`` when nothing tells it.
     """
 

@@ -161,7 +161,7 @@ class SalvageReport:
 
     Attributes:
         segments: by container, then by name.
-        doubts: by container, why its newest state can not be had; none for one that is whole.
+        doubts: by container, why its newest state cannot be had; none for one that is whole.
         tables: by container, then by name.
         left_out: by container, what is known and not brought; none of a container without a state,
             for nothing tells it there.

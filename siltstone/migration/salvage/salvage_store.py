@@ -96,7 +96,7 @@ async def _salvage(
         store = await open_async_store(into)
         try:
             if store.uuid == store_id:
-                raise StoreError("a store can not be salvaged into itself", uuid=store_id)
+                raise StoreError("a store cannot be salvaged into itself", uuid=store_id)
             copied, done = await bring(report.segments, report.tables, storage, store)
             await store.flush()
         finally:

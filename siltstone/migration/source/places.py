@@ -74,7 +74,7 @@ class LegacyPlace(Protocol):
         """Fill ``buffer`` from ``offset`` on; return how many bytes, fewer only at the end.
 
         Raises:
-            OSError, ChunkError: the file can not be read.
+            OSError, ChunkError: the file cannot be read.
         """
         ...
 
@@ -108,7 +108,7 @@ class FolderPlace:
         return PIECE_BYTES
 
     def files(self) -> Iterator[PlacedFile]:
-        """Walk the folder. Raises ``OSError`` for one that can not be listed."""
+        """Walk the folder. Raises ``OSError`` for one that cannot be listed."""
 
         def fail(error: OSError) -> None:
             # A folder goes with its last file.

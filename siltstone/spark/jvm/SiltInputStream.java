@@ -444,7 +444,7 @@ final class SiltInputStream extends FSInputStream implements CanUnbuffer, Stream
         if (cause instanceof LocalRanges.DamagedException damaged) {
             return damaged(here, damaged.number);
         }
-        String what = "chunk can not be read: " + cause;
+        String what = "chunk cannot be read: " + cause;
         if (cause instanceof FileNotFoundException) {
             what = "chunk does not exist any more";
         } else if (cause instanceof EOFException) {

@@ -83,7 +83,7 @@ def build_jar() -> Path:
             Path(draft.name).chmod(0o644)
             Path(draft.name).replace(JAR)
         except OSError as error:
-            raise JarError(f"{JAR} can not be written: {error}") from error
+            raise JarError(f"{JAR} cannot be written: {error}") from error
     return JAR
 
 

@@ -160,7 +160,7 @@ class _Run:
         emptied(self._outside, prefix, service.made)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Tell the suite what it can not know."""
+        """Tell the suite what it cannot know."""
         able = self._outside.capabilities
         lacking = frozenset(name for name in OPTIONAL if not getattr(able, name))
         for suite in {getattr(item, "cls", None) for item in items} - {None}:
@@ -213,7 +213,7 @@ class _Run:
         if code == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise ValueError("no check has such a name")
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            raise SiltstoneError("the suite can not be run", code=int(code))
+            raise SiltstoneError("the suite cannot be run", code=int(code))
 
     def _finish(self) -> None:
         """Tell of the check whose cases are complete."""

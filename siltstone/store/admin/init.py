@@ -40,7 +40,7 @@ def init_store(
     Raises:
         StoreExistsError: a store, or something in its folders or storage, is here already.
         StoreInUseError: another call makes a store here.
-        StoreError: the folder can not be written, or a call that was killed had other options.
+        StoreError: the folder cannot be written, or a call that was killed had other options.
         SettingsError: there is no such binding or log, or its options are wrong.
         LogError: the log refused, or did not answer; ``LogLostError`` when it is in use.
         ChunkError: long-term storage refused, or did not answer.

@@ -98,7 +98,7 @@ def fill_store(
     Raises:
         StoreExistsError: a store, or something else, is here already.
         StoreInUseError: another call makes a store here.
-        StoreError: the folder can not be written, or an earlier try was another one.
+        StoreError: the folder cannot be written, or an earlier try was another one.
         SettingsError: the options of ``site`` are wrong.
         ChunkError: long-term storage refused, or did not answer.
     """

@@ -30,11 +30,11 @@ def recover_store(
     """Say what would be lost if a store went on without its tier-1 logs, or let it go on.
 
     A container whose log is whole is left as it is, unless its metadata on long-term storage is
-    damaged: that is written anew then, with all that the log holds. What was acknowledged after the
-    last flush of the table log and is only in a lost log is gone; frames of an older log that
+    damaged: that is written again then, with all that the log holds. What was acknowledged after
+    the last flush of the table log and is only in a lost log is gone; frames of an older log that
     continue the state on long-term storage are kept. The older log is set aside, never deleted.
     Bytes of segments that long-term storage lacks are named, and stay lost. Where the object
-    ``system/store`` is missing or damaged, it is written anew, from the uuid of the settings and
+    ``system/store`` is missing or damaged, it is written again, from the uuid of the settings and
     the containers that there are.
 
     Args:

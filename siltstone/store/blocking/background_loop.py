@@ -117,7 +117,7 @@ class BackgroundLoop(LivingHandle):
             raise
 
     def check_caller(self) -> None:
-        """Refuse a blocking call that this thread, or this process, can not make.
+        """Refuse a blocking call that this thread, or this process, cannot make.
 
         Raises:
             ClosedError: this is a forked child.

@@ -55,7 +55,7 @@ _writers: WeakSet[BufferedWriter] = WeakSet()
 class BufferedWriter(Closing):
     """Takes events of any thread at once. See ``AsyncBufferedWriter``.
 
-    A child that was forked behind it can not use it.
+    A child that was forked behind it cannot use it.
     """
 
     def __init__(self, loop: BackgroundLoop, writer: AsyncBufferedWriter) -> None:

@@ -27,7 +27,7 @@ class ChunkTable:
         """Return the address of a chunk. Raises ``CapabilityError`` when it has none."""
         uri = self._uri_of(name)
         if uri is None:
-            raise CapabilityError("Spark can not read this chunk as a file", chunk=name)
+            raise CapabilityError("Spark cannot read this chunk as a file", chunk=name)
         return uri
 
     def index_of(self, row: ChunkExtent) -> int:
@@ -89,7 +89,7 @@ def _sums(
         return row.sums[first:last]
     if verify:
         raise CapabilityError(
-            "bytes in place have no sums, so readers can not verify them; record_sums makes some",
+            "bytes in place have no sums, so readers cannot verify them; record_sums makes some",
             segment=segment.info.name,
             chunk=row.chunk.name,
         )

@@ -49,12 +49,12 @@ def silt_uri(manifest_uri: str) -> str:
         manifest_uri: where Hadoop finds the manifest, such as ``s3a://bucket/a/system/files/x``.
 
     Raises:
-        CapabilityError: the scheme can not be part of a path.
+        CapabilityError: the scheme cannot be part of a path.
     """
     scheme, _, rest = manifest_uri.partition("://")
     authority, _, path = rest.partition("/")
     if not scheme.isalnum():
-        raise CapabilityError("a URI of this scheme can not be read by Spark", scheme=scheme)
+        raise CapabilityError("a URI of this scheme cannot be read by Spark", scheme=scheme)
     head = f"{scheme}+{authority}" if authority else scheme
     parts = path.split("/")
     return f"silt://{head}/{escaped('/'.join(parts[:-1]))}/{parts[-1]}"

@@ -224,7 +224,7 @@ async def _pinned(
     """Pin and map what is chosen in one container; ``None`` when that is nothing."""
     if container.pins.uri_of("system/store") is None:
         raise CapabilityError(
-            "Spark can not read the chunks of this long-term storage as files; "
+            "Spark cannot read the chunks of this long-term storage as files; "
             'spark.read.format("siltstone") can'
         )
 

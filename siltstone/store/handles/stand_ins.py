@@ -1,4 +1,4 @@
-"""Stand-ins for a container that can not serve, or not write.
+"""Stand-ins for a container that cannot serve, or not write.
 
 A handle holds the container itself, so that an append costs two frames of Python. Everything that
 may happen to a store meanwhile (closed, fenced, being opened again, forked) is done by giving its

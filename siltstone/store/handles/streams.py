@@ -25,7 +25,7 @@ def read_some(stream: BinaryIO | io.RawIOBase, size: int) -> bytes:
 
     Raises:
         BlockingIOError: it has nothing, and no descriptor to wait for.
-        OSError: it can not be read.
+        OSError: it cannot be read.
     """
     while (data := stream.read(size)) is None:
         try:

@@ -11,4 +11,4 @@ class LivingHandle:
     __slots__ = ()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an open store can not be pickled: open it again in the other process")
+        raise TypeError("an open store cannot be pickled: open it again in the other process")

@@ -81,7 +81,7 @@ def read_settings_file(path: Path, environment: Mapping[str, str]) -> SettingsTe
     except OSError as error:
         if is_lack(error):
             raise StoreError(f"too many open files; {way_out()}", path=path) from error
-        raise SettingsError(f"{path}: can not be read: {error.strerror}") from error
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     if len(raw) > FILE_BYTES_MAX:
         raise SettingsError(f"{path}: larger than {FILE_BYTES_MAX} bytes, so not a settings file")
     lines: dict[KeyPath, int] = {}
@@ -97,7 +97,7 @@ def read_settings_file(path: Path, environment: Mapping[str, str]) -> SettingsTe
     except (ValueError, TypeError) as error:  # constructors of scalars, such as a date of month 13
         if isinstance(error, SettingsError):
             raise
-        raise SettingsError(f"{path}: a value can not be understood: {error}") from error
+        raise SettingsError(f"{path}: a value cannot be understood: {error}") from error
     if values is None:
         values = {}
     if not isinstance(values, dict):

@@ -38,7 +38,7 @@ class IndexFolders:
 
         Raises:
             StoreInUseError: every folder is in use.
-            StoreError: the folder can not be written.
+            StoreError: the folder cannot be written.
         """
         if index in self._locked:
             return self._locked[index][0]
@@ -52,7 +52,7 @@ class IndexFolders:
                     return folder
         except OSError as error:
             raise StoreError(
-                f"the index folder can not be used: {error.strerror}", path=self._root
+                f"the index folder cannot be used: {error.strerror}", path=self._root
             ) from error
         raise StoreInUseError("every index folder is in use", owner="unknown", path=self._root)
 

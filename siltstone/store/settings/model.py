@@ -117,12 +117,12 @@ class Flush(Section):
     bytes: Size | None = Field(
         default=_DEFAULTS.flush_bytes,
         description="a segment with so many unflushed bytes is flushed at once; unless set, 8MiB, "
-        "or 64MiB where chunks can not be appended to",
+        "or 64MiB where chunks cannot be appended to",
     )
     age: Time | None = Field(
         default=_DEFAULTS.flush_age_s,
         description="a segment whose oldest unflushed byte is so old is flushed; unless set, 30s, "
-        "or 10min where chunks can not be appended to",
+        "or 10min where chunks cannot be appended to",
     )
     parallel: Count = Field(
         default=_DEFAULTS.flush_parallel,
@@ -159,7 +159,7 @@ class Close(Section):
 
 
 class BackPressure(Section):
-    """What happens when long-term storage can not keep up."""
+    """What happens when long-term storage cannot keep up."""
 
     bytes: Size = Field(
         default=_DEFAULTS.unflushed_bytes_max,
@@ -218,7 +218,7 @@ class OptimiserSettings(Section):
         description="how often a round begins; each looks at 10,000 extents at most",
     )
     bytes: Size = Field(
-        default=_DEFAULTS.optimiser_bytes, description="most bytes that a round writes anew"
+        default=_DEFAULTS.optimiser_bytes, description="most bytes that a round writes again"
     )
     requests: Count = Field(
         default=_DEFAULTS.optimiser_requests,

@@ -102,7 +102,7 @@ class BufferChecks(ChunkSubject):
         storage.create("a", [b"abc"])
         buffer = bytearray(3)
         storage.read_into("a", 0, buffer)
-        buffer.extend(b"a buffer that is still exported can not grow")
+        buffer.extend(b"a buffer that is still exported cannot grow")
         storage.delete("a")
         assert buffer.startswith(b"abca")
 

@@ -125,7 +125,7 @@ class CloseChecks(ChunkSubject):
 
     def test_opening_and_closing_leaves_nothing_open(self, service: ChunkService) -> None:
         if not OPENED.is_dir():
-            pytest.skip("open files can not be counted here")
+            pytest.skip("open files cannot be counted here")
 
         def use() -> None:
             storage = service.open()

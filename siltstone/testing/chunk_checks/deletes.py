@@ -96,7 +96,7 @@ class DeleteChecks(ChunkSubject):
         try:
             storage.create("d", [b"y"])
         except (ChunkNameError, ChunkExistsError):
-            pytest.skip("a chunk can not have the name of another one's folder")
+            pytest.skip("a chunk cannot have the name of another one's folder")
         storage.delete("d")
         assert list(service.outside_names()) == ["d/a"]
 

@@ -1,4 +1,4 @@
-"""Checks of names: what can be a key is exactly that key, and what can not is refused."""
+"""Checks of names: what can be a key is exactly that key, and what cannot is refused."""
 
 # ruff: noqa: D102 - the name of a check is its sentence
 

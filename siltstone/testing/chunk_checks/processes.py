@@ -19,7 +19,7 @@ from siltstone.testing.chunk_checks.subject import ChunkService, ChunkSubject, f
 
 CHILD_S = 60
 REFUSED = (TypeError, AttributeError, NotImplementedError, pickle.PicklingError)
-"""What Python raises for what can not be copied."""
+"""What Python raises for what cannot be copied."""
 
 
 class ProcessChecks(ChunkSubject):

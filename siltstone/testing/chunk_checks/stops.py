@@ -33,7 +33,7 @@ class StopChecks(ChunkSubject):
     def stoppable(self, service: ChunkService) -> Iterator[StoppableService]:
         """The service, which answers again in the end."""
         if not isinstance(service, StoppableService):
-            pytest.skip("the service can not be stopped here")
+            pytest.skip("the service cannot be stopped here")
         yield service
         service.start()
 

@@ -29,7 +29,7 @@ START_S = 120.0
 
 
 class ChunkService(Protocol):
-    """One service with nothing in it, made anew for each check.
+    """One service with nothing in it, made again for each check.
 
     The ``outside`` methods must not go through the storage under test: they use the folder, the
     bucket or another client library. What they did is visible to every client on return.
@@ -54,7 +54,7 @@ class ChunkService(Protocol):
 
 @runtime_checkable
 class StoppableService(ChunkService, Protocol):
-    """A service that a check may stop. Those that can not be stopped skip what needs it."""
+    """A service that a check may stop. Those that cannot be stopped skip what needs it."""
 
     def stop(self) -> None:
         """Let the service answer nobody, or everybody with a failure, until ``start``."""

@@ -120,7 +120,7 @@ class CreateChecks(ChunkSubject):
         buffer = bytearray(b"content")
         storage.create("a", [buffer, memoryview(buffer)[:3]])
         buffer[:] = b"changed"
-        buffer.extend(b"a buffer that is still exported can not grow")
+        buffer.extend(b"a buffer that is still exported cannot grow")
         assert service.outside_read("a") == b"contentcon"
         assert read(storage, "a") == b"contentcon"
 
@@ -245,7 +245,7 @@ class WriteChecks(ChunkSubject):
         storage.create("a", [b"_"])
         storage.write("a", 1, [buffer, memoryview(buffer)[:3]])
         buffer[:] = b"changed"
-        buffer.extend(b"a buffer that is still exported can not grow")
+        buffer.extend(b"a buffer that is still exported cannot grow")
         assert service.outside_read("a") == b"_contentcon"
 
     def test_write_refuses_too_long_a_chunk(

@@ -27,8 +27,8 @@ class Fate(Enum):
 
     ``DONE``: applied, and so reported. ``REFUSED``: not applied, and so reported (``NOT_APPLIED``).
     ``LOST_REPLY``: applied, but its caller hears of a failure (``UNKNOWN``). ``LOST_CALL``: not
-    applied, and its caller can not know (``UNKNOWN``). ``TORN``: of a create or a write the first
-    half is applied, of anything else nothing, and its caller can not know (``UNKNOWN``).
+    applied, and its caller cannot know (``UNKNOWN``). ``TORN``: of a create or a write the first
+    half is applied, of anything else nothing, and its caller cannot know (``UNKNOWN``).
     """
 
     DONE = "done"

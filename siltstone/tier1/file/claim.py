@@ -177,7 +177,7 @@ def _unlink_unused(folder: LogFolder, marker: Marker, slot: MarkerSlot) -> bool:
     """Unlink older epochs' files without a header, such as their spares.
 
     Under the marker's lock, and only while this claim is the newest, which is what it returns: a
-    later claimant then reads after it, and can not have counted on a frame that a fenced owner put
+    later claimant then reads after it, and cannot have counted on a frame that a fenced owner put
     there in between.
     """
     with marker:

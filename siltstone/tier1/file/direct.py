@@ -47,9 +47,9 @@ class DirectWriter:
         """Where the frame ended that was written last; the rest of its last block leads memory."""
 
     def write(self, file: OpenFile, frame: EncodedFrame, offset: int) -> bool:
-        """Write ``frame`` at ``offset``, not durable yet; return False if it is to be written anew.
+        """Write ``frame`` at ``offset``, not durable yet; return False to have it written again.
 
-        That is so where the file system can not write past the page cache. All bytes of the file
+        That is so where the file system cannot write past the page cache. All bytes of the file
         from ``offset`` on must be zeros.
 
         Raises:

@@ -100,7 +100,7 @@ def read_frames(
             except FileNotFoundError as error:
                 raise LogTruncatedError(index=from_index, first=part.end_index) from error
             except CorruptDataError as error:
-                # A file that was truncated from the log is written anew, also while it is read.
+                # A file that was truncated from the log is written again, also while it is read.
                 if part.key in folder.log_files():
                     raise
                 raise LogTruncatedError(index=from_index, first=part.end_index) from error

@@ -114,7 +114,7 @@ class FileLogReader:
     def _refresh(self) -> tuple[LogView, int]:
         view = self._look()
         if self._view.lineage not in (None, view.lineage):
-            what = "the log was begun anew since it was opened here, as by recover: open it again"
+            what = "the log was begun again since it was opened here, as by recover: open it again"
             raise LogLostError(what, path=self._folder.path)
         is_sure = self._is_durable(view)
         # The marker comes last, as for a writer: who claims from here on reads what was seen.
@@ -143,7 +143,7 @@ class FileLogReader:
         try:
             now, _ = read_end(self._folder, end.header, end)
         except CorruptDataError:
-            # It was truncated meanwhile and is written anew, or it is damaged: a whole look tells.
+            # It was truncated meanwhile and is written again, or it is damaged: a whole look tells.
             return self._built()
         newest = replace(view.ranges[-1], end_index=now.index, end_crc=now.crc)
         return replace(view, end_of=now, ranges=(*view.ranges[:-1], newest))

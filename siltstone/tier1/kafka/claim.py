@@ -166,7 +166,7 @@ class Claimant:
             raise LogError("the topic vanished", topic=self.topic, outcome=Outcome.NOT_APPLIED)
         broken = self._broken(view, partition, deadline, first=first)
         if broken:
-            raise CapabilityError(f"topic {self.topic} can not keep a log: {'; '.join(broken)}")
+            raise CapabilityError(f"topic {self.topic} cannot keep a log: {'; '.join(broken)}")
         for warning in warning_of_known(view):
             _log.warning("topic %s: %s", self.topic, warning)
         if settings.single_broker:

@@ -75,7 +75,7 @@ class Line:
                 self._life.check()
             except DeadlineError as error:
                 self.close()
-                raise LineError("it has to sign on anew") from error
+                raise LineError("it has to sign on again") from error
 
     def _answer(self) -> memoryview:
         data = self._sock.recv(4 * KIB)
@@ -98,5 +98,5 @@ class Line:
 def _size(data: bytes) -> int:
     (size,) = _LENGTH.unpack_from(data)
     if not 0 <= size <= ANSWER_BYTES_MAX:
-        raise UnexpectedAnswerError(f"an answer can not have {size} bytes")
+        raise UnexpectedAnswerError(f"an answer cannot have {size} bytes")
     return int(size)

@@ -16,8 +16,8 @@ def refusal_of_new(view: TopicView) -> list[str]:
     if view.partitions == 1:
         return []
     return [
-        f"the topic has {view.partitions} partitions and must have 1: make it anew with one, or set"
-        " another topic"
+        f"the topic has {view.partitions} partitions and must have 1: "
+        "make it again with one, or set another topic"
     ]
 
 

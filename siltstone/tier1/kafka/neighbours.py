@@ -29,7 +29,7 @@ def check_place(
         LogError: something else does, or records were deleted that this owner needs.
     """
     if appended.offset <= last:
-        raise LogError("the log begins anew", topic=partition.topic, offset=appended.offset)
+        raise LogError("the log begins again", topic=partition.topic, offset=appended.offset)
     if appended.offset > last + 1:
         check_neighbours(partition, last + 1, appended.offset, epoch, deadline)
     if appended.start > (scan.offsets[0] if scan.offsets else last):

@@ -31,7 +31,7 @@ TOPIC_RESOURCE: Final = 2
 ALL_REPLICAS: Final = -1
 PRODUCER_TIMEOUT_MS: Final = 60_000
 
-# From the later versions on a topic is named by its id, so that one which was made anew is another.
+# From the later versions on a topic is named by its id, so one that was made again is another.
 FETCH_BY_NAME: Final = 11
 FETCH_BY_ID: Final = 13
 PRODUCE_MIN: Final = 5
@@ -187,7 +187,7 @@ class Partition:
         if self._topic_id is None:
             self._topic_id = found.topic_id
         elif found.topic_id != self._topic_id:
-            raise LogLostError("the topic was deleted and made anew", topic=self.topic)
+            raise LogLostError("the topic was deleted and made again", topic=self.topic)
         leaders = {part.partition_index: part.leader_id for part in found.partitions}
         if leaders.get(self.index, -1) < 0:
             raise kafka_errors.LeaderNotAvailableError(self.topic)

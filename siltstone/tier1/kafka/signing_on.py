@@ -104,7 +104,7 @@ def _told(cause: ssl.SSLError) -> str:
         return f"the certificate of the broker was not accepted: {cause.verify_message}"
     if cause.reason in NO_TLS:
         return "the broker does not speak TLS on this port"
-    return f"the certificates can not be used: {cause.reason or cause}"
+    return f"the certificates cannot be used: {cause.reason or cause}"
 
 
 def _close_sockets(error: BaseException) -> None:

@@ -45,7 +45,7 @@ class SharedLog:
         return self.end - len(self.frames)
 
     def set_aside(self, name: str) -> str | None:
-        """Begin anew, with the epoch as it is; return where the frames are, if there were any."""
+        """Begin again, with the epoch as it is; return where the frames are, if there were any."""
         kept = self.frames
         self.frames, self.end, self.crc = [], 0, 0
         self.lineages, self.lineage, self.holder = set(), None, None

@@ -364,7 +364,7 @@ def test_each_chunk_of_segments(whole: Whole, harmed: Harmed) -> None:
 
 
 def test_each_file_of_index_checkpoints_and_the_table_log(whole: Whole, harmed: Harmed) -> None:
-    """Each is named, tier 1 makes up for it, and a recovery writes it anew."""
+    """Each is named, tier 1 makes up for it, and a recovery writes it again."""
     names = whole.files("chunks/system", "tables-") + whole.files("chunks/system", "index-")
     if harmed.harm != "deleted":
         names = names[:3]

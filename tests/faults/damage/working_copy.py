@@ -1,4 +1,4 @@
-"""One copy of an image that is used again and again: only what changed is written anew."""
+"""One copy of an image that is used again and again: only what changed is written again."""
 
 from __future__ import annotations
 

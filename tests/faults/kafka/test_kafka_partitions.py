@@ -75,7 +75,7 @@ class TestMorePartitions(KafkaCase):
 
     def test_no_log_is_begun_in_several_partitions(self) -> None:
         self.make(partitions=2)
-        with pytest.raises(CapabilityError, match="make it anew with one, or set another topic"):
+        with pytest.raises(CapabilityError, match="make it again with one, or set another topic"):
             self.create()
 
     def test_the_condition_of_a_topic_is_told_without_a_claim(self) -> None:

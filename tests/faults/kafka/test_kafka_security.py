@@ -191,7 +191,7 @@ class TestCertificates(SecuredCase):
     def test_a_bundle_that_holds_nothing(self, tmp_path: Path) -> None:
         bundle = tmp_path / "bundle.pem"
         bundle.write_text("nothing\n")
-        self.refused("certificates can not be used", ca_bundle=bundle)
+        self.refused("certificates cannot be used", ca_bundle=bundle)
 
     @pytest.mark.parametrize(
         "wrong",

@@ -51,7 +51,7 @@ class Case:
 CASES = {
     "hard, the answer comes late": Case(HARD, True, False, True, DONE, True),
     "hard, the server was dead": Case(HARD, False, True, True, DONE, True),
-    # Asked again, the new server can not know that it was this client's own removal.
+    # Asked again, the new server cannot know that it was this client's own removal.
     "hard, the server dies with its answers": Case(
         HARD, True, True, True, DONE | {"delete": ("unknown", "ChunkNotFoundError")}, True
     ),

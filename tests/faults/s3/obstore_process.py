@@ -150,7 +150,7 @@ def in_a_child(settings: S3Settings) -> dict[str, Any]:
 
 
 def in_a_child_of_somebody_else(settings: S3Settings) -> dict[str, Any]:
-    """What uses obstore before the fork is not ours, so we can not know."""
+    """What uses obstore before the fork is not ours, so we cannot know."""
     theirs = foreign(settings)
     assert bytes(obstore.get_range(theirs, "a", start=0, length=3)) == CONTENT[:3]
     with forked(lambda: reads(S3ChunkStorage(settings))) as pipe:

@@ -1,3 +1,3 @@
-"""Plugins that can not be used, each for another reason."""
+"""Plugins that cannot be used, each for another reason."""
 
 __all__: list[str] = []

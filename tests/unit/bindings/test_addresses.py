@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], str | None]] = [
 
 
 def opened(binding: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The storage of a binding that can not look at its service."""
+    """The storage of a binding that cannot look at its service."""
     for place in ("s3", "gcs", "azure"):
         module = f"siltstone.bindings.{place}.chunk_storage.look"
         if place == binding:

@@ -65,7 +65,7 @@ def test_a_damaged_store_makes_a_backup_only_if_that_is_wanted(
     next((folder / "chunks" / "data").rglob("*.chunk")).unlink()
     failed = command("backup", "create", place)
     assert failed.code == ExitCode.DAMAGE
-    assert "1 chunk of the store can not be read" in failed.err
+    assert "1 chunk of the store cannot be read" in failed.err
     made = command("backup", "create", place, "--allow-missing")
     assert made.code == ExitCode.DAMAGE
     assert "missing: data/" in made.out

@@ -117,7 +117,7 @@ def stopped_anywhere(
     command: Command, folder: Path, act: Act, files: dict[str, str], *verb: str
 ) -> Iterator[tuple[int, Ran]]:
     """Run a verb for each of its calls, with ``act`` before that one."""
-    begun(command, folder, files, flush="never")  # what is made anew must have no file yet
+    begun(command, folder, files, flush="never")  # what is made again must have no file yet
     number, calls = 0, [""]
     while number < len(calls):
         number += 1
@@ -181,4 +181,4 @@ def test_an_export_of_a_segment_that_is_made_anew_has_no_byte_of_the_other_one(
         store.segment("c").append(b"more")
         (told,) = export(store, [known], tmp_path / "out")
     assert (told.status, list((tmp_path / "out").rglob("*header"))) == (FAILED, [])
-    assert "made anew while it was read" in told.message
+    assert "made again while it was read" in told.message

@@ -73,7 +73,7 @@ def test_what_is_lost_is_named(command: Command, folder: Path) -> None:
     assert ran.code == 6
     name = chunk.relative_to(folder / "chunks")
     assert f"    bytes 0 to 7 are lost: {name} is missing" in ran.out
-    assert "system/store is written anew: long-term storage holds no store" in ran.out
+    assert "system/store is written again: long-term storage holds no store" in ran.out
     assert command("recover", "--accept-loss").code == 0
     assert command("recover").code == 0
     assert command("cat", "a").code == 6

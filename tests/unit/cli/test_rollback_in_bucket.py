@@ -101,7 +101,7 @@ def test_what_a_bucket_can_not_take_is_named_before_anything_changes(bucket: Buc
     ran = bucket.call("migrate", "rollback", *bucket.told)
     assert ran.code == 4
     named = "same: it was sealed since" if appends else "a: its header is an object"
-    assert f"1 segment changed and can not be written back, such as {named}" in ran.err
+    assert f"1 segment changed and cannot be written back, such as {named}" in ran.err
     assert (bucket.objects(), shown(bucket.store)) == (before, expected)
     assert bucket.call("rm", "same" if appends else "a").code == 0
     ran = bucket.call("migrate", "rollback", *bucket.told)

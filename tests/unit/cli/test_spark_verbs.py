@@ -240,7 +240,7 @@ def test_a_migration_is_compared_as_by_the_other_verb(
     (old / "b$offset.0").rename(tmp_path / "b")
     ran = command("spark", "verify-migration", str(old), "--record-sums", *LOCAL)
     assert ran.code == 6
-    assert ran.out.startswith("differs: b: the layout can not be compared")
+    assert ran.out.startswith("differs: b: the layout cannot be compared")
     ran = command("spark", "sums", *LOCAL)
     assert ran.code == 6
     assert ran.out.startswith("missing: old/b$offset.0: ")

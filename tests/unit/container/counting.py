@@ -46,7 +46,7 @@ class Requests:
         return self.data + self.system
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.data.clear()
         self.system.clear()
 

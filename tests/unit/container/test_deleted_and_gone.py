@@ -59,8 +59,8 @@ def test_every_verb_on_a_deleted_segment(when: str) -> None:
                 with pytest.raises(SegmentNotFoundError):
                     await call(owner.container)
             await owner.container.create("a")
-            assert await owner.container.append("a", b"anew") == 0
-            assert await owner.container.read("a", 0, 9) == b"anew"
+            assert await owner.container.append("a", b"again") == 0
+            assert await owner.container.read("a", 0, 9) == b"again"
             await there.check(owner)
             await owner.container.close()
 

@@ -389,7 +389,7 @@ async def flush_change(store: PinnedLayoutStore, client: Client, length: int) ->
 
 
 def sums_from(chunk: Chunk, old_length: int) -> tuple[BlockSumsPatch, ...]:
-    """Sums of the blocks that a chunk has anew, having grown from ``old_length``."""
+    """Sums of the blocks that a chunk has again, having grown from ``old_length``."""
     first, end = old_length // BLOCK_BYTES, -(-chunk.length // BLOCK_BYTES)
     assert end <= GROUP_BLOCKS, "tests stay within one group"
     if first == end:

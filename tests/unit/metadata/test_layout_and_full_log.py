@@ -1,4 +1,4 @@
-"""Changes of a layout while tier 1 has no room: tried again, planned anew, and not for ever."""
+"""Changes of a layout while tier 1 has no room: tried again, planned again, and not for ever."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_service_that_does_not_answer_is_no_damage(
     name = next(iter(fill("a", 3_000).chunks())).chunk
     path = chunk_path(folder, name)
     path.unlink()
-    path.mkdir()  # the binding can not say what this is
+    path.mkdir()  # the binding cannot say what this is
     with store_view(folder) as view:
         found = statuses(scrub(view, executor))
     assert found[name] in {FAILED, MISSING}

@@ -80,12 +80,12 @@ def test_a_seal_that_fails_is_noted_and_harms_nothing(caplog: pytest.LogCaptureF
         world.storage.decide = lambda call: Fault.REFUSED if call.verb == "seal" else None
         await write_pieces(world, [20])
         assert sealed(world) == []
-        assert caplog.text.count("chunk can not be sealed") == 1
+        assert caplog.text.count("chunk cannot be sealed") == 1
         assert "no answer" in str(world.segments.mishaps.seal_error)
         world.storage.decide = lambda _: None
         await world.segments.write(1, 20, [data(20)])
         assert sealed(world) == [20]
-        assert caplog.text.count("chunk can not be sealed") == 1
+        assert caplog.text.count("chunk cannot be sealed") == 1
         assert world.segments.mishaps.seal_error is None
 
     run(test())

@@ -93,7 +93,7 @@ def test_ranges_begin_where_appends_do() -> None:
     data = events.encode_many([b"x" * 12] * 20)
     segment = LaidOut(data, [400], borders=[20, 100, 205, 240, 380])
     parts = segment.plan(wanted(range_bytes=60))
-    # 205 is no event, so it can not have been where an append of whole events begins.
+    # 205 is no event, so it cannot have been where an append of whole events begins.
     assert [(part.start, part.stop, part.joined) for part in parts] == [
         (0, 100, True),
         (100, 240, True),

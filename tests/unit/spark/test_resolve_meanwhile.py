@@ -48,6 +48,6 @@ def test_a_segment_that_is_made_anew_while_it_is_planned_is_not_read(
             return await plain(self, *arguments)
 
         monkeypatch.setattr(ReadContainer, call, behind)
-        with pytest.raises(SegmentNotFoundError, match="made anew while it was read"):
+        with pytest.raises(SegmentNotFoundError, match="made again while it was read"):
             resolve_tasks(options, 1)
     assert calls

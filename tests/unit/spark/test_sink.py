@@ -102,7 +102,7 @@ def play_stream(sink: Sink, chance: Random, rounds: int) -> None:
         mine = [[f"{label}.{part}.{n}" for n in range(chance.randrange(1, 4))] for part in "ab"]
         fates = chance.choices(["fails", "crashes", "aborts", "replays"], k=chance.randrange(3))
         for fate in [*fates, "ends"]:
-            # Spark plans anew each time, and ends with a writer that knows nothing.
+            # Spark plans again each time, and ends with a writer that knows nothing.
             writer = sent(sink.ending())
             messages = [
                 sink.task(writer, part, some, query=query) for part, some in enumerate(mine)
@@ -312,7 +312,7 @@ def test_an_overwrite_does_not_replace_what_took_the_name_while_it_ran(sink: Sin
     appended(sink, "s", "one")
     first, second = sink.planned(overwrite=True), sink.planned(overwrite=True)
     second.commit([sink.task(second, 0, ["two"])])
-    with pytest.raises(siltstone.ConditionFailedError, match="made anew"):
+    with pytest.raises(siltstone.ConditionFailedError, match="made again"):
         first.commit([sink.task(first, 0, ["six"])])
     assert sink.content() == ["two"]
     third = sink.planned(overwrite=True)

@@ -142,10 +142,10 @@ def test_a_store_that_does_not_open_is_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:
-        raise StoreError("the log can not be here")
+        raise StoreError("the log cannot be here")
 
     monkeypatch.setattr(prefilled_init, "open_store", fail)
-    with pytest.raises(StoreError, match="can not be here"):
+    with pytest.raises(StoreError, match="cannot be here"):
         siltstone.init(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 

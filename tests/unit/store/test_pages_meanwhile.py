@@ -42,7 +42,7 @@ def test_runs_of_one_segment_are_never_followed_by_those_of_another_one(
                 await anext(pages)
                 await store.segment("a").delete()
                 await fill(store, 6)
-                with pytest.raises(SegmentNotFoundError, match="made anew"):
+                with pytest.raises(SegmentNotFoundError, match="made again"):
                     async for _ in pages:
                         pass
 

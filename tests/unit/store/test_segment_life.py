@@ -20,7 +20,7 @@ from siltstone.migration.files.export_files import export_files, plan_export
 
 OLD, NEW = b"0123456789" * 3, b"abcdefghij" * 3
 PIECE = 10
-ANEW = "deleted and made anew while it was read"
+ANEW = "deleted and made again while it was read"
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def make_anew(store: Store) -> None:
 
 @pytest.fixture
 def anew_behind_a_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The segment is made anew behind the first read."""
+    """The segment is made again behind the first read."""
     acts: list[Callable[[Store], None]] = [make_anew]
     read, read_into = Segment.read, Segment.read_into
 

@@ -17,7 +17,7 @@ from siltstone.testing.deviations import Deviation, expect_deviation
 KNOWN = (
     Deviation(check="test_broken", service="s 1", why="is broken"),
     Deviation(check="test_mended", service="s 1", why="was broken"),
-    Deviation(check="test_some[b]", service="s 1", why="can not do b"),
+    Deviation(check="test_some[b]", service="s 1", why="cannot do b"),
     Deviation(check="test_race", service="s 1", why="sometimes", is_certain=False),
 )
 

@@ -150,7 +150,7 @@ def _use(storage: Any, results: Any) -> None:
 
 def test_a_fork_and_a_pickle_are_told(counted: NewCounted) -> None:
     storage = counted().storage
-    with pytest.raises(TypeError, match="can not be pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(storage)
     context = multiprocessing.get_context("fork")
     results = context.Queue()

@@ -140,7 +140,7 @@ def test_without_a_token_nothing_is_asked(
         lambda: storage.delete("a"),
         lambda: storage.read_into("a", 0, bytearray(3)),
     ):
-        with pytest.raises(ChunkError, match="can not be renewed") as caught:
+        with pytest.raises(ChunkError, match="cannot be renewed") as caught:
             call()
         assert caught.value.outcome is Outcome.NOT_APPLIED
         assert "canary" not in str(caught.value)

@@ -17,7 +17,7 @@ from tests.unit.bindings.gcs.stub import Reply, Request, Stub, broken, lost_repl
 
 
 def test_it_can_not_be_pickled(storage: GcsChunkStorage) -> None:
-    with pytest.raises(TypeError, match="can not be pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(storage)
 
 

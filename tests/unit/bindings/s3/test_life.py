@@ -17,7 +17,7 @@ from tests.unit.bindings.s3.stub import Stub, broken
 
 
 def test_it_can_not_be_pickled(storage: S3ChunkStorage) -> None:
-    with pytest.raises(TypeError, match="can not be pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(storage)
 
 

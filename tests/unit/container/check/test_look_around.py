@@ -1,4 +1,4 @@
-"""What looks around for long, in a reader: it may start anew meanwhile, and much may lie there."""
+"""What looks around for long, in a reader: it may start again meanwhile, and much may lie there."""
 
 from __future__ import annotations
 

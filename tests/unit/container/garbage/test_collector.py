@@ -296,7 +296,7 @@ def test_what_is_set_aside_is_told_once_and_loudly(caplog: pytest.LogCaptureFixt
                 await owner.container.collect()
             assert await owner.container.collect() == 0
         told = [record.getMessage() for record in caplog.records]
-        assert told == [f"chunk can not be deleted: chunk={task.name} {caught.value}"]
+        assert told == [f"chunk cannot be deleted: chunk={task.name} {caught.value}"]
 
     play(story, replace(SETTINGS, garbage_attempts=1))
 

@@ -251,7 +251,7 @@ def test_a_round_goes_on_where_a_dead_owner_stopped(monkeypatch: pytest.MonkeyPa
         await owner.container.retention.set(_rule("s", bytes_max=0))
         await _until_cut(owner, "s2")
         await place.crash(owner)
-        # Were it to begin anew, these would come first.
+        # Were it to begin again, these would come first.
         owner = await place.open(takeover=True)
         for name in names[:3]:
             await owner.container.append(name, b"new")

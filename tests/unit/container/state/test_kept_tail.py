@@ -2,7 +2,7 @@
 
 What may happen: an owner appends, flushes and truncates the log between any two steps; a byte of
 the log is changed; another log is put in its place. What must hold: every read shows what was
-appended, or says why it can not; a reader keeps no bytes of tails, and an owner those alone that
+appended, or says why it cannot; a reader keeps no bytes of tails, and an owner those alone that
 are in no chunk.
 """
 

@@ -200,7 +200,7 @@ STEPS = st.lists(
         st.tuples(st.just("append"), st.just(0), st.integers(1, 100_000)),
         st.tuples(st.just("damage"), st.integers(0, 3 * SLOT_BYTES), st.just(0)),
         st.tuples(st.just("restart"), st.just(0), st.just(0)),
-        st.tuples(st.just("anew"), st.just(0), st.just(0)),
+        st.tuples(st.just("again"), st.just(0), st.just(0)),
     ),
     max_size=25,
 )
@@ -231,7 +231,7 @@ def test_reads_give_what_the_service_would(
                 place.cache.close()
                 place.cache = BlockCache(place.folder, 3 * SLOT_BYTES, bytes(16))
                 place.storage = CachedChunkStorage(place.faulty, place.cache, lambda name: True)
-            case "anew":
+            case "again":
                 number += 1
                 content = bytes([number]) * 300_000
                 place.storage.delete("data/a")

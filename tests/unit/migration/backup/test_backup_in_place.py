@@ -47,7 +47,7 @@ def adopt(folder: Path, data: bytes, *more: str) -> None:
 
 
 def write_on(folder: Path, data: bytes) -> None:
-    """Let the store make a segment anew in a legacy layout, whose names are those of offsets."""
+    """Let the store make a segment again in a legacy layout, whose names are those of offsets."""
     layout = folder / "chunks" / "old"
     if layout.exists():
         drop(folder)

@@ -283,7 +283,7 @@ def test_damage_in_the_store_is_told_and_makes_no_silent_hole(
     paths = {path.parent.name: path for path in (folder / "chunks" / "data").rglob("*.chunk")}
     damage(paths["a"], 40_000)
     paths["b"].unlink()
-    with pytest.raises(CorruptDataError, match="2 chunks of the store can not be read") as caught:
+    with pytest.raises(CorruptDataError, match="2 chunks of the store cannot be read") as caught:
         create_backup(folder, place)
     assert "/a/" in str(caught.value)
     assert list_backups(place) == []

@@ -183,6 +183,6 @@ def test_a_list_tells_damage_that_stays_and_no_removal_that_begins_meanwhile(pla
     assert [one.name for one in told.damage] == list(first)
     assert [(one.name, one.missing) for one in half.damage] == [(second[1], True)]
     before = files(place)
-    with pytest.raises(CorruptDataError, match="generation 1 can not be read"):
+    with pytest.raises(CorruptDataError, match="generation 1 cannot be read"):
         collect_backups(place)
     assert {name for name in before if "/turns/" not in name} == set(files(place))

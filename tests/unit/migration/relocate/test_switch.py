@@ -265,7 +265,7 @@ def test_nothing_is_switched_that_is_not_all_there(
     damage(paths[0], 17)
     for path in (folder / "elsewhere" / "data").rglob("*.chunk"):
         path.unlink()
-    with pytest.raises(CorruptDataError, match=r"1 object of the store can not be read"):
+    with pytest.raises(CorruptDataError, match=r"1 object of the store cannot be read"):
         switch_storage(folder, new)
     paths[0].write_bytes(whole)
     switch_storage(folder, new)

@@ -86,7 +86,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, line: int, reason: st
         (LEAST.replace("{path: ./chunks}", "7"), "what stands under 'nfs' must be keys and values"),
         (LEAST.replace("log: file", "log: file, options: {}"), "unknown key: options"),
         ("x: " + "y" * 2**20, "so not a settings file"),
-        ("a: 2001-13-45", "a value can not be understood"),
+        ("a: 2001-13-45", "a value cannot be understood"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, text: str, reason: str) -> None:

@@ -285,7 +285,7 @@ def test_a_file_is_taken_only_between_two_slices(tmp_path: Path) -> None:
         if call.kind == "pwritev" and threading.current_thread() is not rolled:
             calls.before = lambda call: None
             rolled.start()
-            rolled.join(0.3)  # It can not end before these zeros are written.
+            rolled.join(0.3)  # It cannot end before these zeros are written.
 
     calls.before = before
     log.tend()

@@ -178,7 +178,7 @@ def test_whatever_else_comes_ends_the_line(broker: Broker, answer: bytes) -> Non
 @pytest.mark.parametrize("size", [ANSWER_BYTES_MAX + 1, 2**31, 2**32 - 1])
 def test_an_answer_that_is_too_large_is_not_waited_for(broker: Broker, size: int) -> None:
     broker.says(size.to_bytes(4, "big"))
-    with pytest.raises(LineError, match="can not have"):
+    with pytest.raises(LineError, match="cannot have"):
         broker.line().produce([b"a"], Deadline(10))
 
 
